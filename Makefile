@@ -1,0 +1,44 @@
+# Each target sets up what it needs in .venv; a second run starts at once.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint check bench fuzz docs clean
+
+demo: .venv/.installed
+	$(BIN)/paceline demo
+
+test: .venv/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test docs
+
+bench: .venv/.installed-bench
+	$(BIN)/python benchmarks/rpc.py
+
+fuzz: .venv/.installed-dev
+	$(BIN)/python -m tests.axon.fuzz --requests 100000
+
+docs: .venv/.installed-docs
+	$(BIN)/mkdocs build --quiet --strict
+
+clean:
+	rm -rf .venv site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Paceline needs Python 3.10 or newer; set PYTHON=python3.x") if sys.version_info < (3, 10) else None'
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Setting up .venv (once; PyTorch takes a minute)"
+	$(PIP) -e .
+	@touch $@
+
+.venv/.installed-%: .venv/.installed
+	$(PIP) -e '.[$*]'
+	@touch $@

@@ -1,0 +1,80 @@
+"""Every error that Paceline raises on purpose, as one tree.
+
+    PacelineError
+    ├── ConfigError               a setting, file or argument that a user can mend
+    ├── WireError                 a value that cannot be sent, or bytes that are not a valid frame
+    ├── TransportError            the call did not get through, or its answer did not come back
+    │   ├── Unreachable           nobody answers at that address; nothing was run
+    │   ├── TimedOut              no answer in time (also a built-in TimeoutError)
+    │   ├── ConnectionLost        the connection or the worker died while the call was under way
+    │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large, busy
+    │   └── BadReply              an answer came that is not one a worker gives
+    └── RemoteError               the far function itself raised
+
+A message says what failed, where, with which value, and what to try. Errors of libraries are translated
+where the library is called.
+"""
+
+from __future__ import annotations
+
+
+class PacelineError(Exception):
+    """Base of all errors below; catching it catches whatever Paceline raises on purpose."""
+
+
+class ConfigError(PacelineError):
+    """A setting, file or argument is wrong; the message names it, its value and what is allowed."""
+
+
+class WireError(PacelineError):
+    """A value cannot be put on the wire, or bytes from the network are not a valid frame."""
+
+
+class TransportError(PacelineError):
+    """A call did not get through, or its answer did not come back."""
+
+
+class Unreachable(TransportError):
+    """No connection could be made; the far function was not run."""
+
+
+class TimedOut(TransportError, TimeoutError):
+    """The answer did not come in time; the far call is cancelled where it can be."""
+
+
+class ConnectionLost(TransportError):
+    """The connection, or the worker behind it, died while the call was under way."""
+
+
+class Refused(TransportError):
+    """The worker answered and said no.
+
+    Attributes:
+        status: the HTTP status, e.g. 401 for a wrong token, 404 for an unknown rpc, 413 for a body too large.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class BadReply(TransportError):
+    """The far side answered something that no worker of this version answers."""
+
+
+class RemoteError(PacelineError):
+    """The far function raised.
+
+    Attributes:
+        type_name: the class of the far exception, e.g. ``"ValueError"``.
+        remote_message: its text.
+        device: the name of the worker that raised it.
+        remote_traceback: the far traceback as text, empty if the worker hides it.
+    """
+
+    def __init__(self, type_name: str, remote_message: str, *, device: str, remote_traceback: str = "") -> None:
+        super().__init__(f"{type_name} on {device}: {remote_message}")
+        self.type_name = type_name
+        self.remote_message = remote_message
+        self.device = device
+        self.remote_traceback = remote_traceback
