@@ -1,0 +1,79 @@
+"""The two forms of a call's body: Axon frames for workers and their clients, JSON for people and curl."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import msgspec
+
+from paceline.axon import tensors, wire
+from paceline.axon.messages import AXON_TYPE, JSON_TYPE, Body
+from paceline.axon.wire import Kind, Limits
+from paceline.errors import WireError
+
+
+class Coding(ABC):
+    """Turns a request's body into arguments, and results into bodies."""
+
+    content_type: str
+
+    @abstractmethod
+    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
+        """The positional and named arguments; raises `WireError`."""
+
+    @abstractmethod
+    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
+        """The body of one item, result or error; raises `WireError` for a value that has no form here."""
+
+
+class FrameCoding(Coding):
+    """Axon frames: every type of docs/wire.md, tensors without copies."""
+
+    content_type = AXON_TYPE
+
+    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:  # noqa: D102
+        value = wire.decode_as(Kind.CALL, content, limits)
+        if not (isinstance(value, list) and len(value) == 2):
+            raise WireError("a call is a list of two: positional and named arguments")
+        return _checked_arguments(*value)
+
+    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:  # noqa: D102
+        return wire.encode(kind, value, limits)
+
+
+class JsonCoding(Coding):
+    """JSON: an array is positional arguments, an object named ones; one line of JSON comes back per body."""
+
+    content_type = JSON_TYPE
+
+    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:  # noqa: D102
+        if content.nbytes > limits.max_meta_bytes:
+            raise WireError(f"{content.nbytes} bytes of JSON; {limits.max_meta_bytes} are allowed")
+        try:
+            value = msgspec.json.decode(content) if content.nbytes else []
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise WireError(
+                f"the body is not JSON ({error}); send an array of positional arguments or an object of named ones"
+            ) from error
+        return _checked_arguments([], value) if isinstance(value, dict) else _checked_arguments(value, {})
+
+    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:  # noqa: D102
+        try:
+            return [msgspec.json.encode({kind.name.lower(): value}, enc_hook=tensors.to_list) + b"\n"]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise WireError(f"the result cannot be told in JSON: {error}") from error
+
+
+def _checked_arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    if not isinstance(args, list) or not isinstance(kwargs, dict) or not all(isinstance(k, str) for k in kwargs):
+        raise WireError("positional arguments are a list, named ones an object with strings as keys")
+    return args, kwargs
+
+
+_FRAMES, _JSON = FrameCoding(), JsonCoding()
+
+
+def coding_of(content_type: str | None) -> Coding:
+    """Frames if the caller says so; JSON for everything else, such as what curl sends by default."""
+    return _FRAMES if content_type == AXON_TYPE else _JSON

@@ -1,0 +1,55 @@
+"""Calling many workers at once: the same or different arguments, results and failures per device."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.axon import loops
+from paceline.axon.remote import BoundCall
+from paceline.errors import ConfigError, PacelineError, TimedOut
+
+
+@dataclass
+class Outcomes:
+    """What came of a fan-out; each device is in exactly one of the two."""
+
+    results: dict[str, Any] = field(default_factory=dict)
+    failures: dict[str, PacelineError] = field(default_factory=dict)
+
+
+async def fan_out_coro(calls: Mapping[str, BoundCall], *, deadline_seconds: float) -> Outcomes:
+    """Make all calls at once and wait for them, at most until the deadline.
+
+    Args:
+        calls: by device, made with `bind`: ``{"pi1": pi1.train.bind(3), "pi2": pi2.train.bind(5)}``.
+        deadline_seconds: calls that have not ended by then are cancelled and count as `TimedOut`.
+    """
+    if not deadline_seconds > 0:
+        raise ConfigError(f"deadline_seconds is {deadline_seconds}; it must be above 0")
+    tasks = {device: asyncio.ensure_future(call.start()) for device, call in calls.items()}
+    try:
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=deadline_seconds)
+    finally:
+        late = {device for device, task in tasks.items() if not task.done()}
+        for device in late:
+            tasks[device].cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    outcomes = Outcomes()
+    for device, task in tasks.items():
+        if device in late:
+            url = calls[device].remote.url
+            outcomes.failures[device] = TimedOut(f"{device} at {url} did not end within {deadline_seconds:g} s")
+        elif isinstance(error := task.exception(), PacelineError):
+            outcomes.failures[device] = error
+        else:
+            outcomes.results[device] = task.result()  # raises what is not a failure of the device: a wrong argument
+    return outcomes
+
+
+def fan_out(calls: Mapping[str, BoundCall], *, deadline_seconds: float) -> Outcomes:
+    """`fan_out_coro` for blocking code."""
+    return loops.background.run(fan_out_coro(calls, deadline_seconds=deadline_seconds))

@@ -1,0 +1,63 @@
+"""Request and reply: what passes between the two ends of a transport, whatever carries it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+Body: TypeAlias = "Sequence[Buffer]"
+"""A body as buffers to be sent one after the other. A receiver gets exactly one, contiguous and its own."""
+
+AXON_TYPE = "application/x-axon"
+JSON_TYPE = "application/json"
+
+
+@dataclass(slots=True)
+class Request:
+    """What a client asks. Header names are lower-case; `peer` is the sender's host as the receiver sees it."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body = ()
+    peer: str = ""
+
+    @property
+    def content(self) -> memoryview:
+        """The body as received."""
+        return memoryview(self.body[0]) if self.body else memoryview(b"")
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler answers: one body, or a stream of bodies when `stream` is set."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body = ()
+    stream: AsyncGenerator[Body, None] | None = None
+
+    @property
+    def content(self) -> memoryview:
+        """The body as received."""
+        return memoryview(self.body[0]) if self.body else memoryview(b"")
+
+    @classmethod
+    def json(cls, value: object, status: int = 200) -> Reply:
+        """A reply for people and other languages."""
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        return cls(status, {"content-type": JSON_TYPE}, [text.encode()])
+
+    @classmethod
+    def refusal(cls, status: int, message: str) -> Reply:
+        """A reply that says no, and why."""
+        return cls.json({"error": message}, status)
+
+
+def num_bytes(body: Body) -> int:
+    """Length of a body in bytes."""
+    return sum(memoryview(part).nbytes for part in body)

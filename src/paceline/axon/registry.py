@@ -1,0 +1,76 @@
+"""The functions a worker offers, with where each of them runs."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.axon.executors import Executor, LoopExecutor, ThreadExecutor
+from paceline.axon.processes import ProcessExecutor
+from paceline.axon.signatures import Signature
+from paceline.errors import ConfigError
+
+EXECUTORS: dict[str, type[Executor]] = {
+    "loop": LoopExecutor,
+    "thread": ThreadExecutor,
+    "process": ProcessExecutor,
+}
+
+
+@dataclass(frozen=True)
+class Rpc:
+    """A function on offer."""
+
+    name: str
+    function: Callable[..., Any]
+    executor: str
+    signature: Signature
+
+
+class Registry:
+    """Functions by the name they are called by."""
+
+    def __init__(self) -> None:
+        self._rpcs: dict[str, Rpc] = {}
+
+    def __iter__(self) -> Any:
+        return iter(self._rpcs.values())
+
+    def add(self, function: Callable[..., Any], name: str | None, executor: str | None) -> None:
+        """Offer a function; raises `ConfigError` for one that cannot be served."""
+        name = name or function.__name__
+        executor = executor or _default_executor(function)
+        if executor not in EXECUTORS:
+            raise ConfigError(f"rpc {name!r}: executor {executor!r} is unknown; allowed: {', '.join(EXECUTORS)}")
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ConfigError(f"rpc {name!r}: a name is made of identifiers with dots between them")
+        EXECUTORS[executor].check(function)
+        self._rpcs[name] = Rpc(name, function, executor, Signature.of(function, name))
+
+    def add_methods(self, subject: object, name: str | None, executor: str | None) -> None:
+        """Offer an object's public methods, as ``method`` or, with a name given, ``name.method``."""
+        methods = [m for m in dir(subject) if not m.startswith("_") and callable(getattr(subject, m))]
+        if not methods:
+            raise ConfigError(f"{subject!r} has no public methods to offer")
+        for method in methods:
+            self.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
+
+    def find(self, name: str) -> Rpc:
+        """The function of that name; raises `KeyError` that says what there is."""
+        if name in self._rpcs:
+            return self._rpcs[name]
+        raise KeyError(f"no rpc {name!r}{suggest(name, self._rpcs)}")
+
+
+def suggest(name: str, known: Any) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known)) or 'none'}"
+
+
+def _default_executor(function: Callable[..., Any]) -> str:
+    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    return "loop" if is_async else "thread"

@@ -1,0 +1,183 @@
+"""A worker's functions as if they were here: ``remote = axon.connect(url); remote.simple_hello("John")``."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from paceline.axon.caller import Caller, CallOptions, new_call_id
+from paceline.axon.client import default_transport
+from paceline.axon.handle import Handle, call_and_wait
+from paceline.axon.listing import Listing
+from paceline.axon.registry import suggest
+from paceline.axon.signatures import Published, Signature
+from paceline.axon.tls import ClientTrust
+from paceline.axon.transports.base import Address, Transport
+from paceline.axon.worker import DEFAULT_PORT
+from paceline.errors import BadReply, ConfigError
+
+
+def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
+    """The address in a URL like ``http://10.0.0.2:7223``; https means TLS."""
+    parts = urlsplit(url)
+    try:
+        port = DEFAULT_PORT if parts.port is None else parts.port
+    except ValueError as error:
+        raise ConfigError(f"{url!r}: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ConfigError(f"{url!r} is not a worker's address; it looks like http://10.0.0.2:{DEFAULT_PORT}")
+    if parts.scheme == "http" and (fingerprint or ca_file):
+        raise ConfigError(f"{url!r}: a certificate was given, but http has none; use https")
+    return Address(parts.hostname, port, ClientTrust(fingerprint, ca_file) if parts.scheme == "https" else None)
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    fingerprint: str | None = None,
+    ca_file: str | None = None,
+    interface: type | None = None,
+    transport: Transport | None = None,
+    **options: Any,
+) -> Remote:
+    """A worker whose functions can be called as attributes. Nothing is sent until the first call.
+
+    Args:
+        url: ``http://host:port``, or ``https://`` for TLS.
+        token: what the worker wants to be shown.
+        fingerprint: of the worker's self-made certificate.
+        ca_file: authorities that signed the worker's certificate, if the system does not know them.
+        interface: a class whose annotated methods are what is expected of the worker; results are given the
+            annotated types, and a worker that offers something else is refused at the first call.
+        transport: what carries the calls; HTTP by default.
+        options: fields of `CallOptions`, such as ``timeout_seconds`` or ``duplex``.
+    """
+    address = parse_address(url, fingerprint, ca_file)
+    caller = Caller(transport or default_transport, address, token, CallOptions(**options))
+    return Remote(caller, interface)
+
+
+class Remote:
+    """A worker's functions as attributes; see `connect`. Names with dots are reached as attributes in turn."""
+
+    def __init__(self, caller: Caller, interface: type | None = None) -> None:
+        self._caller = caller
+        self._expected = _signatures_of(interface) if interface is not None else {}
+        self._listing: Listing | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the worker is."""
+        return str(self._caller.address)
+
+    def __getattr__(self, name: str) -> RemoteFunction:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return RemoteFunction(self, name, self._caller)
+
+    def __getitem__(self, name: str) -> RemoteFunction:
+        """A function by its whole name, also where an attribute of that name means something else."""
+        return RemoteFunction(self, name, self._caller)
+
+    def __repr__(self) -> str:
+        return f"<Remote {self.url}>"
+
+    def listing(self) -> Listing:
+        """What the worker offers; asks it."""
+        result: Listing = call_and_wait(self._caller.listing())
+        return result
+
+    def reattach(self, call_id: str) -> Handle:
+        """Wait for a duplex call that was started earlier, maybe by another process."""
+        return Handle(call_id, self._caller.reattach(call_id))
+
+    async def _find(self, name: str) -> Published:
+        if self._listing is None:
+            listing = await self._caller.listing()
+            _check_interface(self.url, self._expected, listing)
+            self._listing = listing
+        for rpc in self._listing.rpcs:
+            if rpc.name == name:
+                return rpc
+        known = [rpc.name for rpc in self._listing.rpcs]
+        raise AttributeError(f"{self._listing.device} at {self.url} has no rpc {name!r}{suggest(name, known)}")
+
+    async def _call(
+        self, caller: Caller, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None
+    ) -> Any:
+        (await self._find(name)).check(args, kwargs)
+        result = await caller.call(name, args, kwargs, call_id=call_id)
+        if name not in self._expected:
+            return result
+        try:
+            return self._expected[name].convert_result(result)
+        except TypeError as error:
+            raise BadReply(f"{self.url}: {name} returned something else than announced: {error}") from error
+
+
+class BoundCall(NamedTuple):
+    """A function of a worker with its arguments, to be called later or with others."""
+
+    remote: Remote
+    caller: Caller
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+    def start(self, call_id: str | None = None) -> Coroutine[Any, Any, Any]:
+        """The call as a coroutine."""
+        return self.remote._call(self.caller, self.name, self.args, self.kwargs, call_id)
+
+
+class RemoteFunction:
+    """One function of a worker, callable in each form."""
+
+    def __init__(self, remote: Remote, name: str, caller: Caller) -> None:
+        self._remote = remote
+        self._name = name
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> RemoteFunction:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return RemoteFunction(self._remote, f"{self._name}.{name}", self._caller)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call and wait for the result; a generator's items come as an iterator."""
+        return call_and_wait(self.bind(*args, **kwargs).start())
+
+    def start(self, *args: Any, **kwargs: Any) -> Handle:
+        """Call in the background."""
+        call_id = new_call_id()
+        return Handle(call_id, self.bind(*args, **kwargs).start(call_id))
+
+    def coro(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """The call as a coroutine to await; a generator's items come as an async iterator."""
+        return self.bind(*args, **kwargs).start()
+
+    def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
+        """The call with its arguments, not made yet; for `fan_out`."""
+        return BoundCall(self._remote, self._caller, self._name, args, kwargs)
+
+    def options(self, **changes: Any) -> RemoteFunction:
+        """The same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
+        options = dataclasses.replace(self._caller.options, **changes)
+        return RemoteFunction(self._remote, self._name, self._caller.with_options(options))
+
+
+def _signatures_of(interface: type) -> dict[str, Signature]:
+    methods = inspect.getmembers(interface, inspect.isfunction)
+    return {name: Signature.of(method, name) for name, method in methods if not name.startswith("_")}
+
+
+def _check_interface(url: str, expected: Mapping[str, Signature], listing: Listing) -> None:
+    offered = {rpc.name: [p.name for p in rpc.parameters] for rpc in listing.rpcs}
+    for name, signature in expected.items():
+        wanted = [p.name for p in signature.published.parameters if p.name != "self"]
+        if offered.get(name) != wanted:
+            found = f"it has {name}({', '.join(offered[name])})" if name in offered else f"it has no {name}"
+            raise ConfigError(f"{url} is not what is expected: {name}({', '.join(wanted)}) is wanted, but {found}")

@@ -1,0 +1,158 @@
+"""The caller's side of duplex calls: a desk where workers deliver results, and an inbox per call."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict, deque
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from paceline.axon import loops, wire
+from paceline.axon.messages import Body, Reply, Request
+from paceline.axon.tls import ClientTrust, ServerIdentity
+from paceline.axon.transports.base import Address, Listener, Transport
+from paceline.axon.trust import refuse_stranger
+from paceline.errors import PacelineError
+
+_REMEMBERED = 4096  # ended calls whose late deliveries are still confirmed
+
+
+class ReplyTo(NamedTuple):
+    """Where a worker delivers: a port on the caller's host, the token to show, the certificate to expect."""
+
+    port: int
+    token: str
+    fingerprint: str = ""
+
+    def header(self) -> str:
+        """As the value of the axon-reply-to header."""
+        return f"{self.port} {self.token} {self.fingerprint}".strip()
+
+    @classmethod
+    def parse(cls, header: str) -> ReplyTo:
+        """Read the header; raises `ValueError`."""
+        port, token, *rest = header.split(" ")
+        if not 0 < int(port) < 65536 or len(rest) > 1:
+            raise ValueError(f"not a place to deliver to: {header!r}")
+        return cls(int(port), token, *rest)
+
+    def address(self, host: str) -> Address:
+        """The full address, on the host that the call came from and no other."""
+        return Address(host, self.port, ClientTrust(self.fingerprint) if self.fingerprint else None)
+
+
+class Inbox:
+    """What has arrived for one call, in order, each message once however often it was sent."""
+
+    def __init__(self) -> None:
+        self.last_number = 0
+        self.is_settled = False  # the last message was pushed here, so its sender knows that it arrived
+        self._bodies: deque[Body] = deque()
+        self._error: PacelineError | None = None
+        self._arrived = asyncio.Event()
+
+    def deliver(self, number: int, body: Body, *, is_pushed: bool) -> None:
+        """Take message `number`; one that was here before is dropped."""
+        if number > self.last_number:
+            self.last_number = number
+            self.is_settled = is_pushed and wire.is_last(body)
+            self._bodies.append(body)
+            self._arrived.set()
+
+    def fail(self, error: PacelineError) -> None:
+        """Nothing more will come."""
+        self._error = error
+        self._arrived.set()
+
+    async def next(self) -> Body:
+        """The next message; raises what `fail` was given when there is none."""
+        while not self._bodies:
+            if self._error is not None:
+                raise self._error
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._bodies.popleft()
+
+
+class ReplyDesk:
+    """An App that takes deliveries for the calls of one event loop.
+
+    A worker proves itself by the token it was given with the call, and can reach only calls whose id it knows.
+    """
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._token = secrets.token_urlsafe(16)
+        self._inboxes: dict[str, Inbox] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._listener: Listener | None = None
+        self._identity: ServerIdentity | None = None
+        self._max_body_bytes = max_body_bytes
+        self._guard: object = None
+
+    async def open(self, transport: Transport, host: str, *, tls: bool) -> None:
+        """Start taking deliveries."""
+        self._identity = ServerIdentity.self_made() if tls else None
+        self._listener = await transport.listen(self, host, 0, self._identity)
+        self._guard = await loops.close_with_loop(self._listener.close)
+
+    @property
+    def reply_to(self) -> ReplyTo:
+        """What a worker is told."""
+        assert self._listener is not None
+        fingerprint = self._identity.fingerprint if self._identity else ""
+        return ReplyTo(self._listener.address.port, self._token, fingerprint)
+
+    def add(self, call_id: str, inbox: Inbox) -> None:
+        """Take deliveries for a call."""
+        self._inboxes[call_id] = inbox
+
+    def remove(self, call_id: str) -> None:
+        """The call has ended; late repeats of its deliveries are still confirmed, so that the worker stops."""
+        self._inboxes.pop(call_id, None)
+        self._ended[call_id] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+
+    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        """Refuse strangers and unknown calls unread."""
+        refusal = refuse_stranger(head.headers, self._token)
+        if refusal is not None:
+            return refusal
+        call_id = head.path.removeprefix("/results/")
+        if call_id not in self._inboxes and call_id not in self._ended:
+            return Reply.refusal(404, f"nobody here waits for call {call_id}")
+        if not head.headers.get("axon-number", "").isdecimal():
+            return Reply.refusal(400, "a delivery says its number in the axon-number header")
+        if num_body_bytes > self._max_body_bytes:
+            return Reply.refusal(413, f"a delivery may have {self._max_body_bytes} bytes")
+        return None
+
+    async def handle(self, request: Request) -> Reply:
+        """Put a delivery into its inbox."""
+        inbox = self._inboxes.get(request.path.removeprefix("/results/"))
+        if inbox is not None:
+            inbox.deliver(int(request.headers["axon-number"]), request.body, is_pushed=True)
+        return Reply(200)
+
+
+_Key = tuple[Transport, str, bool]
+_desks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, asyncio.Future[ReplyDesk]]] = WeakKeyDictionary()
+
+
+async def desk_for(transport: Transport, address: Address, max_body_bytes: int) -> ReplyDesk:
+    """The desk at which this loop takes deliveries from the worker at `address`; opened on first use."""
+    desks = _desks.setdefault(asyncio.get_running_loop(), {})
+    key = (transport, transport.reply_host(address), address.trust is not None)
+    if key not in desks:
+        opening = desks[key] = asyncio.get_running_loop().create_future()
+        try:
+            desk = ReplyDesk(max_body_bytes)
+            await desk.open(transport, key[1], tls=key[2])
+        except BaseException as error:
+            del desks[key]
+            opening.set_exception(error)
+            opening.exception()  # told to whoever waits, not to the log
+            raise
+        opening.set_result(desk)
+    return await desks[key]

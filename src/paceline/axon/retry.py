@@ -1,0 +1,38 @@
+"""Trying again, the one way it is done here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from paceline.errors import ConnectionLost, TimedOut, Unreachable
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+async def retry(attempt: Callable[[], Awaitable[T]], *, give_up_seconds: float) -> T:
+    """Call until it gets through, or has failed for so long; then the last error is raised.
+
+    Each pause is twice the last. Only for attempts that may be repeated; an answer that says no (`Refused`,
+    `BadReply`) is final.
+    """
+    loop = asyncio.get_running_loop()
+    failing_since = None
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        started = loop.time()
+        try:
+            return await attempt()
+        except (Unreachable, TimedOut, ConnectionLost) as error:
+            now = loop.time()
+            was_up = isinstance(error, ConnectionLost) and now - started > LONGEST_PAUSE_SECONDS
+            if failing_since is None or was_up:  # a long-poll that broke after a while was no failure until then
+                failing_since, pause = now, FIRST_PAUSE_SECONDS
+            if now + pause - failing_since > give_up_seconds:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

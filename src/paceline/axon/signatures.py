@@ -1,0 +1,150 @@
+"""What a worker publishes of its functions, and the checking and typing of arguments against it."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from paceline.axon import tensors
+from paceline.errors import ConfigError
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One parameter as published: its name, kind, annotation as text, and whether it has a default."""
+
+    name: str
+    kind: str
+    annotation: str = ""
+    has_default: bool = False
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A function as a worker lists it; enough for a client to check a call before sending it."""
+
+    name: str
+    signature: str
+    parameters: list[Parameter]
+    returns: str = ""
+    is_stream: bool = False
+    doc: str = ""
+
+    def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        """Raise `TypeError` if these arguments do not fit."""
+        try:
+            self._callable.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.signature}: {error}") from None
+
+    @property
+    def _callable(self) -> inspect.Signature:
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    parameter.name,
+                    inspect._ParameterKind[parameter.kind],
+                    default=None if parameter.has_default else inspect.Parameter.empty,
+                )
+                for parameter in self.parameters
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's parameters and return value with their types resolved."""
+
+    published: Published
+    _callable: inspect.Signature
+    _types: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], name: str) -> Signature:
+        """Read a function's signature; raises `ConfigError` for one that cannot be served."""
+        try:
+            signature = inspect.signature(function)
+            types = typing.get_type_hints(function)
+        except (NameError, TypeError, ValueError) as error:
+            raise ConfigError(f"rpc {name!r}: its signature cannot be read: {error}") from error
+        for parameter, hint in types.items():
+            _check_type(name, parameter, hint)
+        published = Published(
+            name=name,
+            signature=str(signature),
+            parameters=[
+                Parameter(
+                    name=parameter.name,
+                    kind=parameter.kind.name,
+                    annotation=_text(parameter.annotation),
+                    has_default=parameter.default is not inspect.Parameter.empty,
+                )
+                for parameter in signature.parameters.values()
+            ],
+            returns=_text(signature.return_annotation),
+            is_stream=inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function),
+            doc=inspect.getdoc(function) or "",
+        )
+        return cls(published, signature, {k: hint for k, hint in types.items() if hint is not Any})
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Check arguments and give them their annotated types; raises `TypeError` naming the parameter."""
+        try:
+            bound = self._callable.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.published.name}{self.published.signature}: {error}") from None
+        if self._types:
+            for name, value in bound.arguments.items():
+                if name in self._types:
+                    bound.arguments[name] = self._convert(name, value)
+        return bound.args, bound.kwargs
+
+    def _convert(self, name: str, value: Any) -> Any:
+        hint, kind = self._types[name], self._callable.parameters[name].kind
+        try:
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                return tuple(convert(item, hint) for item in value)
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                return {key: convert(item, hint) for key, item in value.items()}
+            return convert(value, hint)
+        except TypeError as error:
+            raise TypeError(f"{self.published.name}{self.published.signature}: argument {name!r}: {error}") from None
+
+    def convert_result(self, value: Any) -> Any:
+        """Give a returned value the annotated type; raises `TypeError`."""
+        return convert(value, self._types["return"]) if "return" in self._types else value
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """A value as the annotated type (enums, dataclasses and structs are made here); raises `TypeError`."""
+    if isinstance(value, np.generic) and hint in (bool, int, float, complex):
+        value = value.item()
+    try:
+        return msgspec.convert(value, hint, dec_hook=_convert_custom)
+    except msgspec.ValidationError as error:
+        raise TypeError(str(error)) from None
+
+
+def _convert_custom(kind: Any, value: Any) -> Any:
+    """For types that msgspec does not know: pass instances, make arrays and tensors from lists."""
+    kind = typing.get_origin(kind) or kind
+    if not isinstance(kind, type) or isinstance(value, kind):
+        return value
+    return tensors.from_list(kind, value)
+
+
+def _check_type(rpc: str, parameter: str, hint: Any) -> None:
+    try:
+        msgspec.msgpack.Decoder(hint)
+    except TypeError as error:
+        raise ConfigError(f"rpc {rpc!r}: the annotation of {parameter!r} cannot be checked: {error}") from error
+
+
+def _text(annotation: Any) -> str:
+    if annotation is inspect.Signature.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)

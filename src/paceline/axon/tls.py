@@ -1,0 +1,144 @@
+"""TLS with a self-made certificate that clients pin by fingerprint, or with the user's own certificate."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import hmac
+import ipaddress
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.errors import ConfigError
+
+_VALID_DAYS = 3650
+
+
+@dataclass(frozen=True, eq=False)
+class ServerIdentity:
+    """A certificate and its key, ready to serve with.
+
+    Attributes:
+        fingerprint: ``sha256:`` and the hex digest of the certificate; what a client pins.
+    """
+
+    context: ssl.SSLContext
+    fingerprint: str
+
+    @classmethod
+    def from_files(cls, certificate: str | Path, key: str | Path) -> ServerIdentity:
+        """The user's own certificate (PEM, with its chain) and private key (PEM)."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(certificate, key)
+            der = ssl.PEM_cert_to_DER_cert(_first_certificate(Path(certificate).read_text()))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot use certificate {certificate} with key {key}: {error}") from error
+        return cls(context, fingerprint_of(der))
+
+    @classmethod
+    def self_made(cls, directory: str | Path | None = None) -> ServerIdentity:
+        """A certificate of our own making; kept in `directory` if given, so that its fingerprint lasts."""
+        if directory is None:
+            with tempfile.TemporaryDirectory(prefix="axon-tls-") as scratch:
+                return cls.self_made(scratch)
+        certificate, key = Path(directory, "axon-certificate.pem"), Path(directory, "axon-key.pem")
+        if not (certificate.exists() and key.exists()):
+            try:
+                Path(directory).mkdir(parents=True, exist_ok=True)
+                _make_certificate(certificate, key)
+            except OSError as error:
+                raise ConfigError(f"cannot keep a certificate in {directory}: {error}") from error
+        return cls.from_files(certificate, key)
+
+
+@dataclass(frozen=True)
+class ClientTrust:
+    """How a client checks a worker's certificate.
+
+    Exactly one way applies: a pinned `fingerprint`, a file of authorities (`ca_file`), or, with neither, the
+    authorities this system trusts.
+    """
+
+    fingerprint: str | None = None
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is not None:
+            digest = self.fingerprint.removeprefix("sha256:")
+            if len(digest) != 64 or not all(c in "0123456789abcdefABCDEF" for c in digest):
+                raise ConfigError(
+                    f"fingerprint {self.fingerprint!r} is not 'sha256:' and 64 hex digits; "
+                    "copy it from the line the worker prints"
+                )
+
+    def context(self) -> ssl.SSLContext:
+        """The settings for a connection; a pinned certificate is checked by `verify` after the handshake."""
+        if self.fingerprint is None:
+            try:
+                return ssl.create_default_context(cafile=self.ca_file)
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"cannot read certificate authorities from {self.ca_file}: {error}") from error
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def verify(self, der: bytes | None) -> bool:
+        """Whether this is the pinned certificate; true where none is pinned (the handshake has checked it)."""
+        if self.fingerprint is None:
+            return True
+        expected = "sha256:" + self.fingerprint.removeprefix("sha256:").lower()
+        return der is not None and hmac.compare_digest(fingerprint_of(der), expected)
+
+
+def fingerprint_of(der: bytes) -> str:
+    """``sha256:`` and the hex digest of a DER certificate."""
+    return "sha256:" + hashlib.sha256(der).hexdigest()
+
+
+def _first_certificate(pem: str) -> str:
+    end = "-----END CERTIFICATE-----"
+    return pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(end) + len(end)]
+
+
+def _make_certificate(certificate_path: Path, key_path: Path) -> None:
+    # Imported here: it takes longer to load than all the rest of axon, and few processes make certificates.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "paceline axon worker")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))  # devices without a clock battery run behind
+        .not_valid_after(now + datetime.timedelta(days=_VALID_DAYS))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    _write_private(
+        key_path,
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)

@@ -1,0 +1,65 @@
+"""The transport interface: one call with a request in and a reply out, and its other end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Protocol
+
+from paceline.axon.messages import Reply, Request
+from paceline.axon.tls import ClientTrust, ServerIdentity
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a worker listens. `trust` set means TLS, and says how the worker's certificate is checked."""
+
+    host: str
+    port: int
+    trust: ClientTrust | None = None
+
+    def __str__(self) -> str:
+        scheme = "https" if self.trust else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+
+class App(Protocol):
+    """The serving side of an exchange: a function from request to reply that needs no socket."""
+
+    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        """Look at a request before its body is read; a reply returned here refuses it unread."""
+
+    async def handle(self, request: Request) -> Reply:
+        """Answer a whole request. Cancelled when the asking side goes away."""
+
+
+class Listener(ABC):
+    """An App being served."""
+
+    address: Address
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop accepting, end open exchanges, release the port."""
+
+
+class Transport(ABC):
+    """Carries requests to addresses, and serves apps at them.
+
+    Implementations must hand the receiver buffers of its own (never the sender's memory), must cancel
+    `App.handle` when the requester is cancelled or gone, and must raise only `TransportError`s:
+    `Unreachable` if the request never reached an app, `TimedOut`, or `ConnectionLost`.
+    """
+
+    @abstractmethod
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
+        """Send a request and wait at most `timeout` seconds for the reply (for a stream: for its start)."""
+
+    @abstractmethod
+    def reply_host(self, address: Address) -> str:
+        """The host to listen on so that whoever is at `address` can reach this side, if anything can."""
+
+    @abstractmethod
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
+        """Serve an app; port 0 picks a free one. `identity` set means TLS."""

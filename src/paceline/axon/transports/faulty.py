@@ -1,0 +1,150 @@
+"""A transport that delays, narrows, loses and cuts what another one carries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import math
+import random
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.tls import ServerIdentity
+from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
+
+_HEAD_BYTES = 200  # what a request or reply takes besides its body
+
+
+class Fault(enum.Enum):
+    """What happens to one exchange."""
+
+    NONE = "none"
+    LOSE_REQUEST = "lose request"  # the far side never sees it
+    LOSE_REPLY = "lose reply"  # the far side has acted, and the asking side does not know
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """How a link behaves.
+
+    Attributes:
+        latency_seconds: added once each way.
+        up_bytes_per_second: shared by the requests that are sent over it at the same time.
+        down_bytes_per_second: the same for replies.
+        loss: probability that an exchange is lost, on its way there or back alike.
+        seed: of the losses.
+    """
+
+    latency_seconds: float = 0.0
+    up_bytes_per_second: float = math.inf
+    down_bytes_per_second: float = math.inf
+    loss: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.latency_seconds >= 0 and 0 <= self.loss <= 1):
+            raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1")
+        if not (self.up_bytes_per_second > 0 and self.down_bytes_per_second > 0):
+            raise ConfigError(f"{self}: bytes per second are above 0")
+
+
+class FaultyTransport(Transport):
+    """Another transport's requests over a bad link; what it serves is untouched.
+
+    Args:
+        inner: what really carries the requests.
+        link: delays, bandwidth and random loss.
+        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
+    """
+
+    def __init__(
+        self,
+        inner: Transport,
+        link: Link = Link(),  # noqa: B008  (frozen)
+        plan: Callable[[Request], Fault] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._link = link
+        self._random = random.Random(link.seed)
+        self._plan = plan or self._by_chance
+        self._up = _Lane(link.up_bytes_per_second, link.latency_seconds)
+        self._down = _Lane(link.down_bytes_per_second, link.latency_seconds)
+        self._is_cut = False
+        self._under_way: set[asyncio.Future[Reply]] = set()
+
+    def cut(self) -> None:
+        """Break the link: what is under way is lost, and nobody can be reached until `mend`."""
+        self._is_cut = True
+        for exchange in self._under_way:
+            exchange.cancel()
+
+    def mend(self) -> None:
+        """Make the link whole again."""
+        self._is_cut = False
+
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+        if self._is_cut:
+            raise Unreachable(f"{address}: the link is cut")
+        exchange = asyncio.ensure_future(self._exchange(address, request, timeout))
+        self._under_way.add(exchange)
+        try:
+            await asyncio.wait((exchange,), timeout=timeout)
+            if not exchange.done():
+                raise TimedOut(f"{address} did not answer within {timeout:g} s")
+        finally:
+            exchange.cancel()
+            self._under_way.discard(exchange)
+        if exchange.cancelled():
+            raise ConnectionLost(f"{address}: the link was cut while the call was under way")
+        return exchange.result()
+
+    async def _exchange(self, address: Address, request: Request, timeout: float) -> Reply:
+        fault = self._plan(request)
+        await self._up.carry(request.body)
+        if fault is Fault.LOSE_REQUEST:
+            raise ConnectionLost(f"{address}: the request was lost")
+        reply = await self._inner.request(address, request, timeout=timeout)
+        if fault is Fault.LOSE_REPLY:
+            raise ConnectionLost(f"{address}: the reply was lost")
+        await self._down.carry(reply.body)
+        if reply.stream is not None:
+            reply.stream = self._slowed(address, reply.stream)
+        return reply
+
+    async def _slowed(self, address: Address, stream: AsyncGenerator[Body, None]) -> AsyncGenerator[Body, None]:
+        async with contextlib.aclosing(stream):
+            async for body in stream:
+                await self._down.carry(body)
+                if self._is_cut:
+                    raise ConnectionLost(f"{address}: the link was cut in the middle of an answer")
+                yield body
+
+    def reply_host(self, address: Address) -> str:  # noqa: D102
+        return self._inner.reply_host(address)
+
+    async def listen(  # noqa: D102
+        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
+    ) -> Listener:
+        return await self._inner.listen(app, host, port, identity)
+
+    def _by_chance(self, request: Request) -> Fault:
+        if self._random.random() >= self._link.loss:
+            return Fault.NONE
+        return self._random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
+
+
+class _Lane:
+    """One direction of a link: what is sent over it queues up."""
+
+    def __init__(self, bytes_per_second: float, latency_seconds: float) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._latency_seconds = latency_seconds
+        self._free_at = 0.0  # loop time when all that is queued has been sent
+
+    async def carry(self, body: Body) -> None:
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(now, self._free_at) + (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
+        await asyncio.sleep(self._free_at + self._latency_seconds - now)

@@ -1,0 +1,53 @@
+"""HTTP/1.1 over sockets: what real devices use."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from weakref import WeakKeyDictionary
+
+from paceline.axon import loops
+from paceline.axon.messages import Reply, Request
+from paceline.axon.tls import ServerIdentity
+from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.http.client import ConnectionPool
+from paceline.axon.transports.http.server import HttpListener
+from paceline.errors import Unreachable
+
+__all__ = ["HttpTransport"]
+
+
+class HttpTransport(Transport):
+    """Requests over kept-alive connections; may be shared by any number of event loops.
+
+    Args:
+        max_body_bytes: the largest reply that is accepted.
+    """
+
+    def __init__(self, max_body_bytes: int = 4 << 30) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
+
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = ConnectionPool(self._max_body_bytes)
+            pool.guard = await loops.close_with_loop(pool.close)
+        return await pool.request(address, request, timeout)
+
+    def reply_host(self, address: Address) -> str:  # noqa: D102
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((address.host, address.port))  # sends nothing, but chooses the way
+            except OSError as error:
+                raise Unreachable(f"{address}: {error.strerror or error}") from error
+            return str(probe.getsockname()[0])
+
+    async def listen(  # noqa: D102
+        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
+    ) -> Listener:
+        listener = HttpListener(app)
+        await listener.start(host, port, identity)
+        return listener

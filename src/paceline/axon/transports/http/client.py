@@ -1,0 +1,274 @@
+"""Sends requests over kept-alive HTTP/1.1 connections, a pool per event loop and address."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator
+from urllib.parse import quote, urlencode
+
+import httptools
+
+from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.transports.base import Address
+from paceline.axon.transports.http.protocol import (
+    CHUNKED,
+    Head,
+    HttpProtocol,
+    ProtocolError,
+    content_length,
+)
+from paceline.errors import BadReply, ConnectionLost, TimedOut, Unreachable
+
+CONNECT_SECONDS = 10.0
+KEEP_SECONDS = 60.0  # shorter than a server's IDLE_SECONDS, so that the client is the one to let go
+_SMALL_BYTES = 64 * 1024  # sent at once
+_STREAM_AHEAD = 16  # chunks read before the consumer has taken them
+
+
+class ConnectionPool:
+    """The idle connections of one event loop."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._idle: dict[Address, deque[ClientConnection]] = {}
+        self._max_body_bytes = max_body_bytes
+        self.guard: object = None  # closes the pool with its loop
+
+    async def request(self, address: Address, request: Request, timeout: float) -> Reply:
+        """One exchange, over a kept connection if there is one."""
+        connection = self._take(address)
+        if connection is None:
+            connection = await self._connect(address, min(timeout, CONNECT_SECONDS))
+        return await connection.exchange(_request_head(address, request), request.body, timeout)
+
+    def release(self, connection: ClientConnection) -> None:
+        """Keep a connection whose exchange is over."""
+        self._idle.setdefault(connection.address, deque()).append(connection)
+
+    async def close(self) -> None:
+        """Drop the idle connections."""
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
+
+    def _take(self, address: Address) -> ClientConnection | None:
+        idle = self._idle.get(address)
+        while idle:
+            connection = idle.pop()
+            if connection.is_fresh():
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, address: Address, timeout: float) -> ClientConnection:
+        loop = asyncio.get_running_loop()
+        context = address.trust.context() if address.trust else None
+        try:
+            _, connection = await asyncio.wait_for(
+                loop.create_connection(
+                    lambda: ClientConnection(self, address, self._max_body_bytes),
+                    address.host,
+                    address.port,
+                    ssl=context,
+                ),
+                timeout,
+            )
+        except (asyncio.TimeoutError, TimeoutError):
+            raise Unreachable(f"{address} did not accept a connection within {timeout:g} s") from None
+        except ssl.SSLError as error:
+            reason = getattr(error, "verify_message", "") or error.reason or error
+            raise Unreachable(f"no TLS connection to {address}: {reason}") from error
+        except socket.gaierror as error:
+            raise Unreachable(f"{address}: no such host") from error
+        except (OSError, EOFError) as error:
+            raise Unreachable(f"{address}: {_reason(error)}") from error
+        connection.check_certificate()
+        return connection
+
+
+class ClientConnection(HttpProtocol):
+    """One connection to a worker; carries one exchange at a time."""
+
+    def __init__(self, pool: ConnectionPool, address: Address, max_body_bytes: int) -> None:
+        super().__init__()
+        self.address = address
+        self.max_chunk_bytes = max_body_bytes
+        self._pool = pool
+        self._max_body_bytes = max_body_bytes
+        self._waiter: asyncio.Future[Reply] | None = None
+        self._reply: Reply | None = None
+        self._stream: _Stream | None = None
+        self._keep_alive = True
+
+    def check_certificate(self) -> None:
+        """Compare the far certificate with the pinned one, before anything is sent."""
+        if self.address.trust is None or self._transport is None:
+            return
+        tls: ssl.SSLObject = self._transport.get_extra_info("ssl_object")
+        if not self.address.trust.verify(tls.getpeercert(binary_form=True)):
+            self.abort()
+            raise Unreachable(
+                f"{self.address} showed another certificate than the pinned {self.address.trust.fingerprint}; "
+                "nothing was sent"
+            )
+
+    def is_fresh(self) -> bool:
+        """Whether the connection can carry another exchange, as far as can be told."""
+        if self._transport is None or self.is_closed or self.loop.time() - self.last_activity > KEEP_SECONDS:
+            return False
+        # Readable though nothing was asked: the far side has closed it, and the loop has not noticed yet.
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    async def exchange(self, head: bytes, body: Body, timeout: float) -> Reply:
+        """Send a request and wait for its reply (for a stream: for its head)."""
+        self.next_message()
+        waiter = self._waiter = self.loop.create_future()
+        timer = self.loop.call_later(timeout, self._time_out, timeout)
+        # The answer may come before all is sent, a refusal for instance: so do not wait for the sending.
+        sending = self.loop.create_task(self.send(head, body)) if num_bytes(body) > _SMALL_BYTES else None
+        try:
+            if sending is None:
+                await self.send(head, body)
+            reply: Reply = await waiter
+        except BaseException:
+            self.abort()  # an exchange given up midway: closing tells the far side to stop
+            raise
+        finally:
+            timer.cancel()
+            self._waiter = None
+            if sending is not None and not sending.done():
+                sending.cancel()
+                self.abort()
+        if reply.stream is None:
+            self._finish()
+        return reply
+
+    def head_received(self, head: bytes) -> int:  # noqa: D102
+        fields = Head(httptools.HttpResponseParser, head)
+        self._keep_alive = fields.keep_alive
+        self._reply = Reply(fields.parser.get_status_code(), fields.headers)
+        if self._waiter is None:
+            raise ProtocolError("an answer came to no question")
+        if fields.headers.get("transfer-encoding") == "chunked":
+            self._stream = _Stream(self)
+            self._reply.stream = self._stream.chunks()
+            self._answer(self._reply)
+            return CHUNKED
+        length = content_length(fields.headers)
+        if length > self._max_body_bytes:
+            raise ProtocolError(f"a reply of {length} bytes is over the limit of {self._max_body_bytes}")
+        return length
+
+    def body_received(self, body: memoryview) -> None:  # noqa: D102
+        assert self._reply is not None
+        self._reply.body = [body]
+        self._answer(self._reply)
+
+    def chunk_received(self, chunk: memoryview) -> None:  # noqa: D102
+        assert self._stream is not None
+        self._stream.put(chunk)
+        if not chunk:
+            self._stream = None
+            self._finish()
+
+    def fail(self, error: Exception) -> None:  # noqa: D102
+        self._break_off(BadReply(f"{self.address} answered no valid HTTP: {error}"))
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+        has_begun = self._filled > 0 or self._target is not None or self._stream is not None
+        super().connection_lost(exc)
+        how = "in the middle of its answer" if has_begun else "without an answer"
+        self._break_off(ConnectionLost(f"{self.address} closed the connection {how}; it may have died"))
+
+    def pause(self) -> None:
+        """Read no further for now: the consumer of the stream is behind."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def _time_out(self, timeout: float) -> None:
+        self._break_off(TimedOut(f"{self.address} did not answer within {timeout:g} s"))
+
+    def _answer(self, reply: Reply) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(reply)
+
+    def _break_off(self, error: Exception) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+        elif self._stream is not None:
+            self._stream.put(error)
+
+    def _finish(self) -> None:
+        self._reply = None
+        if self._keep_alive and not self.is_closed:
+            self._pool.release(self)
+        else:
+            self.close()
+
+
+class _Stream:
+    """Chunks on their way from a connection to the consumer of a stream."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._items: deque[memoryview | Exception] = deque()
+        self._has_items = asyncio.Event()
+        self._is_paused = False
+
+    def put(self, item: memoryview | Exception) -> None:
+        self._items.append(item)
+        self._has_items.set()
+        if len(self._items) >= _STREAM_AHEAD and not self._is_paused:
+            self._is_paused = True
+            self._connection.pause()
+
+    async def chunks(self) -> AsyncGenerator[Body, None]:
+        ended = False
+        try:
+            while True:
+                while not self._items:
+                    self._has_items.clear()
+                    await self._has_items.wait()
+                item = self._items.popleft()
+                if self._is_paused and not self._items:
+                    self._is_paused = False
+                    self._connection.resume()
+                if isinstance(item, Exception):
+                    raise item
+                if not item:
+                    ended = True
+                    return
+                yield [item]
+        finally:
+            if not ended:
+                self._connection.abort()
+
+
+def _request_head(address: Address, request: Request) -> bytes:
+    target = quote(request.path)
+    if request.query:
+        target = f"{target}?{urlencode(request.query)}"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    length = num_bytes(request.body)
+    return (
+        f"{request.method} {target} HTTP/1.1\r\nHost: {host}:{address.port}\r\n{lines}Content-Length: {length}\r\n\r\n"
+    ).encode("latin-1")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there (connection refused)"
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,111 @@
+"""Requests within one process: the same exchanges without sockets, at any speed of time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import numpy as np
+
+from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.tls import ServerIdentity
+from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
+
+
+class MemoryNetwork:
+    """The hosts of an imagined network, all on one event loop."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[tuple[str, int], MemoryListener] = {}
+        self.free_ports = itertools.count(49152)
+
+    def host(self, name: str) -> MemoryTransport:
+        """The transport of a host: its requests come from there, its listeners are reached there."""
+        return MemoryTransport(self, name)
+
+
+class MemoryListener(Listener):
+    """An app at an address of the network."""
+
+    def __init__(self, network: MemoryNetwork, app: App, address: Address) -> None:
+        self.app = app
+        self.address = address
+        self.exchanges: set[asyncio.Future[Reply]] = set()
+        self.is_closed = False
+        self._network = network
+
+    async def close(self) -> None:  # noqa: D102
+        self.is_closed = True
+        self._network.listeners.pop((self.address.host, self.address.port), None)
+        exchanges = list(self.exchanges)
+        for exchange in exchanges:
+            exchange.cancel()
+        await asyncio.gather(*exchanges, return_exceptions=True)
+
+
+class MemoryTransport(Transport):
+    """One host's way into a `MemoryNetwork`. There is nobody to listen in, so TLS is not imitated."""
+
+    def __init__(self, network: MemoryNetwork, host: str) -> None:
+        self._network = network
+        self._host = host
+
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+        listener = self._network.listeners.get((address.host, address.port))
+        if listener is None:
+            raise Unreachable(f"{address}: nobody listens there")
+        arrived = replace(request, peer=self._host, body=_copy(request.body))
+        refusal = listener.app.admit(arrived, num_bytes(request.body))
+        if refusal is not None:
+            return replace(refusal, body=_copy(refusal.body))
+        exchange = asyncio.ensure_future(listener.app.handle(arrived))
+        listener.exchanges.add(exchange)
+        exchange.add_done_callback(listener.exchanges.discard)
+        try:
+            await asyncio.wait((exchange,), timeout=timeout)
+            if not exchange.done():
+                raise TimedOut(f"{address} did not answer within {timeout:g} s")
+        finally:
+            exchange.cancel()  # does nothing to one that is done
+        if exchange.cancelled():
+            raise ConnectionLost(f"{address} closed the connection without an answer")
+        reply = exchange.result()
+        stream = _copies(reply.stream, listener) if reply.stream is not None else None
+        return replace(reply, body=_copy(reply.body), stream=stream)
+
+    def reply_host(self, address: Address) -> str:  # noqa: D102
+        return self._host
+
+    async def listen(  # noqa: D102
+        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
+    ) -> Listener:
+        address = Address(self._host, port or next(self._network.free_ports))
+        key = (address.host, address.port)
+        if key in self._network.listeners:
+            raise ConfigError(f"cannot listen on {address}: it is taken")
+        listener = self._network.listeners[key] = MemoryListener(self._network, app, address)
+        return listener
+
+
+def _copy(body: Body) -> Body:
+    """The body in one buffer of the receiver's own, as every receiver gets it."""
+    if not body:
+        return ()
+    joined, start = np.empty(num_bytes(body), np.uint8), 0
+    for part in body:
+        view = memoryview(part).cast("B")
+        joined[start : start + len(view)] = view
+        start += len(view)
+    return (joined.data,)
+
+
+async def _copies(stream: AsyncGenerator[Body, None], listener: MemoryListener) -> AsyncGenerator[Body, None]:
+    async with contextlib.aclosing(stream):
+        async for body in stream:
+            if listener.is_closed:
+                raise ConnectionLost(f"{listener.address} broke off in the middle of its answer")
+            yield _copy(body)

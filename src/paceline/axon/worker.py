@@ -1,0 +1,162 @@
+"""Workers: functions that other devices may call.
+
+from paceline import axon
+
+@axon.worker.rpc()
+def simple_hello(name):
+    return f"Hello {name}!!"
+
+axon.worker.init()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+from paceline.axon import loops, trust, wire
+from paceline.axon.app import WorkerApp
+from paceline.axon.executors import is_cancelled
+from paceline.axon.registry import Registry
+from paceline.axon.tls import ServerIdentity
+from paceline.axon.transports.base import Address, Transport
+from paceline.axon.transports.http import HttpTransport
+from paceline.axon.wire import Limits
+
+__all__ = ["DEFAULT_PORT", "Worker", "default", "init", "is_cancelled", "rpc", "serve", "service"]
+
+DEFAULT_PORT = 7223
+
+init_returns = False
+"""Set where something else serves: in children of the process executor, and under ``paceline worker``."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Worker:
+    """A set of functions and the means to serve them.
+
+    Args:
+        device: the name told in listings and errors; this machine's host name by default.
+        limits: what is accepted from callers.
+    """
+
+    def __init__(self, device: str | None = None, *, limits: Limits = wire.DEFAULT_LIMITS) -> None:
+        self.device = device or platform.node() or "worker"
+        self._limits = limits
+        self.registry = Registry()
+
+    def rpc(self, *, name: str | None = None, executor: str | None = None) -> Callable[[F], F]:
+        """Decorator that offers a function; a generator function streams its items.
+
+        Args:
+            name: what it is called by; its own name by default.
+            executor: where it runs: ``"loop"`` (the default for ``async def``), ``"thread"`` (the default for
+                ``def``) or ``"process"``.
+        """
+
+        def register(function: F) -> F:
+            self.registry.add(function, name, executor)
+            return function
+
+        return register
+
+    def service(self, subject: object, *, name: str | None = None, executor: str | None = None) -> None:
+        """Offer an object's public methods, as ``method`` or, with a name given, ``name.method``."""
+        self.registry.add_methods(subject, name, executor)
+
+    @contextlib.asynccontextmanager
+    async def serving(
+        self,
+        *,
+        host: str = trust.LOOPBACK,
+        port: int = DEFAULT_PORT,
+        token: str | None = None,
+        identity: ServerIdentity | None = None,
+        insecure: bool = False,
+        transport: Transport | None = None,
+        grace_seconds: float = 5.0,
+    ) -> AsyncIterator[Address]:
+        """Serve on the running loop while the block runs, and tell where.
+
+        Args:
+            host: the address to listen on; one that other machines can reach needs a token.
+            port: 0 picks a free one.
+            token: what callers must show.
+            identity: a certificate, for TLS.
+            insecure: allow other machines to call without a token.
+            transport: what carries requests; HTTP by default.
+            grace_seconds: how long calls under way may go on after the block; then they are cancelled.
+        """
+        trust.check_bind(host, token, insecure=insecure)
+        transport = transport or HttpTransport(self._limits.max_body_bytes)
+        app = WorkerApp(self.registry, self.device, token, transport, self._limits)
+        try:
+            listener = await transport.listen(app, host, port, identity)
+            try:
+                yield listener.address
+            finally:
+                await app.close(grace_seconds)
+                await listener.close()
+        finally:
+            await app.close_executors()
+
+    @contextlib.contextmanager
+    def serve(self, **settings: Any) -> Iterator[Address]:
+        """Serve in the background while the block runs; settings as for `serving`."""
+        serving = self.serving(**settings)
+        address = loops.background.run(_enter(serving))
+        try:
+            yield address
+        finally:
+            loops.background.run(_leave(serving))
+
+    def run(self, *, announce: Callable[[Address], None] | None = None, **settings: Any) -> None:
+        """Serve until SIGINT or SIGTERM; settings as for `serving`.
+
+        Args:
+            announce: called with the address once calls are accepted.
+        """
+        loop = loops.new_event_loop()
+        try:
+            loop.run_until_complete(self._serve_until_stopped(announce, settings))
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    async def _serve_until_stopped(self, announce: Callable[[Address], None] | None, settings: Any) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with self.serving(**settings) as address:
+            if announce is not None:
+                announce(address)
+            await stop.wait()
+            for number in (signal.SIGINT, signal.SIGTERM):  # a second signal does not wait for calls to end
+                loop.remove_signal_handler(number)
+
+
+async def _enter(serving: Any) -> Address:
+    return await serving.__aenter__()  # type: ignore[no-any-return]
+
+
+async def _leave(serving: Any) -> None:
+    await serving.__aexit__(None, None, None)
+
+
+default = Worker()
+"""The worker behind the functions below: enough for a process that is one."""
+
+rpc = default.rpc
+service = default.service
+serve = default.serve
+
+
+def init(port: int = DEFAULT_PORT, **settings: Any) -> None:
+    """Serve what was offered until SIGINT or SIGTERM; settings as for `Worker.run`."""
+    if not init_returns:
+        default.run(port=port, **settings)
