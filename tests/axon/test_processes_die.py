@@ -1,0 +1,96 @@
+"""Real processes over real sockets: workers and clients that are killed in the middle of a call."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from paceline import axon
+from paceline.errors import ConnectionLost
+
+WORKER = """\
+import asyncio, sys
+from paceline import axon
+
+num_calls = 0
+
+@axon.worker.rpc()
+async def work(seconds: float) -> str:
+    global num_calls
+    num_calls += 1
+    await asyncio.sleep(seconds)
+    return "done"
+
+@axon.worker.rpc()
+async def steps(seconds: float):
+    while True:
+        yield 1
+        await asyncio.sleep(seconds)
+
+@axon.worker.rpc()
+def how_many() -> int:
+    return num_calls
+
+axon.worker.init(port=0, announce=lambda address: print(address, flush=True))
+"""
+
+CLIENT = """\
+import sys
+from paceline import axon
+
+handle = axon.connect(sys.argv[1], duplex=True).work.start(2.0)
+print(handle.call_id, flush=True)
+handle.join()
+"""
+
+
+@pytest.fixture
+def worker(spawn):
+    process = spawn(WORKER, name="worker.py")
+    process.url = process.stdout.readline().strip()
+    return process
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_worker_killed_in_mid_call(worker, duplex):
+    remote = axon.connect(worker.url, duplex=duplex, patience_seconds=1.0)
+    assert remote.work(0.0) == "done"  # the connection is a kept one
+    handle = remote.work.start(60.0)
+    while remote.how_many() < 2:
+        time.sleep(0.01)
+    worker.send_signal(signal.SIGKILL)
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1.*(may have died|was lost while it ran work)"):
+        handle.join(30)
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_worker_killed_in_mid_stream(worker, duplex):
+    stream = axon.connect(worker.url, duplex=duplex, patience_seconds=1.0).steps(30.0)
+    assert next(stream) == 1
+    worker.send_signal(signal.SIGKILL)
+    with pytest.raises(ConnectionLost):
+        next(stream)
+
+
+def test_client_killed_and_restarted(worker, spawn):
+    client = spawn(CLIENT, worker.url, name="client.py")
+    call_id = client.stdout.readline().strip()
+    remote = axon.connect(worker.url, duplex=True)
+    while remote.how_many() < 1:
+        time.sleep(0.01)
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    assert remote.reattach(call_id).join(30) == "done"
+    assert remote.how_many() == 1
+
+
+def test_worker_stops_on_signal_after_the_call(worker):
+    handle = axon.connect(worker.url).work.start(0.5)
+    remote = axon.connect(worker.url)
+    while remote.how_many() < 1:
+        time.sleep(0.01)
+    worker.send_signal(signal.SIGTERM)
+    assert handle.join(10) == "done"
+    assert worker.wait(10) == 0
+    assert json.dumps(worker.stderr.read()) == '""'

@@ -1,0 +1,159 @@
+"""`connect`: functions as attributes, checked against what the worker publishes."""
+
+import asyncio
+import http.server
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from paceline import axon
+from paceline.errors import BadReply, ConfigError, RemoteError, Unreachable
+
+
+@dataclass
+class Profile:
+    samples_per_second: float
+    name: str = "unnamed"
+
+
+class Device(Protocol):
+    def profile(self, name: str) -> Profile: ...
+
+
+@pytest.fixture
+def address():
+    worker = axon.Worker("pi1")
+
+    @worker.rpc()
+    def profile(name: str) -> Profile:
+        return Profile(100.0, name)
+
+    @worker.rpc()
+    def scale(x: float, *, by: float = 2.0) -> float:
+        return x * by
+
+    @worker.rpc()
+    def count(n: int):
+        yield from range(n)
+
+    with worker.serve(port=0) as address:
+        yield address
+
+
+def test_the_three_forms(address):
+    remote = axon.connect(str(address))
+    assert remote.scale(2.0) == 4.0
+    handle = remote.scale.start(2.0, by=3.0)
+    assert handle.join(10) == 6.0
+
+    async def main():
+        items = [item async for item in await remote.count.coro(3)]
+        return await remote.scale.coro(1.0), await remote.scale.start(5.0), items
+
+    assert asyncio.run(main()) == (2.0, 10.0, [0, 1, 2])
+
+
+def test_options_apply_to_one_function(address):
+    remote = axon.connect(str(address))
+    assert remote.scale.options(duplex=True, timeout_seconds=30)(1.0) == 2.0
+    with pytest.raises(ConfigError, match="timeout_seconds is -1"):
+        remote.scale.options(timeout_seconds=-1)
+    with pytest.raises(TypeError, match="timeout"):
+        axon.connect(str(address), timeout=3)
+
+
+def test_wrong_names_and_arguments_fail_here(address):
+    remote = axon.connect(str(address))
+    with pytest.raises(AttributeError, match="pi1 at .* has no rpc 'scal'; did you mean 'scale'"):
+        remote.scal(1)
+    for args, kwargs in [((), {}), ((1.0, 2.0), {}), ((1.0,), {"to": 3})]:
+        with pytest.raises(TypeError, match=r"scale\(x: float, \*, by: float = 2.0\) -> float: "):
+            remote.scale(*args, **kwargs)
+
+
+def test_interface_gives_results_their_types(address):
+    remote = axon.connect(str(address), interface=Device)
+    assert remote.profile("kitchen") == Profile(100.0, "kitchen")
+    assert axon.connect(str(address)).profile("kitchen") == {"samples_per_second": 100.0, "name": "kitchen"}
+
+
+def test_wrong_interface_fails_at_the_first_call(address):
+    class Newer(Protocol):
+        def profile(self, name: str, seconds: float) -> Profile: ...
+
+    class Other(Protocol):
+        def absent(self) -> int: ...
+
+    class Mistyped(Protocol):
+        def profile(self, name: str) -> int: ...
+
+    with pytest.raises(ConfigError, match=r"profile\(name, seconds\) is wanted, but it has profile\(name\)"):
+        axon.connect(str(address), interface=Newer).profile("x", 1.0)
+    with pytest.raises(ConfigError, match="it has no absent"):
+        axon.connect(str(address), interface=Other).absent()
+    with pytest.raises(BadReply, match="returned something else than announced"):
+        axon.connect(str(address), interface=Mistyped).profile("x")
+
+
+def test_blocking_call_on_the_background_loop_is_refused():
+    worker = axon.Worker("pi1")
+
+    @worker.rpc(executor="loop")
+    def relay(url: str) -> None:
+        axon.connect(url).anything()
+
+    with worker.serve(port=0) as address, pytest.raises(RemoteError, match="would wait for itself"):
+        axon.connect(str(address)).relay(str(address))
+
+
+def test_something_else_answers_there():
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        remote = axon.connect(f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(BadReply, match="does not list functions as a worker does|is it an Axon worker"):
+            remote.hello()
+        server.shutdown()
+        thread.join()
+
+
+def test_fan_out_collects_results_and_failures(address):
+    worker = axon.Worker("slow")
+
+    @worker.rpc()
+    async def scale(x: float) -> float:
+        await asyncio.sleep(30)
+        return x
+
+    @worker.rpc()
+    def fail() -> None:
+        raise RuntimeError("no")
+
+    with worker.serve(port=0) as slow_address:
+        fast, slow = axon.connect(str(address)), axon.connect(str(slow_address))
+        outcomes = axon.fan_out(
+            {
+                "fast": fast.scale.bind(3.0),
+                "faster": fast.scale.bind(3.0, by=1.0),
+                "slow": slow.scale.bind(3.0),
+                "failing": slow.fail.bind(),
+                "gone": axon.connect("http://127.0.0.1:1").scale.bind(3.0),
+            },
+            deadline_seconds=1.0,
+        )
+        assert outcomes.results == {"fast": 6.0, "faster": 3.0}
+        assert {k: type(v) for k, v in outcomes.failures.items()} == {
+            "slow": axon.TimedOut,
+            "failing": RemoteError,
+            "gone": Unreachable,
+        }
+        with pytest.raises(TypeError, match="missing a required argument"):
+            axon.fan_out({"fast": fast.scale.bind()}, deadline_seconds=5)
+        with pytest.raises(ConfigError, match="deadline_seconds is 0"):
+            axon.fan_out({}, deadline_seconds=0)

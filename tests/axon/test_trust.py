@@ -1,0 +1,73 @@
+"""Tokens, addresses and certificates."""
+
+import pytest
+
+from paceline import axon
+from paceline.errors import ConfigError, Refused, Unreachable
+
+
+@pytest.fixture
+def worker():
+    worker = axon.Worker("pi1")
+    worker.rpc(name="hello")(lambda: "hello")
+    return worker
+
+
+def test_other_addresses_need_a_token_or_insecure(worker):
+    for host in ("0.0.0.0", "10.1.2.3", "::", "example.org"):
+        with pytest.raises(ConfigError, match="give a token, or allow everyone"), worker.serve(host=host, port=0):
+            pass
+    with worker.serve(host="0.0.0.0", port=0, token="secret") as address:
+        assert axon.connect(f"http://127.0.0.1:{address.port}", token="secret").hello() == "hello"
+    with worker.serve(host="0.0.0.0", port=0, insecure=True) as address:
+        assert axon.connect(f"http://127.0.0.1:{address.port}").hello() == "hello"
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "secre", "secret ", "sécret"])
+def test_wrong_token(worker, token):
+    with (
+        worker.serve(port=0, token="secret") as address,
+        pytest.raises(Refused, match="token is missing or wrong") as e,
+    ):
+        axon.connect(str(address), token=token).hello()
+    assert e.value.status == 401
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_self_made_certificate_is_pinned(worker, tmp_path, duplex):
+    identity = axon.ServerIdentity.self_made(tmp_path)
+    assert axon.ServerIdentity.self_made(tmp_path).fingerprint == identity.fingerprint
+    assert (tmp_path / "axon-key.pem").stat().st_mode & 0o077 == 0
+    other = axon.ServerIdentity.self_made()
+    with worker.serve(port=0, identity=identity, token="secret") as address:
+        url = f"https://127.0.0.1:{address.port}"
+        remote = axon.connect(url, token="secret", fingerprint=identity.fingerprint, duplex=duplex)
+        assert remote.hello() == "hello"
+        with pytest.raises(Unreachable, match="another certificate than the pinned"):
+            axon.connect(url, token="secret", fingerprint=other.fingerprint).hello()
+        with pytest.raises(Unreachable, match="no TLS connection.*certificate"):
+            axon.connect(url, token="secret").hello()
+        with pytest.raises(axon.TransportError):
+            axon.connect(f"http://127.0.0.1:{address.port}", token="secret").hello()
+
+
+def test_own_certificate_is_checked_by_authority(worker, tmp_path):
+    axon.ServerIdentity.self_made(tmp_path)
+    certificate, key = tmp_path / "axon-certificate.pem", tmp_path / "axon-key.pem"
+    identity = axon.ServerIdentity.from_files(certificate, key)
+    with worker.serve(port=0, identity=identity) as address:
+        assert axon.connect(f"https://127.0.0.1:{address.port}", ca_file=str(certificate)).hello() == "hello"
+    with pytest.raises(ConfigError, match="cannot use certificate"):
+        axon.ServerIdentity.from_files(key, certificate)
+    with pytest.raises(ConfigError, match="no-such-file"):
+        axon.ServerIdentity.from_files(tmp_path / "no-such-file", key)
+
+
+def test_bad_urls_and_fingerprints():
+    for url in ("127.0.0.1:80", "ftp://host", "http://", "http://host/path", "http://host:port"):
+        with pytest.raises(ConfigError, match="host|worker's address"):
+            axon.connect(url)
+    with pytest.raises(ConfigError, match="64 hex digits"):
+        axon.connect("https://host", fingerprint="sha256:12")
+    with pytest.raises(ConfigError, match="use https"):
+        axon.connect("http://host", fingerprint="sha256:" + "0" * 64)

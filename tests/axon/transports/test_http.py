@@ -1,0 +1,235 @@
+"""HTTP as other clients and servers speak it, well or badly."""
+
+import asyncio
+import contextlib
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from paceline.axon.messages import Reply, Request
+from paceline.axon.transports import Address, HttpTransport
+from paceline.axon.transports.http import server
+from paceline.axon.transports.http.protocol import MAX_HEAD_BYTES
+from paceline.errors import BadReply, ConnectionLost, Unreachable
+
+
+class EchoApp:
+    def admit(self, head, num_body_bytes):
+        return Reply.refusal(413, "too large") if num_body_bytes > 10_000_000 else None
+
+    async def handle(self, request):
+        if request.path == "/raise":
+            raise RuntimeError("a bug in the app")
+        return Reply(200, {}, request.body if request.content.nbytes else [request.path.encode()])
+
+
+def talk(*sends, read_until_closed=True, num_replies=1):
+    """Send bytes to a listening EchoApp, in these pieces, and return everything it answers."""
+
+    async def main():
+        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.address.port)
+        received = b""
+        try:
+            for piece in sends:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            while received.count(b"HTTP/1.1") < num_replies or read_until_closed:
+                chunk = await asyncio.wait_for(reader.read(65536), 5)
+                received += chunk
+                if not chunk:
+                    break
+            return received
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+            await listener.close()
+
+    return asyncio.run(main())
+
+
+POST = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+
+
+def test_any_cut_into_packets():
+    last = POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    for cut in range(1, len(last)):
+        assert talk(last[:cut], last[cut:]).endswith(b"\r\n\r\nhello")
+
+
+def test_keep_alive_and_pipelining():
+    received = talk(POST * 5, read_until_closed=False, num_replies=5)
+    assert received.count(b"hello") == 5
+
+
+def test_pipelining_more_than_is_read_ahead():
+    request = b"POST /e HTTP/1.1\r\nContent-Length: 3000\r\n\r\n" + bytes(3000)
+    received = talk(request * 40 + POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert received.count(b"HTTP/1.1 200 OK") == 41
+
+
+def test_http_1_0_closes():
+    assert talk(b"GET /there HTTP/1.0\r\n\r\n").endswith(b"Content-Length: 6\r\n\r\n/there")
+
+
+def test_expect_continue():
+    head, _, body = POST.partition(b"\r\n\r\n")
+    received = talk(head + b"\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n", body)
+    assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"\x00\xff\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 411),
+        (b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD_BYTES, 431),
+        (b"POST /raise HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 500),
+    ],
+)
+def test_bad_requests(request_bytes, status, monkeypatch, caplog):
+    monkeypatch.setattr(server, "LINGER_SECONDS", 0.05)
+    assert talk(request_bytes).startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_refusal_is_seen_by_a_client_that_is_still_sending():
+    async def main():
+        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
+        transport = HttpTransport()
+        try:
+            request = Request("POST", "/", body=[np.zeros(50_000_000, np.uint8).data])
+            reply = await transport.request(listener.address, request, timeout=10)
+            assert reply.status == 413
+            reply = await transport.request(listener.address, Request("GET", "/there"), timeout=10)
+            assert bytes(reply.content) == b"/there"
+        finally:
+            await listener.close()
+
+    asyncio.run(main())
+
+
+def test_stalled_and_idle_connections_are_closed(monkeypatch):
+    monkeypatch.setattr(server, "STALL_SECONDS", 0.1)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.1)
+    for start in (b"", b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf"):
+        assert talk(start) == b""
+
+
+def test_too_many_bytes_at_once_are_refused(monkeypatch):
+    monkeypatch.setattr(server, "MAX_PENDING_BYTES", 1000)
+    monkeypatch.setattr(server, "LINGER_SECONDS", 0.05)
+    request = b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    assert b" 200 OK" in talk(request % 1000 + bytes(1000))
+    assert b" 503 Service Unavailable" in talk(request % 1001 + bytes(1001))
+
+
+def answer_once(answer, test):
+    """Listen with a plain socket, give every connection this answer, and run the test against it."""
+
+    async def respond(reader, writer):
+        with contextlib.suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+    async def main():
+        listening = await asyncio.start_server(respond, "127.0.0.1", 0)
+        async with listening:
+            await test(Address("127.0.0.1", listening.sockets[0].getsockname()[1]))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", ConnectionLost),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", ConnectionLost),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", ConnectionLost),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", BadReply),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", BadReply),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 20_000, BadReply),
+    ],
+)
+def test_bad_replies(answer, error):
+    async def test(address):
+        with pytest.raises(error, match=str(address)):
+            await HttpTransport().request(address, Request("GET", "/"), timeout=5)
+
+    answer_once(answer, test)
+
+
+@pytest.mark.parametrize("chunk", [b"zz\r\n", b"-1\r\n", b"fffffffffff\r\n", b"1" * 40, b"2\r\nabXX", b""])
+def test_bad_streams(chunk):
+    async def test(address):
+        reply = await HttpTransport().request(address, Request("GET", "/"), timeout=5)
+        with pytest.raises((BadReply, ConnectionLost)):
+            await anext(reply.stream)
+
+    answer_once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk, test)
+
+
+def test_no_such_host():
+    async def main():
+        with pytest.raises(Unreachable, match="no such host"):
+            await HttpTransport().request(Address("no-such-host.invalid", 1), Request("GET", "/"), timeout=5)
+
+    asyncio.run(main())
+
+
+def test_kept_connection_that_died_unseen_is_replaced():
+    """The worker closes it while this loop is blocked, so that nobody has read the end of the connection."""
+    closing = asyncio.Event()
+
+    async def serve_one(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        await closing.wait()
+        writer.close()
+        await writer.wait_closed()
+
+    async def main():
+        transport = HttpTransport()
+        async with await asyncio.start_server(serve_one, "127.0.0.1", 0) as listening:
+            address = Address("127.0.0.1", listening.sockets[0].getsockname()[1])
+            await transport.request(address, Request("GET", "/"), timeout=5)
+            (connection,) = next(iter(transport._pools.values()))._idle[address]
+            connection._transport.pause_reading()  # as blind as a blocked loop
+            closing.set()
+            await asyncio.sleep(0.05)
+            reply = await transport.request(address, Request("GET", "/"), timeout=5)
+            assert reply.status == 200
+
+    asyncio.run(main())
+
+
+def test_slow_reader_holds_only_its_own_connection():
+    async def main():
+        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
+        stuck = socket.create_connection(("127.0.0.1", listener.address.port))
+        body = bytes(8_000_000)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(
+            None, stuck.sendall, b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )  # and never reads the echo
+        start = time.monotonic()
+        reply = await HttpTransport().request(listener.address, Request("GET", "/x"), timeout=5)
+        assert reply.status == 200
+        assert time.monotonic() - start < 5
+        stuck.close()
+        await listener.close()
+
+    asyncio.run(main())

@@ -1,0 +1,62 @@
+"""Shared by all tests: a loop on virtual time, scripts in processes of their own, and no leftovers."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import async_solipsism
+import psutil
+import pytest
+
+from paceline.testing.transports import no_leftover_threads
+
+
+@pytest.fixture
+def run_virtual():
+    """Run a coroutine on a clock that jumps to the next event."""
+
+    def run(coroutine):
+        loop = async_solipsism.EventLoop()
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers():
+    """A test leaves no thread and no process behind."""
+    threads, children = set(threading.enumerate()), set(psutil.Process().children(recursive=True))
+    yield
+    assert no_leftover_threads(threads) == []
+    left = set(psutil.Process().children(recursive=True)) - children
+    _, alive = psutil.wait_procs(left, timeout=5)
+    assert alive == []
+
+
+@pytest.fixture
+def spawn(tmp_path):
+    """Start Python source in a process of its own; killed at the end of the test."""
+    processes = []
+
+    def spawn(source, *arguments, name="script.py"):
+        path = tmp_path / name
+        path.write_text(source)
+        process = subprocess.Popen(
+            [sys.executable, str(path), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        processes.append(process)
+        return process
+
+    yield spawn
+    for process in processes:
+        process.kill()
+        process.communicate()
