@@ -151,8 +151,8 @@ class WorkerApp:
         return Reply(204)
 
     _ROUTES: tuple[tuple[str, str, Callable[[WorkerApp, Request, str], Awaitable[Reply]]], ...] = (
-        ("GET", "/", _list),
         ("POST", "/rpc/", _call),
+        ("GET", "/", _list),
         ("GET", "/calls/", _fetch),
         ("DELETE", "/calls/", _forget),
     )

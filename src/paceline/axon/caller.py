@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
@@ -296,6 +298,9 @@ class _Conversation:
             self.desk.remove(self.call_id)
 
 
+_id_prefix, _id_numbers = secrets.token_hex(12), itertools.count()
+
+
 def new_call_id() -> str:
-    """An id nobody can guess."""
-    return secrets.token_hex(16)
+    """An id that no other call has, in this process or another, and that nobody else can guess."""
+    return f"{_id_prefix}-{os.getpid():x}-{next(_id_numbers):x}"

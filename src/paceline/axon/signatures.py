@@ -62,6 +62,7 @@ class Signature:
     published: Published
     _callable: inspect.Signature
     _types: Mapping[str, Any]
+    _num_plain_parameters: int  # of a function that can be called with so many arguments by position; else -1
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> Signature:
@@ -89,18 +90,22 @@ class Signature:
             is_stream=inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function),
             doc=inspect.getdoc(function) or "",
         )
-        return cls(published, signature, {k: hint for k, hint in types.items() if hint is not Any})
+        is_plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+        typed = {name: hint for name, hint in types.items() if hint is not Any}
+        return cls(published, signature, typed, len(signature.parameters) if is_plain else -1)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Check arguments and give them their annotated types; raises `TypeError` naming the parameter."""
+        if not kwargs and len(args) == self._num_plain_parameters:  # the usual call; ten times faster than to bind
+            pairs = zip(self._callable.parameters, args, strict=True)
+            return tuple(self._convert(name, value) if name in self._types else value for name, value in pairs), {}
         try:
             bound = self._callable.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.published.name}{self.published.signature}: {error}") from None
-        if self._types:
-            for name, value in bound.arguments.items():
-                if name in self._types:
-                    bound.arguments[name] = self._convert(name, value)
+        for name, value in bound.arguments.items():
+            if name in self._types:
+                bound.arguments[name] = self._convert(name, value)
         return bound.args, bound.kwargs
 
     def _convert(self, name: str, value: Any) -> Any:

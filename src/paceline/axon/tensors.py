@@ -25,7 +25,7 @@ _NUMPY_DTYPES = frozenset(
 )
 _TORCH_ONLY = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "complex32": 4}
 _ITEM_BYTES = {**{name: np.dtype(name).itemsize for name in _NUMPY_DTYPES}, **_TORCH_ONLY}
-_MAX_DIMENSIONS = 32
+_MAX_DIMENSIONS = 64
 
 
 def is_tensor(value: object) -> bool:
@@ -36,6 +36,8 @@ def is_tensor(value: object) -> bool:
 
 def describe_array(array: np.ndarray[Any, Any] | np.generic) -> tuple[str, tuple[int, ...], memoryview]:
     """The dtype's name, the shape and the bytes of an array; a view where its memory allows one."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise WireError("cannot send a masked array; send its data and its mask")
     array = np.asarray(array)
     if array.dtype.name not in _NUMPY_DTYPES:
         raise WireError(f"cannot send an array of dtype {array.dtype}; allowed: {', '.join(sorted(_NUMPY_DTYPES))}")
@@ -47,10 +49,11 @@ def describe_tensor(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], memoryv
     """The dtype's name, the shape and the bytes of a tensor; a view where its memory allows one."""
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _ITEM_BYTES or tensor.layout is not torch.strided:
+    is_dense = tensor.layout is torch.strided and not tensor.is_nested and tensor.device.type != "meta"
+    if name not in _ITEM_BYTES or not is_dense:
         raise WireError(
-            f"cannot send a tensor of dtype {name} and layout {tensor.layout}; allowed are dense tensors of "
-            f"{', '.join(sorted(_ITEM_BYTES))}"
+            f"cannot send a tensor of dtype {name}, layout {tensor.layout} and device {tensor.device}; allowed are "
+            f"dense tensors with data, of {', '.join(sorted(_ITEM_BYTES))}"
         )
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return name, tuple(tensor.shape), _bytes_of(plain.view(torch.uint8).numpy())
@@ -91,13 +94,25 @@ def restore_tensor(dtype: str, shape: list[int], data: memoryview) -> torch.Tens
 
 
 def from_list(kind: type, value: object) -> object:
-    """An array or tensor from nested lists, for callers that can only send JSON; raises `TypeError`."""
-    if kind is np.ndarray:
-        return np.asarray(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and kind is torch.Tensor:
-        return torch.tensor(value)
-    raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+    """An array or tensor from nested lists of numbers, for callers that can only send JSON; raises `TypeError`."""
+    torch: Any = sys.modules.get("torch")
+    is_torch = torch is not None and kind is torch.Tensor
+    if not (kind is np.ndarray or is_torch) or not _is_made_of_numbers(value):
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+    try:
+        array = np.array(value)
+        if array.dtype.name not in _NUMPY_DTYPES:
+            raise ValueError("the numbers are too large")
+    except (ValueError, OverflowError) as error:
+        raise TypeError(f"expected {kind.__name__}, got lists that make none: {error}") from None
+    return torch.tensor(value) if is_torch else array  # each library's own default types
+
+
+def _is_made_of_numbers(value: object) -> bool:
+    # Anything else would be turned into text or objects: a long string among a million numbers, a million times.
+    if isinstance(value, list):
+        return all(map(_is_made_of_numbers, value))
+    return type(value) in (bool, int, float)
 
 
 def to_list(value: object) -> object:

@@ -23,6 +23,7 @@ from msgspec.msgpack import Ext
 
 from paceline.axon import tensors
 from paceline.axon.messages import Body, Buffer
+from paceline.axon.scan import Scanner
 from paceline.errors import WireError
 
 VERSION = 1
@@ -60,19 +61,24 @@ class _Code:
     TENSOR = 19
 
 
+_NESTED_CODES = frozenset((_Code.TUPLE, _Code.SET, _Code.FROZENSET))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a receiver accepts; a sender is held to `max_depth` and `max_meta_bytes` too.
 
     Attributes:
         max_body_bytes: a whole request or reply.
-        max_meta_bytes: its structured part. Every item takes at least a byte there, so this bounds their count.
+        max_meta_bytes: its structured part: everything but the bytes of arrays.
+        max_items: elements, keys and values of all lists, dicts and the like together.
         max_depth: lists, dicts and the like within each other.
         max_buffers: arrays, tensors and long byte strings.
     """
 
     max_body_bytes: int = 4 << 30
-    max_meta_bytes: int = 8 << 20
+    max_meta_bytes: int = 16 << 20
+    max_items: int = 1 << 20
     max_depth: int = 64
     max_buffers: int = 1 << 16
 
@@ -83,9 +89,7 @@ Encoded: TypeAlias = Any
 """A value in the terms of msgpack: what msgspec encodes as it is."""
 
 _FLAT = frozenset((str, float, bool, type(None)))
-_FLAT_OR_INT = _FLAT | {int}
 _KEYS = frozenset((str, int, float, bool, type(None), bytes))
-_CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def encode(kind: Kind, value: object, limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
@@ -151,6 +155,7 @@ class _Packer:
     def __init__(self, limits: Limits) -> None:
         self.buffers: list[memoryview] = []
         self._limits = limits
+        self._num_items = 1
 
     def pack(self, value: object, depth: int) -> Encoded:
         kind = type(value)
@@ -158,8 +163,8 @@ class _Packer:
             return value
         if kind is int:
             return self._pack_int(value)  # type: ignore[arg-type]
-        if depth > self._limits.max_depth:
-            raise WireError(f"values may be nested {self._limits.max_depth} deep, not deeper")
+        if kind is bytes:
+            return self._pack_bytes(value)  # type: ignore[arg-type]
         if kind is list:
             return self._pack_items(value, depth)
         if kind is dict:
@@ -192,7 +197,8 @@ class _Packer:
         if isinstance(value, (set, frozenset)):
             code = _Code.FROZENSET if isinstance(value, frozenset) else _Code.SET
             # As a map to nothing: among its keys, and only there, arrays come back as tuples.
-            return Ext(code, _encode_meta(dict.fromkeys(self._pack_key(item, depth) for item in value)))
+            self._enter(len(value), depth)
+            return Ext(code, _encode_meta(dict.fromkeys(self._pack_key(item, depth + 1) for item in value)))
         if isinstance(value, complex):
             return Ext(_Code.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, datetime.datetime):
@@ -203,28 +209,37 @@ class _Packer:
             return Ext(_Code.TIMEDELTA, struct.pack("<iii", value.days, value.seconds, value.microseconds))
         return self._pack_dict(_fields_of(value), depth)
 
+    def _enter(self, num_items: int, depth: int) -> None:
+        """Hold a container at this depth to the limits that its receiver keeps."""
+        self._num_items += num_items
+        if self._num_items > self._limits.max_items:
+            raise WireError(f"more than {self._limits.max_items} items; send long lists of numbers as arrays")
+        if depth > self._limits.max_depth:
+            raise WireError(f"values may be nested {self._limits.max_depth} deep, not deeper")
+
     def _pack_items(self, items: Any, depth: int) -> Encoded:
+        self._enter(len(items), depth)
         kinds = set(map(type, items))
         if kinds <= _FLAT or (kinds == {int} and min(items) >= -(1 << 63) and max(items) < 1 << 64):
             return items if type(items) is list else list(items)  # a long list of numbers is not walked
         return [self.pack(item, depth + 1) for item in items]
 
     def _pack_dict(self, value: Mapping[Any, Any], depth: int) -> Encoded:
+        self._enter(2 * len(value), depth)
         if set(map(type, value)) <= {str}:
             return {key: self.pack(item, depth + 1) for key, item in value.items()}
-        return {self._pack_key(key, depth): self.pack(item, depth + 1) for key, item in value.items()}
+        return {self._pack_key(key, depth + 1): self.pack(item, depth + 1) for key, item in value.items()}
 
     def _pack_key(self, key: object, depth: int) -> Encoded:
         if isinstance(key, enum.Enum):
             key = key.value
         if isinstance(key, tuple):
-            if depth > self._limits.max_depth:
-                raise WireError(f"values may be nested {self._limits.max_depth} deep, not deeper")
+            self._enter(len(key), depth)
             return tuple(self._pack_key(part, depth + 1) for part in key)
-        if type(key) not in _KEYS:
+        if type(key) not in _KEYS or (type(key) is int and not -(1 << 63) <= key < 1 << 64):
             raise WireError(
-                f"cannot send {type(key).__name__} as a key or member of a set; "
-                "allowed: str, int, float, bool, None, bytes and tuples of them"
+                f"cannot send {key!r} as a key or member of a set; "
+                "allowed: str, int of 64 bits, float, bool, None, bytes and tuples of them"
             )
         return key
 
@@ -237,8 +252,8 @@ class _Packer:
     def _pack_bytes(self, value: Buffer) -> Encoded:
         view = memoryview(value)
         if view.nbytes < OUT_OF_BAND_BYTES:
-            return bytes(view)
-        flat = view.cast("B") if view.contiguous else memoryview(bytes(view))
+            return bytes(value)
+        flat = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         return self._pack_buffer(_Code.BYTES, "uint8", (view.nbytes,), flat)
 
     def _pack_buffer(self, code: int, dtype: str, shape: tuple[int, ...], data: memoryview) -> Encoded:
@@ -279,42 +294,28 @@ class _Unpacker:
         self._num_head_bytes = num_head_bytes
         self._position = num_head_bytes  # end of the last buffer read
         self._num_buffers = 0
-        self._depth = 0
         self._limits = limits
 
     def unpack(self) -> Any:
-        value = self._decode(self._body[_PREFIX.size : self._num_head_bytes])
+        meta = bytes(self._body[_PREFIX.size : self._num_head_bytes])
+        limits = self._limits
+        Scanner(meta, nested_codes=_NESTED_CODES, max_depth=limits.max_depth, max_items=limits.max_items).check()
+        value = self._decode(meta)
         if self._position != self._body.nbytes:
             raise WireError(f"{self._body.nbytes - self._position} bytes are left over at the end of the frame")
         return value
 
-    def _decode(self, data: memoryview) -> Any:
+    def _decode(self, data: Buffer) -> Any:
         try:
-            value = msgspec.msgpack.decode(data, ext_hook=self._restore)
-        except RecursionError:
-            raise self._too_deep() from None
+            return msgspec.msgpack.decode(data, ext_hook=self._restore)
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
             raise WireError(f"the frame is damaged: {error}") from error
-        self._check_depth(value, self._depth)
-        return value
-
-    def _check_depth(self, value: Any, depth: int) -> None:
-        if isinstance(value, _CONTAINERS):
-            if depth > self._limits.max_depth:
-                raise self._too_deep()
-            items = value.values() if isinstance(value, dict) else value
-            if not _FLAT_OR_INT.issuperset(map(type, items)):
-                for item in items:
-                    self._check_depth(item, depth + 1)
-
-    def _too_deep(self) -> WireError:
-        return WireError(f"the value is nested deeper than {self._limits.max_depth}")
 
     def _restore(self, code: int, data: memoryview) -> Any:
         """Called by msgspec for each extension, in the order in which they stand."""
         if code >= _Code.BYTES:
             return self._restore_buffer(code, data)
-        if code in (_Code.TUPLE, _Code.SET, _Code.FROZENSET):
+        if code in _NESTED_CODES:
             return self._restore_items(code, data)
         if code == _Code.BIG_INT:
             return int.from_bytes(data, "little", signed=True)
@@ -329,11 +330,7 @@ class _Unpacker:
         raise WireError(f"unknown extension type {code} of {data.nbytes} bytes")
 
     def _restore_items(self, code: int, data: memoryview) -> Any:
-        self._depth += 1
-        if self._depth > self._limits.max_depth:
-            raise self._too_deep()
         items = self._decode(data)
-        self._depth -= 1
         if not isinstance(items, list if code == _Code.TUPLE else dict):
             raise WireError(f"a tuple or set cannot be made of {type(items).__name__}")
         if code == _Code.TUPLE:

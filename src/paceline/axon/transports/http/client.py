@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import select
 import socket
 import ssl
@@ -25,6 +26,7 @@ from paceline.errors import BadReply, ConnectionLost, TimedOut, Unreachable
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 60.0  # shorter than a server's IDLE_SECONDS, so that the client is the one to let go
+_SURELY_OPEN_SECONDS = 0.05  # in use so recently that looking would cost more than it is worth
 _SMALL_BYTES = 64 * 1024  # sent at once
 _STREAM_AHEAD = 16  # chunks read before the consumer has taken them
 
@@ -118,8 +120,11 @@ class ClientConnection(HttpProtocol):
 
     def is_fresh(self) -> bool:
         """Whether the connection can carry another exchange, as far as can be told."""
-        if self._transport is None or self.is_closed or self.loop.time() - self.last_activity > KEEP_SECONDS:
+        idle_seconds = self.loop.time() - self.last_activity
+        if self._transport is None or self.is_closed or idle_seconds > KEEP_SECONDS:
             return False
+        if idle_seconds < _SURELY_OPEN_SECONDS:
+            return True
         # Readable though nothing was asked: the far side has closed it, and the loop has not noticed yet.
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
@@ -256,8 +261,11 @@ class _Stream:
                 self._connection.abort()
 
 
+_quote = functools.lru_cache(maxsize=256)(quote)
+
+
 def _request_head(address: Address, request: Request) -> bytes:
-    target = quote(request.path)
+    target = _quote(request.path)
     if request.query:
         target = f"{target}?{urlencode(request.query)}"
     host = f"[{address.host}]" if ":" in address.host else address.host

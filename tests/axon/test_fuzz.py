@@ -1,0 +1,44 @@
+"""The fuzzer at a small size; `make fuzz` runs it at full size."""
+
+from __future__ import annotations
+
+import pickle
+
+from tests.axon import fuzz
+from tests.axon.fuzz_corpus import pickle_bombs
+from tests.axon.fuzz_requests import RequestMaker
+
+NUM_REQUESTS = 3000
+
+
+def test_the_worker_takes_no_harm():
+    result = fuzz.run(NUM_REQUESTS, seed=7, seconds_limit=60)
+    print(result.summary())
+    assert result.problems == []
+    assert result.sent.total() == NUM_REQUESTS
+    assert len(result.sent) == len(RequestMaker._MAKERS) + 1  # wrong tokens and origins come from one of them
+    assert {200, 202, 204, 400, 401, 403, 404, 409, 422, 500} <= set(result.statuses)
+    assert result.exit_status == 0
+
+
+def make_shots(seed, count):
+    shots = iter(RequestMaker(seed, "token", "/nowhere/marker", [1]))
+    return [next(shots) for _ in range(count)]
+
+
+def test_the_same_seed_makes_the_same_requests():
+    assert make_shots(1, 300) == make_shots(1, 300)
+    assert make_shots(1, 300) != make_shots(2, 300)
+
+
+def test_bombs_go_off_when_they_are_unpickled(tmp_path):
+    """Else the fuzzer's check that nothing was executed would check nothing."""
+    marker = tmp_path / "marker"
+    bombs = [bomb for bomb in pickle_bombs(str(marker)) if not bomb.startswith((b"PK", b"\x93NUMPY"))]
+    assert len(bombs) >= 3 * pickle.HIGHEST_PROTOCOL
+    for bomb in bombs:
+        made = pickle.loads(bomb)
+        if hasattr(made, "close"):
+            made.close()
+        assert marker.exists()
+        marker.unlink()
