@@ -301,7 +301,7 @@ def test_json_for_people(worker):
             ("/rpc/square", "3", 400, "positional arguments are a list"),
             ("/rpc/square", '["a"]', 422, "argument 'n'"),
             ("/rpc/sqare", "[1]", 404, "did you mean 'square'"),
-            ("/nowhere", "[1]", 404, "there is GET /"),
+            ("/nowhere", "[1]", 404, "there is POST /rpc/, GET /"),
             ("/calls/x", None, 404, "does not know call x"),
         ]:
             status, text = post(address, path, body)

@@ -92,6 +92,11 @@ class Caller:
         """A caller of the same worker, with other options."""
         return Caller(self.transport, self.address, self._token, options)
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether a call needs its event loop only while someone waits for it, so that a blocked thread can run it."""
+        return not self.options.duplex and self.transport.is_free_of_loops
+
     async def call(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, call_id: str | None = None
     ) -> Any:

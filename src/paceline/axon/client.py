@@ -72,7 +72,7 @@ class SyncSimplexStub(_Stub):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a generator's items come as an iterator."""
-        return call_and_wait(self._call(args, kwargs))
+        return call_and_wait(self._caller, self._call(args, kwargs))
 
 
 class AsyncSimplexStub(_Stub):

@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Generator, Iterator
 from typing import Any
 
 from paceline.axon import loops
-from paceline.axon.caller import ValueStream
+from paceline.axon.caller import Caller, ValueStream
+from paceline.axon.loops import Runner
 from paceline.errors import TimedOut
 
 
@@ -30,7 +31,7 @@ class Handle:
             timeout: seconds to wait; past them `TimedOut` is raised and the call goes on.
         """
         try:
-            return for_threads(self._future.result(timeout))
+            return _for_threads(self._future.result(timeout), loops.background)
         except concurrent.futures.TimeoutError as error:
             if self._future.done():
                 raise  # the call itself timed out
@@ -49,16 +50,17 @@ class Handle:
 
 
 class ThreadStream:
-    """The items of a generator rpc for ``for``; leaving the loop early stops the far generator with `close`."""
+    """The items of a generator rpc, for ``for``; closing it early stops the far generator."""
 
-    def __init__(self, stream: ValueStream) -> None:
+    def __init__(self, stream: ValueStream, runner: Runner) -> None:
         self._stream = stream
+        self._runner = runner
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        is_over, item = loops.background.run(self._next())
+        is_over, item = self._runner.run(self._next())
         if is_over:
             raise StopIteration
         return item
@@ -72,7 +74,7 @@ class ThreadStream:
 
     def close(self) -> None:
         """Stop: the far generator is closed."""
-        loops.background.run(self._stream.aclose())
+        self._runner.run(self._stream.aclose())
 
     def __enter__(self) -> ThreadStream:
         return self
@@ -81,11 +83,13 @@ class ThreadStream:
         self.close()
 
 
-def for_threads(result: Any) -> Any:
-    """A call's result for blocking code: a stream of the background loop becomes an ordinary iterator."""
-    return ThreadStream(result) if isinstance(result, ValueStream) else result
+def call_and_wait(caller: Caller, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a call of this caller's and wait for its result; a stream comes as an ordinary iterator."""
+    runner: Runner = loops.background
+    if caller.may_pause:
+        runner = loops.ThreadLoop.of_this_thread() or runner
+    return _for_threads(runner.run(coroutine), runner)
 
 
-def call_and_wait(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a call on the background loop and wait for its result."""
-    return for_threads(loops.background.run(coroutine))
+def _for_threads(result: Any, runner: Runner) -> Any:
+    return ThreadStream(result, runner) if isinstance(result, ValueStream) else result

@@ -60,4 +60,4 @@ class Reply:
 
 def num_bytes(body: Body) -> int:
     """Length of a body in bytes."""
-    return sum(memoryview(part).nbytes for part in body)
+    return sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in body])

@@ -88,7 +88,7 @@ class Remote:
 
     def listing(self) -> Listing:
         """What the worker offers; asks it."""
-        result: Listing = call_and_wait(self._caller.listing())
+        result: Listing = call_and_wait(self._caller, self._caller.listing())
         return result
 
     def reattach(self, call_id: str) -> Handle:
@@ -148,7 +148,7 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call and wait for the result; a generator's items come as an iterator."""
-        return call_and_wait(self.bind(*args, **kwargs).start())
+        return call_and_wait(self._caller, self.bind(*args, **kwargs).start())
 
     def start(self, *args: Any, **kwargs: Any) -> Handle:
         """Call in the background."""

@@ -52,6 +52,9 @@ class Transport(ABC):
     `Unreachable` if the request never reached an app, `TimedOut`, or `ConnectionLost`.
     """
 
+    is_free_of_loops = False
+    """Whether requests may be made from any event loop, and need it only until they are answered."""
+
     @abstractmethod
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         """Send a request and wait at most `timeout` seconds for the reply (for a stream: for its start)."""

@@ -24,6 +24,8 @@ class HttpTransport(Transport):
         max_body_bytes: the largest reply that is accepted.
     """
 
+    is_free_of_loops = True
+
     def __init__(self, max_body_bytes: int = 4 << 30) -> None:
         self._max_body_bytes = max_body_bytes
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()

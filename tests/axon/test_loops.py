@@ -1,0 +1,97 @@
+"""Blocking calls from every place a program may make them: threads, forks, signals, running loops."""
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from paceline import axon
+
+
+@pytest.fixture
+def address():
+    worker = axon.Worker("pi1")
+
+    @worker.rpc()
+    async def nap(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "rested"
+
+    @worker.rpc()
+    def count(n: int):
+        yield from range(n)
+
+    with worker.serve(port=0) as address:
+        yield address
+
+
+def test_from_many_threads_that_end(address):
+    remote = axon.connect(str(address))
+    results = []
+
+    def call():
+        results.append((remote.nap(0.01), list(remote.count(3))))
+
+    for _ in range(3):
+        threads = [threading.Thread(target=call) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [("rested", [0, 1, 2])] * 24
+    gc.collect()  # a thread's loop goes with the thread; a leak would warn, and warnings are errors
+    assert len(axon.loops._thread_loops) <= 2
+
+
+def test_from_a_thread_with_a_running_loop(address):
+    async def main():
+        return axon.connect(str(address)).nap(0.01)
+
+    assert asyncio.run(main()) == "rested"
+
+
+def test_stream_that_moves_to_another_thread(address):
+    stream = axon.connect(str(address)).count(4)
+    assert next(stream) == 0
+    rest = []
+    thread = threading.Thread(target=lambda: rest.extend(stream))
+    thread.start()
+    thread.join()
+    assert rest == [1, 2, 3]
+
+
+def test_interrupt_cancels_the_call(address):
+    remote = axon.connect(str(address))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        remote.nap(60.0)
+    assert time.monotonic() - start < 30
+    timer.join()
+    assert remote.nap(0.0) == "rested"
+
+
+def test_forked_process_has_connections_of_its_own(spawn):
+    script = """\
+import os, sys
+from paceline import axon
+
+worker = axon.Worker()
+worker.rpc(name="pid", executor="loop")(os.getpid)
+with worker.serve(port=0) as address:
+    remote = axon.connect(str(address))
+    mine = remote.pid()
+    child = os.fork()
+    if not child:
+        os._exit(0 if remote.pid() == mine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert remote.pid() == mine
+print("done")
+"""
+    process = spawn(script)
+    assert process.communicate(timeout=30)[0] == "done\n"

@@ -1,0 +1,80 @@
+"""The examples of README and docs run, and print what the pages say they print.
+
+A Python block without a title is a program; the text block after it is its output. Blocks titled "client" make up one
+program per page, run while the blocks titled with a file name are served by `paceline worker`.
+"""
+
+import importlib
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.M | re.S)
+
+
+@dataclass
+class Program:
+    source: str
+    output: str = ""
+    workers: dict[str, str] = field(default_factory=dict)
+
+
+def programs_of(page):
+    """The programs on a page, each with the output it should have."""
+    programs, client, last = [], Program(""), None
+    for language, title, text in BLOCK.findall(page.read_text()):
+        if language == "python" and title.endswith(".py"):
+            client.workers[title] = text
+        elif language == "python" and title == "client":
+            client.source += text
+            last = client
+        elif language == "python":
+            last = Program(text)
+            programs.append(last)
+        elif language == "text" and last is not None:
+            last.output += text
+    return [*programs, client] if client.source else programs
+
+
+CASES = [
+    pytest.param(program, id=f"{page.relative_to(ROOT)}-{number}")
+    for page in PAGES
+    for number, program in enumerate(programs_of(page), 1)
+]
+
+
+def test_there_are_examples():
+    assert len(CASES) >= 9
+
+
+@pytest.mark.parametrize("program", CASES)
+def test_example(program, tmp_path, spawn):
+    for name, source in program.workers.items():
+        (tmp_path / name).write_text(source)
+        serving = "import sys; from paceline.cli import main; main(['worker', sys.argv[1], '--json'])"
+        spawn(serving, tmp_path / name, name="serve.py").stdout.readline()
+    script = tmp_path / "example.py"
+    script.write_text(program.source)
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == program.output
+
+
+def test_links_between_files_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_every_exit_code_is_documented():
+    cli = importlib.import_module("paceline.cli.main")
+    codes = {0, cli.EXIT_FAILED, cli.EXIT_BAD_INPUT, cli.EXIT_INTERRUPTED}
+    text = (ROOT / "docs/reference/errors.md").read_text()
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.M)} == codes
