@@ -19,7 +19,8 @@ lint: .venv/.installed-dev
 check: lint test docs
 
 bench: .venv/.installed-bench
-	$(BIN)/python benchmarks/rpc.py
+	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
+	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
 
 fuzz: .venv/.installed-dev
 	$(BIN)/python -m tests.axon.fuzz --requests 100000

@@ -21,6 +21,13 @@ def test_the_worker_takes_no_harm():
     assert result.exit_status == 0
 
 
+def test_a_worker_without_uvloop_takes_no_harm():
+    result = fuzz.run(1000, seed=8, seconds_limit=60, worker_loop="asyncio")
+    print(result.summary())
+    assert result.problems == []
+    assert result.exit_status == 0
+
+
 def make_shots(seed, count):
     shots = iter(RequestMaker(seed, "token", "/nowhere/marker", [1]))
     return [next(shots) for _ in range(count)]

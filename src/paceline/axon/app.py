@@ -6,22 +6,26 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 import paceline
 from paceline.axon import wire
 from paceline.axon.codings import Coding, coding_of
-from paceline.axon.duplex import MAX_POLL_SECONDS, Bodies, CallTable
+from paceline.axon.duplex import MAX_POLL_SECONDS, Bodies, Call, CallTable
 from paceline.axon.executors import Executor
 from paceline.axon.listing import Listing, RemoteFailure
 from paceline.axon.messages import Body, Reply, Request
 from paceline.axon.registry import EXECUTORS, Registry, Rpc
+from paceline.axon.replies import ReplyTo
 from paceline.axon.transports.base import Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.axon.wire import Kind, Limits
 from paceline.errors import RemoteError, WireError
+
+_MAX_ID_LENGTH = 128
+_MAX_ERROR_LENGTH = 1 << 16
 
 
 class WorkerApp:
@@ -84,50 +88,34 @@ class WorkerApp:
 
     async def _call(self, request: Request, name: str) -> Reply:
         coding = coding_of(request.headers.get("content-type"))
-        call_id = request.headers.get("axon-call")
-        reply_to = request.headers.get("axon-reply-to")
-        if reply_to is not None and call_id is not None and self._calls.get(call_id) is not None:
-            return self._confirm(call_id, request.peer, reply_to)  # a repeated request: the call runs already
         try:
             rpc = self._registry.find(name)
+            caller = _CallerHeaders.parse(request)
+            if caller.is_duplex and (known := self._calls.get(caller.call_id)):
+                return self._confirm(known, caller)  # a repeated request: the call runs already
             args, kwargs = rpc.signature.bind(*coding.decode_call(request.content, self._limits))
         except KeyError as error:
             return Reply.refusal(404, f"{self._device} has {error.args[0]}")
-        except WireError as error:
+        except (WireError, ValueError) as error:
             return Reply.refusal(400, str(error))
         except TypeError as error:
             return Reply.refusal(422, str(error))
-        if self._is_stopping:
-            return Reply.refusal(503, f"{self._device} is stopping")
-        if call_id is not None and self._calls.see(call_id):
-            return Reply.refusal(409, f"call {call_id} was received before; it is not run twice")
-        if reply_to is not None:
+        if self._is_stopping or (caller.is_duplex and self._calls.is_full()):
+            return Reply.refusal(503, f"{self._device} is {'stopping' if self._is_stopping else 'full of calls'}")
+        if caller.call_id and self._calls.see(caller.call_id):
+            return Reply.refusal(409, f"call {caller.call_id} was received before; it is not run twice")
+        is_stream, headers = rpc.signature.published.is_stream, {"content-type": coding.content_type}
+        if caller.is_duplex:
             bodies = self._bodies(rpc, args, kwargs, coding)
-            return self._start_duplex(rpc, request, bodies, coding.content_type)
-        headers = {"content-type": coding.content_type}
-        if rpc.signature.published.is_stream:
+            call = self._calls.start(caller.call_id, bodies, content_type=coding.content_type, is_stream=is_stream)
+            return self._confirm(call, caller)
+        if is_stream:
             return Reply(200, headers, stream=_without_kinds(self._bodies(rpc, args, kwargs, coding)))
         kind, body = await self._run(rpc, args, kwargs, coding)
         return Reply(200 if kind is Kind.RESULT else 500, headers, body)
 
-    def _start_duplex(self, rpc: Rpc, request: Request, bodies: Bodies, content_type: str) -> Reply:
-        call_id = request.headers.get("axon-call")
-        if call_id is None:
-            return Reply.refusal(400, "a duplex call needs an id in the axon-call header")
-        if self._calls.is_full():
-            return Reply.refusal(503, f"too many duplex calls run on {self._device} or wait to be fetched")
-        is_stream = rpc.signature.published.is_stream
-        self._calls.start(call_id, bodies, content_type=content_type, is_stream=is_stream)
-        return self._confirm(call_id, request.peer, request.headers["axon-reply-to"])
-
-    def _confirm(self, call_id: str, peer: str, reply_to: str) -> Reply:
-        call = self._calls.get(call_id)
-        assert call is not None
-        try:
-            self._calls.deliver_to(call, peer, reply_to)
-        except ValueError as error:
-            self._calls.forget(call_id)
-            return Reply.refusal(400, f"axon-reply-to: {error}")
+    def _confirm(self, call: Call, caller: _CallerHeaders) -> Reply:
+        self._calls.deliver_to(call, caller.reply_to, caller.peer)
         return Reply(202, {"axon-stream": str(int(call.is_stream))})
 
     async def _fetch(self, request: Request, call_id: str) -> Reply:
@@ -137,8 +125,10 @@ class WorkerApp:
         try:
             after = int(request.query.get("after", 0))
             wait_seconds = min(float(request.query.get("wait", 0)), MAX_POLL_SECONDS)
+            if not wait_seconds >= 0:
+                raise ValueError(f"wait is {wait_seconds}")
         except ValueError as error:
-            return Reply.refusal(400, f"after and wait are numbers: {error}")
+            return Reply.refusal(400, f"after and wait are numbers from 0 on: {error}")
         message = await call.next_to_fetch(after, wait_seconds, is_pushed="pushed" in request.query)
         headers = {"axon-stream": str(int(call.is_stream))}
         if message is None:
@@ -188,12 +178,43 @@ class WorkerApp:
 
     def _failure(self, error: BaseException, coding: Coding) -> Body:
         if isinstance(error, RemoteError):  # raised in a child process, or further on: told as it was there
-            text = error.remote_traceback
-            failure = RemoteFailure(error.type_name, error.remote_message, error.device, text)
+            told = (error.type_name, error.remote_message, error.device, error.remote_traceback)
         else:
-            text = "".join(traceback.format_exception(error))
-            failure = RemoteFailure(type(error).__name__, str(error), self._device, text)
+            told = (type(error).__name__, str(error), self._device, "".join(traceback.format_exception(error)))
+        failure = RemoteFailure(*map(_sendable, told))
         return coding.encode(Kind.ERROR, msgspec.to_builtins(failure), self._limits)
+
+
+class _CallerHeaders(NamedTuple):
+    """What a request says about the call besides its arguments."""
+
+    call_id: str
+    is_duplex: bool
+    reply_to: ReplyTo | None
+    peer: str
+
+    @classmethod
+    def parse(cls, request: Request) -> _CallerHeaders:
+        """Read the headers; raises `ValueError`."""
+        call_id, reply_to = request.headers.get("axon-call", ""), request.headers.get("axon-reply-to")
+        if len(call_id) > _MAX_ID_LENGTH:
+            raise ValueError(f"axon-call: an id has at most {_MAX_ID_LENGTH} characters")
+        if reply_to is None:
+            return cls(call_id, False, None, request.peer)
+        if not call_id:
+            raise ValueError("axon-call: a duplex call needs an id")
+        try:
+            return cls(call_id, True, ReplyTo.parse(reply_to), request.peer)
+        except ValueError as error:
+            raise ValueError(f"axon-reply-to: {error}") from None
+
+
+def _sendable(text: str) -> str:
+    """Text as it can be sent: file names may hold half characters, and some errors quote megabytes."""
+    if len(text) > _MAX_ERROR_LENGTH:
+        half = _MAX_ERROR_LENGTH // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    return text.encode(errors="replace").decode()
 
 
 async def _without_kinds(bodies: Bodies) -> AsyncGenerator[Body, None]:

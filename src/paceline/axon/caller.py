@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from paceline.axon import wire
+from paceline.axon import loops, wire
 from paceline.axon.listing import Listing, RemoteFailure
 from paceline.axon.messages import AXON_TYPE, Body, Reply, Request
 from paceline.axon.replies import Inbox, ReplyDesk, desk_for
@@ -216,7 +216,7 @@ class Caller:
 
     async def _in_time(self, awaitable: Awaitable[T], name: str) -> T:
         try:
-            return await asyncio.wait_for(awaitable, self.options.deadline_seconds)
+            return await loops.within(self.options.deadline_seconds, awaitable)
         except asyncio.TimeoutError:
             seconds = self.options.deadline_seconds
             raise TimedOut(f"{self.address} did not answer {name} within {seconds:g} s") from None

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from paceline.axon import loops
 from paceline.axon.messages import Body, Request, num_bytes
 from paceline.axon.replies import ReplyTo
 from paceline.axon.retry import retry
@@ -100,7 +101,7 @@ class Call:
         until = loop.time() + wait_seconds
         try:
             while not self.outbox or (is_pushed and not self.is_push_failing):
-                await asyncio.wait_for(self._changed.wait(), until - loop.time())
+                await loops.within(until - loop.time(), self._changed.wait())
         except asyncio.TimeoutError:
             return None
         return self.outbox[0]
@@ -138,13 +139,12 @@ class CallTable:
         call.running = asyncio.ensure_future(self._run(call, bodies))
         return call
 
-    def deliver_to(self, call: Call, peer: str, header: str) -> None:
-        """Push the call's messages to its caller, as the axon-reply-to header asks; raises `ValueError`."""
+    def deliver_to(self, call: Call, reply_to: ReplyTo | None, peer: str) -> None:
+        """Push the call's messages to its caller on the host it called from, or (None) let it fetch them."""
         if call.pushing is not None:
             call.pushing.cancel()
             call.pushing = None
-        if header != "poll":
-            reply_to = ReplyTo.parse(header)
+        if reply_to is not None:
             call.reply_address, call.reply_token = reply_to.address(peer), reply_to.token
             call.is_push_failing = False
             call.pushing = asyncio.ensure_future(self._push(call))

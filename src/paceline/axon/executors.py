@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
+from paceline.axon import loops
 from paceline.errors import ConfigError
 
 MAX_THREADS = 64
@@ -54,8 +55,11 @@ class LoopExecutor(Executor):
     """On the event loop: for ``async def``, and for functions too short to be worth a thread."""
 
     async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: D102
-        result = function(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
+        try:
+            result = function(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            raise _raisable(error) from error
+        return await loops.within(None, result) if inspect.isawaitable(result) else result
 
     async def stream(  # noqa: D102
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
@@ -67,8 +71,9 @@ class LoopExecutor(Executor):
                     yield item
         else:
             async with contextlib.aclosing(items):
-                async for item in items:
-                    yield item
+                with contextlib.suppress(StopAsyncIteration):
+                    while True:
+                        yield await loops.within(None, anext(items))
 
 
 class ThreadExecutor(Executor):

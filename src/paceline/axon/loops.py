@@ -41,6 +41,27 @@ async def close_with_loop(close: Callable[[], Awaitable[None]]) -> object:
     return generator
 
 
+async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
+    """Await it for at most so long; raises `asyncio.TimeoutError`, having cancelled it and seen it end.
+
+    Like `asyncio.wait_for`, which before Python 3.12 may swallow a cancellation. Something that cancels itself is an
+    error here, not a cancellation of whoever awaits it.
+    """
+    task = asyncio.ensure_future(awaitable)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+        if not task.done():
+            raise asyncio.TimeoutError
+    finally:
+        if not task.done():
+            await _cancel({task})
+        elif not task.cancelled():
+            task.exception()  # whoever awaits may have been cancelled in the same moment, and will not look at it
+    if task.cancelled():
+        raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
+    return task.result()
+
+
 class Runner(ABC):
     """Runs coroutines for blocking code."""
 
@@ -151,7 +172,7 @@ def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
+async def _cancel(tasks: set[asyncio.Task[Any]] | set[asyncio.Future[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:

@@ -54,8 +54,8 @@ class Reply:
 
     @classmethod
     def refusal(cls, status: int, message: str) -> Reply:
-        """A reply that says no, and why."""
-        return cls.json({"error": message}, status)
+        """A reply that says no, and why, at no great length: the message may quote what was sent."""
+        return cls.json({"error": message if len(message) <= 1000 else f"{message[:1000]} …"}, status)
 
 
 def num_bytes(body: Body) -> int:

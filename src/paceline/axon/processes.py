@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.axon import loops
 from paceline.axon.caller import Caller, CallOptions, ValueStream
 from paceline.axon.executors import Executor
 from paceline.axon.transports.base import Address
@@ -111,7 +112,7 @@ class ProcessExecutor(Executor):
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(f"{token}\n".encode())
-            line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+            line = await loops.within(START_SECONDS, process.stdout.readline())
             port = int(line)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):

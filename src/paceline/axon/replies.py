@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from paceline.axon import loops, wire
 from paceline.axon.messages import Body, Reply, Request
-from paceline.axon.tls import ClientTrust, ServerIdentity
+from paceline.axon.tls import ClientTrust, ServerIdentity, is_fingerprint
 from paceline.axon.transports.base import Address, Listener, Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.errors import PacelineError
@@ -30,12 +30,15 @@ class ReplyTo(NamedTuple):
         return f"{self.port} {self.token} {self.fingerprint}".strip()
 
     @classmethod
-    def parse(cls, header: str) -> ReplyTo:
-        """Read the header; raises `ValueError`."""
-        port, token, *rest = header.split(" ")
-        if not 0 < int(port) < 65536 or len(rest) > 1:
-            raise ValueError(f"not a place to deliver to: {header!r}")
-        return cls(int(port), token, *rest)
+    def parse(cls, header: str) -> ReplyTo | None:
+        """Read the header; None if the caller will poll. Raises `ValueError`."""
+        if header == "poll":
+            return None
+        port, token, fingerprint = (*header.split(" "), "")[:3]
+        is_valid = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536
+        if not is_valid or header.count(" ") not in (1, 2) or (fingerprint and not is_fingerprint(fingerprint)):
+            raise ValueError("it is 'poll', or a port, a token and perhaps a certificate's fingerprint")
+        return cls(int(port), token, fingerprint)
 
     def address(self, host: str) -> Address:
         """The full address, on the host that the call came from and no other."""

@@ -49,7 +49,7 @@ class Scanner:
         try:
             self._items(1, depth=-1)
         except IndexError:
-            raise WireError("the frame is cut short") from None
+            raise WireError("the frame is damaged: its structure is cut short") from None
 
     def _items(self, count: int, depth: int, *, are_pairs: bool = False, are_keys: bool = False) -> None:
         """Pass `count` items (for a map: keys and values in turn) of a container at this depth."""
@@ -73,19 +73,29 @@ class Scanner:
         if first in _LENGTH_BYTES:
             length = self._number(_LENGTH_BYTES[first])
             self._position += length
-        elif 0x90 <= first < 0xA0 or first in _ARRAYS:
+        elif self._container(first, depth, is_key=is_key):
+            return
+        elif is_key:
+            raise WireError("an extension cannot be a key")
+        else:
+            self._extension(first, depth)
+
+    def _container(self, first: int, depth: int, *, is_key: bool) -> bool:
+        """Pass an array or a map, whose first byte has been read; False if it is neither."""
+        if 0x90 <= first < 0xA0 or first in _ARRAYS:
             count = self._number(_ARRAYS[first]) if first in _ARRAYS else first - 0x90
             self._num_tuple_keys += is_key
             if self._num_tuple_keys > MAX_TUPLE_KEYS:
                 raise WireError(f"more than {MAX_TUPLE_KEYS} tuples as keys or members of sets")
             self._items(count, depth + 1, are_keys=is_key)
-        elif is_key:
-            raise WireError("a map or an extension cannot be a key")
         elif 0x80 <= first < 0x90 or first in _MAPS:
+            if is_key:
+                raise WireError("a map cannot be a key")
             count = self._number(_MAPS[first]) if first in _MAPS else first - 0x80
             self._items(2 * count, depth + 1, are_pairs=True)
         else:
-            self._extension(first, depth)
+            return False
+        return True
 
     def _extension(self, first: int, depth: int) -> None:
         if first in _FIXED_EXTENSIONS:
@@ -93,13 +103,13 @@ class Scanner:
         elif first in _EXTENSIONS:
             length = self._number(_EXTENSIONS[first])
         else:
-            raise WireError(f"no item begins with byte {first:#x}")
+            raise WireError(f"the frame is damaged: no item begins with byte {first:#x}")
         code = self._number(1)
         end = self._position + length
         if code in self._nested_codes:
-            self._items(1, depth)
-            if self._position != end:
-                raise WireError("an extension does not end where it says")
+            is_container = self._container(self._number(1), depth, is_key=False)
+            if not is_container or self._position != end:
+                raise WireError("the frame is damaged: a tuple or set is not made of one array or map")
         self._position = end
 
     def _number(self, num_bytes: int) -> int:

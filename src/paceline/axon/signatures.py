@@ -132,6 +132,8 @@ def convert(value: Any, hint: Any) -> Any:
         return msgspec.convert(value, hint, dec_hook=_convert_custom)
     except msgspec.ValidationError as error:
         raise TypeError(str(error)) from None
+    except Exception as error:  # msgspec asks objects that are no mappings, tensors for instance, for their keys
+        raise TypeError(f"{type(value).__name__} cannot be made into {_text(hint)}: {error}") from None
 
 
 def _convert_custom(kind: Any, value: Any) -> Any:

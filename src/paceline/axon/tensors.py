@@ -6,6 +6,7 @@ Torch is imported when the first tensor arrives, never for a process that only s
 from __future__ import annotations
 
 import math
+import reprlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +64,14 @@ def num_bytes_of(dtype: str, shape: list[int]) -> int:
     """How many bytes an array of this description takes; refuses descriptions that none can have."""
     item_bytes = _ITEM_BYTES.get(dtype)
     if item_bytes is None:
-        raise WireError(f"unknown dtype {dtype!r}; allowed: {', '.join(sorted(_ITEM_BYTES))}")
-    if len(shape) > _MAX_DIMENSIONS or any(size < 0 for size in shape):
-        raise WireError(f"impossible shape {shape}")
+        raise WireError(f"unknown dtype {dtype[:40]!r}; allowed: {', '.join(sorted(_ITEM_BYTES))}")
     # Empty arrays may have huge other dimensions, which no library can hold.
-    if math.prod(max(size, 1) for size in shape) * item_bytes >= 1 << 63:
-        raise WireError(f"impossible shape {shape}")
+    if (
+        len(shape) > _MAX_DIMENSIONS
+        or any(size < 0 for size in shape)
+        or math.prod(max(size, 1) for size in shape) * item_bytes >= 1 << 63
+    ):
+        raise WireError(f"impossible shape {reprlib.repr(shape)}")
     return math.prod(shape) * item_bytes
 
 
@@ -97,13 +100,13 @@ def from_list(kind: type, value: object) -> object:
     """An array or tensor from nested lists of numbers, for callers that can only send JSON; raises `TypeError`."""
     torch: Any = sys.modules.get("torch")
     is_torch = torch is not None and kind is torch.Tensor
-    if not (kind is np.ndarray or is_torch) or not _is_made_of_numbers(value):
-        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
     try:
+        if not (kind is np.ndarray or is_torch) or not _is_made_of_numbers(value):
+            raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
         array = np.array(value)
         if array.dtype.name not in _NUMPY_DTYPES:
             raise ValueError("the numbers are too large")
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         raise TypeError(f"expected {kind.__name__}, got lists that make none: {error}") from None
     return torch.tensor(value) if is_torch else array  # each library's own default types
 

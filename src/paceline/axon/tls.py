@@ -68,13 +68,11 @@ class ClientTrust:
     ca_file: str | None = None
 
     def __post_init__(self) -> None:
-        if self.fingerprint is not None:
-            digest = self.fingerprint.removeprefix("sha256:")
-            if len(digest) != 64 or not all(c in "0123456789abcdefABCDEF" for c in digest):
-                raise ConfigError(
-                    f"fingerprint {self.fingerprint!r} is not 'sha256:' and 64 hex digits; "
-                    "copy it from the line the worker prints"
-                )
+        if self.fingerprint is not None and not is_fingerprint(self.fingerprint):
+            raise ConfigError(
+                f"fingerprint {self.fingerprint!r} is not 'sha256:' and 64 hex digits; "
+                "copy it from the line the worker prints"
+            )
 
     def context(self) -> ssl.SSLContext:
         """The settings for a connection; a pinned certificate is checked by `verify` after the handshake."""
@@ -99,6 +97,12 @@ class ClientTrust:
 def fingerprint_of(der: bytes) -> str:
     """``sha256:`` and the hex digest of a DER certificate."""
     return "sha256:" + hashlib.sha256(der).hexdigest()
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether this can be a certificate's fingerprint."""
+    digest = text.removeprefix("sha256:")
+    return len(digest) == 64 and all(c in "0123456789abcdefABCDEF" for c in digest)
 
 
 def _first_certificate(pem: str) -> str:

@@ -23,7 +23,7 @@ from msgspec.msgpack import Ext
 
 from paceline.axon import tensors
 from paceline.axon.messages import Body, Buffer
-from paceline.axon.scan import Scanner
+from paceline.axon.scan import MAX_TUPLE_KEYS, Scanner
 from paceline.errors import WireError
 
 VERSION = 1
@@ -156,6 +156,7 @@ class _Packer:
         self.buffers: list[memoryview] = []
         self._limits = limits
         self._num_items = 1
+        self._num_tuple_keys = 0
 
     def pack(self, value: object, depth: int) -> Encoded:
         kind = type(value)
@@ -173,7 +174,7 @@ class _Packer:
             return Ext(_Code.TUPLE, _encode_meta(self._pack_items(value, depth)))
         if isinstance(value, np.ndarray):
             return self._pack_buffer(_Code.ARRAY, *tensors.describe_array(value))
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
             return self._pack_buffer(_Code.SCALAR, *tensors.describe_array(value))
         if tensors.is_tensor(value):
             return self._pack_buffer(_Code.TENSOR, *tensors.describe_tensor(value))  # type: ignore[arg-type]
@@ -197,7 +198,7 @@ class _Packer:
         if isinstance(value, (set, frozenset)):
             code = _Code.FROZENSET if isinstance(value, frozenset) else _Code.SET
             # As a map to nothing: among its keys, and only there, arrays come back as tuples.
-            self._enter(len(value), depth)
+            self._enter(2 * len(value), depth)
             return Ext(code, _encode_meta(dict.fromkeys(self._pack_key(item, depth + 1) for item in value)))
         if isinstance(value, complex):
             return Ext(_Code.COMPLEX, struct.pack("<dd", value.real, value.imag))
@@ -207,7 +208,8 @@ class _Packer:
             return Ext(_Code.DATE, value.isoformat().encode())
         if isinstance(value, datetime.timedelta):
             return Ext(_Code.TIMEDELTA, struct.pack("<iii", value.days, value.seconds, value.microseconds))
-        return self._pack_dict(_fields_of(value), depth)
+        fields = _fields_of(value)
+        return self._pack_dict(fields, depth) if isinstance(fields, dict) else self._pack_items(fields, depth)
 
     def _enter(self, num_items: int, depth: int) -> None:
         """Hold a container at this depth to the limits that its receiver keeps."""
@@ -235,10 +237,13 @@ class _Packer:
             key = key.value
         if isinstance(key, tuple):
             self._enter(len(key), depth)
+            self._num_tuple_keys += 1
+            if self._num_tuple_keys > MAX_TUPLE_KEYS:
+                raise WireError(f"at most {MAX_TUPLE_KEYS} tuples can be keys or members of sets in one message")
             return tuple(self._pack_key(part, depth + 1) for part in key)
         if type(key) not in _KEYS or (type(key) is int and not -(1 << 63) <= key < 1 << 64):
             raise WireError(
-                f"cannot send {key!r} as a key or member of a set; "
+                f"cannot send this {type(key).__name__} as a key or member of a set; "
                 "allowed: str, int of 64 bits, float, bool, None, bytes and tuples of them"
             )
         return key
@@ -263,12 +268,14 @@ class _Packer:
         return Ext(code, msgspec.msgpack.encode((dtype, shape)))
 
 
-def _fields_of(value: object) -> dict[str, object]:
-    """The fields of a dataclass instance or msgspec struct."""
+def _fields_of(value: object) -> dict[str, object] | list[object]:
+    """The fields of a dataclass instance or msgspec struct, as msgspec would make it again from them."""
     if isinstance(value, msgspec.Struct):
         fields = {f.encode_name: getattr(value, f.name) for f in msgspec.structs.fields(value)}
         config = value.__struct_config__
-        return fields if config.tag_field is None else {config.tag_field: config.tag, **fields}
+        if config.tag_field is not None:
+            fields = {config.tag_field: config.tag, **fields}
+        return list(fields.values()) if config.array_like else fields
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     raise WireError(

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import httptools
 
+from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http.protocol import (
@@ -69,16 +70,15 @@ class ConnectionPool:
     async def _connect(self, address: Address, timeout: float) -> ClientConnection:
         loop = asyncio.get_running_loop()
         context = address.trust.context() if address.trust else None
+        connection = ClientConnection(self, address, self._max_body_bytes)
+        opening = loop.create_connection(lambda: connection, address.host, address.port, ssl=context)
         try:
-            _, connection = await asyncio.wait_for(
-                loop.create_connection(
-                    lambda: ClientConnection(self, address, self._max_body_bytes),
-                    address.host,
-                    address.port,
-                    ssl=context,
-                ),
-                timeout,
-            )
+            await loops.within(timeout, opening)
+            connection.check_certificate()
+            return connection
+        except asyncio.CancelledError:
+            connection.abort()  # it may just have been made
+            raise
         except (asyncio.TimeoutError, TimeoutError):
             raise Unreachable(f"{address} did not accept a connection within {timeout:g} s") from None
         except ssl.SSLError as error:
@@ -88,8 +88,6 @@ class ConnectionPool:
             raise Unreachable(f"{address}: no such host") from error
         except (OSError, EOFError) as error:
             raise Unreachable(f"{address}: {_reason(error)}") from error
-        connection.check_certificate()
-        return connection
 
 
 class ClientConnection(HttpProtocol):

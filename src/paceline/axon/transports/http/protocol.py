@@ -60,6 +60,9 @@ class HttpProtocol(asyncio.BufferedProtocol):
         """Take a head with its empty line; return the length of the body to come, or CHUNKED."""
         raise NotImplementedError
 
+    def body_grew(self, num_bytes: int) -> None:
+        """More bytes of a body have come; may raise `ProtocolError` to receive no further."""
+
     def body_received(self, body: memoryview) -> None:
         """Take a whole body."""
         raise NotImplementedError
@@ -93,6 +96,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         try:
             if self._target is not None:
                 self._received += nbytes
+                self.body_grew(nbytes)
                 self._finish_target()
             else:
                 self._filled += nbytes
@@ -155,6 +159,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._received = min(length, self._filled)
         if self._received:
             self._target[: self._received] = self._take(self._received)
+            self.body_grew(self._received)
         self._finish_target()
 
     def _finish_target(self) -> None:
@@ -261,12 +266,14 @@ class Head:
     def __init__(self, make_parser: Callable[[object], Any], head: bytes) -> None:
         self.target = b""
         self.headers: dict[str, str] = {}
-        self.keep_alive = False
+        self.keep_alive = self.is_complete = False
         self.parser = make_parser(self)
         try:
             self.parser.feed_data(head)
         except httptools.HttpParserUpgrade:
             raise ProtocolError("no protocol to upgrade to is spoken here") from None
+        if not self.is_complete:
+            raise ProtocolError("the head has no first line")
 
     def on_url(self, url: bytes) -> None:
         """Called with the request's target (in pieces, should it come so)."""
@@ -279,11 +286,15 @@ class Head:
     def on_headers_complete(self) -> None:
         """Called at the empty line; after a message without a body the parser no longer knows."""
         self.keep_alive = self.parser.should_keep_alive()
+        self.is_complete = True
 
 
 def content_length(headers: Mapping[str, str]) -> int:
     """The body's announced length; llhttp has refused malformed or conflicting ones already."""
-    return int(headers.get("content-length", 0))
+    text = headers.get("content-length", "0").lstrip("0") or "0"
+    if len(text) > 18:
+        raise ProtocolError("no body can be that long", 413)
+    return int(text)
 
 
 def _allocate(length: int) -> memoryview:

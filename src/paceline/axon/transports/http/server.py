@@ -79,9 +79,10 @@ class ServerConnection(HttpProtocol):
         self._app = listener.app
         self._request: Request | None = None
         self._keep_alive = True
+        self._is_head_request = False
         self._peer = ""
         self._num_unsent_before = 0
-        self._num_reserved_bytes = 0
+        self._num_pending_bytes = 0
         self.task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
@@ -104,6 +105,7 @@ class ServerConnection(HttpProtocol):
         fields = Head(httptools.HttpRequestParser, head)
         self._keep_alive = fields.keep_alive
         path, _, query = fields.target.decode("latin-1").partition("?")
+        self._is_head_request = fields.parser.get_method() == b"HEAD"
         self._request = Request(
             fields.parser.get_method().decode("latin-1"),
             unquote(path),
@@ -114,7 +116,7 @@ class ServerConnection(HttpProtocol):
         if "transfer-encoding" in fields.headers:
             raise ProtocolError("send the body with a Content-Length", 411)
         length = content_length(fields.headers)
-        refusal = self._app.admit(self._request, length) or self._reserve(length)
+        refusal = self._app.admit(self._request, length)
         if refusal is not None:
             if length:
                 self._refuse_unread(refusal)
@@ -125,17 +127,15 @@ class ServerConnection(HttpProtocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return length
 
-    def _reserve(self, length: int) -> Reply | None:
-        """Account for a body to come; refuse it if all bodies under way would take too much memory."""
-        if self._listener.num_pending_bytes + length > MAX_PENDING_BYTES:
-            return Reply.refusal(503, "too many bytes of other requests are under way; try again later")
-        self._listener.num_pending_bytes += length
-        self._num_reserved_bytes = length
-        return None
+    def body_grew(self, num_bytes: int) -> None:  # noqa: D102
+        self._num_pending_bytes += num_bytes
+        self._listener.num_pending_bytes += num_bytes
+        if self._listener.num_pending_bytes > MAX_PENDING_BYTES:
+            raise ProtocolError("too many bytes of other requests are under way; try again later", 503)
 
     def _release(self) -> None:
-        self._listener.num_pending_bytes -= self._num_reserved_bytes
-        self._num_reserved_bytes = 0
+        self._listener.num_pending_bytes -= self._num_pending_bytes
+        self._num_pending_bytes = 0
 
     def body_received(self, body: memoryview) -> None:  # noqa: D102
         if self.task is not None:
@@ -147,6 +147,7 @@ class ServerConnection(HttpProtocol):
 
     def fail(self, error: Exception) -> None:  # noqa: D102
         status = error.status if isinstance(error, ProtocolError) else 400
+        self._release()
         self._refuse_unread(Reply.refusal(status, str(error)))
 
     async def _respond(self, request: Request) -> None:
@@ -162,7 +163,8 @@ class ServerConnection(HttpProtocol):
     async def _send_reply(self, reply: Reply) -> None:
         try:
             if reply.stream is None:
-                await self.send(self._head(reply, f"Content-Length: {num_bytes(reply.body)}"), reply.body)
+                head = self._head(reply, f"Content-Length: {num_bytes(reply.body)}")
+                await self.send(head, () if self._is_head_request else reply.body)
             else:
                 await self._send_stream(reply)
         finally:
@@ -200,7 +202,8 @@ class ServerConnection(HttpProtocol):
         try:
             await self.send(self._head(reply, f"Content-Length: {num_bytes(reply.body)}"), reply.body)
             if self._transport is not None and self._transport.can_write_eof():
-                self._transport.write_eof()
+                with contextlib.suppress(OSError):  # the peer has reset the connection just now
+                    self._transport.write_eof()
             await asyncio.sleep(LINGER_SECONDS)
         finally:
             self.task = None

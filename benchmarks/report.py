@@ -1,0 +1,168 @@
+"""Writes measurements down: a table to read, Markdown for the docs, JSON with everything in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from measure import CALLS, METRICS, PULL, PUSH, SMALL_CALL, Measurements
+from targets import Verdict
+
+_MISSING = "–"
+
+
+def headings(measurements: Measurements) -> list[str]:
+    """The columns' titles, with units."""
+    payload = f"{measurements.settings.num_payload_bytes / 1e6:g} MB"
+    return [
+        "System",
+        "100 B call p50 µs",
+        f"calls/s, {measurements.settings.num_in_flight} in flight",
+        f"{payload} push MB/s",
+        "pull MB/s",
+        "push: extra peak MB client / server",
+        "pull: extra peak MB client / server",
+    ]
+
+
+def rows(measurements: Measurements) -> list[list[str]]:
+    """One row of medians per measured system."""
+    return [
+        [
+            name,
+            *(_number(measurements.median(name, metric)) for metric in (SMALL_CALL, CALLS, PUSH, PULL)),
+            *(_peaks(measurements, name, direction) for direction in ("push", "pull")),
+        ]
+        for name in measurements.repeats
+    ]
+
+
+def print_report(measurements: Measurements, verdicts: Sequence[Verdict], console: Console) -> None:
+    """Print the table, who failed, and the targets."""
+    table = Table(*headings(measurements), title=f"Loopback, {_num_repeats(measurements)}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows(measurements):
+        table.add_row(*row)
+    console.print(table)
+    console.print(_contention(measurements))
+    for name, reason in measurements.failures.items():
+        console.print(f"not measured: {name}: {reason}", style="red", markup=False)
+    if verdicts:
+        targets = Table("Target", "limit", "measured", "met", title="Targets (ratios of medians)")
+        for verdict in verdicts:
+            targets.add_row(verdict.text, verdict.limit_text, _ratio(verdict.measured_ratio), verdict.met_text)
+        console.print(targets)
+
+
+def markdown(measurements: Measurements, verdicts: Sequence[Verdict]) -> str:
+    """The same tables for the docs, with where and when they were measured."""
+    about = machine()
+    lines = [
+        f"Measured on {about['date']}, {about['cpu']}, {about['num_cores']} cores, Python {about['python']}; "
+        f"loopback, server in its own process, {_num_repeats(measurements)}. "
+        f"{_contention(measurements)}",
+        "",
+        *_markdown_table(headings(measurements), rows(measurements)),
+    ]
+    if measurements.failures:
+        lines += ["", *(f"Not measured: {name}: {why}" for name, why in measurements.failures.items())]
+    if verdicts:
+        cells = [[v.text, v.limit_text, _ratio(v.measured_ratio), v.met_text] for v in verdicts]
+        lines += ["", *_markdown_table(["Target", "Limit", "Measured", "Met"], cells)]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(measurements: Measurements, verdicts: Sequence[Verdict], packages: Sequence[str]) -> str:
+    """Everything: machine, versions, settings, each repeat, medians, targets."""
+    systems = {
+        name: {
+            metric: {
+                "median": statistics.median(values),
+                "min": min(values),
+                "max": max(values),
+                "repeats": values,
+            }
+            for metric in METRICS
+            if (values := measurements.values(name, metric))
+        }
+        for name in measurements.repeats
+    }
+    document = {
+        "machine": machine(),
+        "versions": versions(packages),
+        "cpu_share_of_others": measurements.cpu_share_of_others,
+        "settings": dataclasses.asdict(measurements.settings),
+        "systems": systems,
+        "failures": measurements.failures,
+        "targets": [verdict.as_dict() for verdict in verdicts],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def machine() -> dict[str, object]:
+    """What the figures depend on besides the code."""
+    return {
+        "cpu": _cpu_model(),
+        "num_cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def versions(packages: Sequence[str]) -> dict[str, str | None]:
+    """Installed versions; None for what is not there."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _num_repeats(measurements: Measurements) -> str:
+    num_repeats = measurements.settings.num_repeats
+    return f"medians of {num_repeats} interleaved repeats" if num_repeats > 1 else "one repeat"
+
+
+def _contention(measurements: Measurements) -> str:
+    return f"Other processes took {measurements.cpu_share_of_others:.0%} of the CPUs meanwhile."
+
+
+def _number(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.2f}×"
+
+
+def _peaks(measurements: Measurements, name: str, direction: str) -> str:
+    sides = [measurements.median(name, f"{direction}_{side}_peak_mb") for side in ("client", "server")]
+    return _MISSING if None in sides else " / ".join(_number(side) for side in sides)
+
+
+def _markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *("---:" for _ in heads[1:])]
+    return [f"| {' | '.join(row)} |" for row in (heads, rule, *cells)]
