@@ -63,8 +63,8 @@ class StallingTransport(Transport):
             raise TimedOut("stalled")
         return await self.inner.request(address, request, timeout=timeout)
 
-    def reply_host(self, address):
-        return self.inner.reply_host(address)
+    async def reply_host(self, address):
+        return await self.inner.reply_host(address)
 
     async def listen(self, app, host, port, identity=None):
         return await self.inner.listen(app, host, port, identity)

@@ -91,7 +91,7 @@ def test_list_and_call(serve):
 
 def test_tls_and_token(serve):
     told = serve("--host", "0.0.0.0", "--tls", "--token", "S3cret")
-    url = told["url"].replace("0.0.0.0", "127.0.0.1")
+    url = f"https://127.0.0.1:{told['url'].rpartition(':')[2]}"
     result = run("call", url, "add", 1, "--fingerprint", told["fingerprint"], PACELINE_TOKEN="S3cret")
     assert (result.stdout, result.returncode) == ("2\n", 0)
     result = run("call", url, "add", 1, "--fingerprint", told["fingerprint"])

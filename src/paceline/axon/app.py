@@ -13,10 +13,10 @@ import msgspec
 import paceline
 from paceline.axon import wire
 from paceline.axon.codings import Coding, coding_of
-from paceline.axon.duplex import MAX_POLL_SECONDS, Bodies, Call, CallTable
+from paceline.axon.duplex import MAX_POLL_SECONDS, Bodies, CallTable
 from paceline.axon.executors import Executor
 from paceline.axon.listing import Listing, RemoteFailure
-from paceline.axon.messages import Body, Reply, Request
+from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.registry import EXECUTORS, Registry, Rpc
 from paceline.axon.replies import ReplyTo
 from paceline.axon.transports.base import Transport
@@ -25,6 +25,7 @@ from paceline.axon.wire import Kind, Limits
 from paceline.errors import RemoteError, WireError
 
 _MAX_ID_LENGTH = 128
+_ANNOUNCED_BYTES = 1 << 18  # a long-poll for a larger message tells its size, so that the caller plans for it
 _MAX_ERROR_LENGTH = 1 << 16
 
 
@@ -45,7 +46,7 @@ class WorkerApp:
         self._token = token
         self._limits = limits
         self._calls = CallTable(transport)
-        self._executors: dict[str, Executor] = {name: make() for name, make in EXECUTORS.items()}
+        self._executors: dict[str, Executor] = {name: make(device) for name, make in EXECUTORS.items()}
         self._num_running = 0
         self._is_stopping = False
 
@@ -91,8 +92,9 @@ class WorkerApp:
         try:
             rpc = self._registry.find(name)
             caller = _CallerHeaders.parse(request)
-            if caller.is_duplex and (known := self._calls.get(caller.call_id)):
-                return self._confirm(known, caller)  # a repeated request: the call runs already
+            is_known_stream = self._calls.find_stream(caller.call_id) if caller.is_duplex else None
+            if is_known_stream is not None:
+                return self._confirm(caller, is_stream=is_known_stream)  # a repeated request: it runs, or has run
             args, kwargs = rpc.signature.bind(*coding.decode_call(request.content, self._limits))
         except KeyError as error:
             return Reply.refusal(404, f"{self._device} has {error.args[0]}")
@@ -102,21 +104,23 @@ class WorkerApp:
             return Reply.refusal(422, str(error))
         if self._is_stopping or (caller.is_duplex and self._calls.is_full()):
             return Reply.refusal(503, f"{self._device} is {'stopping' if self._is_stopping else 'full of calls'}")
-        if caller.call_id and self._calls.see(caller.call_id):
+        if caller.call_id and not caller.is_duplex and self._calls.see(caller.call_id):
             return Reply.refusal(409, f"call {caller.call_id} was received before; it is not run twice")
         is_stream, headers = rpc.signature.published.is_stream, {"content-type": coding.content_type}
         if caller.is_duplex:
             bodies = self._bodies(rpc, args, kwargs, coding)
-            call = self._calls.start(caller.call_id, bodies, content_type=coding.content_type, is_stream=is_stream)
-            return self._confirm(call, caller)
+            self._calls.start(caller.call_id, bodies, content_type=coding.content_type, is_stream=is_stream)
+            return self._confirm(caller, is_stream=is_stream)
         if is_stream:
-            return Reply(200, headers, stream=_without_kinds(self._bodies(rpc, args, kwargs, coding)))
+            return Reply(200, headers, stream=Stream(_without_kinds(self._bodies(rpc, args, kwargs, coding))))
         kind, body = await self._run(rpc, args, kwargs, coding)
         return Reply(200 if kind is Kind.RESULT else 500, headers, body)
 
-    def _confirm(self, call: Call, caller: _CallerHeaders) -> Reply:
-        self._calls.deliver_to(call, caller.reply_to, caller.peer)
-        return Reply(202, {"axon-stream": str(int(call.is_stream))})
+    def _confirm(self, caller: _CallerHeaders, *, is_stream: bool) -> Reply:
+        call = self._calls.get(caller.call_id)
+        if call is not None:
+            self._calls.deliver_to(call, caller.reply_to, caller.peer)
+        return Reply(202, {"axon-stream": str(int(is_stream))})
 
     async def _fetch(self, request: Request, call_id: str) -> Reply:
         call = self._calls.get(call_id)
@@ -133,6 +137,8 @@ class WorkerApp:
         headers = {"axon-stream": str(int(call.is_stream))}
         if message is None:
             return Reply(204, headers)
+        if wait_seconds and num_bytes(message.body) > _ANNOUNCED_BYTES:
+            return Reply(204, headers | {"axon-waiting": str(num_bytes(message.body))})
         headers |= {"content-type": call.content_type, "axon-number": str(message.number)}
         return Reply(200, headers, message.body)
 

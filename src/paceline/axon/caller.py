@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
-import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,11 +14,11 @@ import msgspec
 
 from paceline.axon import loops, wire
 from paceline.axon.listing import Listing, RemoteFailure
-from paceline.axon.messages import AXON_TYPE, Body, Reply, Request
+from paceline.axon.messages import AXON_TYPE, Body, Reply, Request, Stream, num_bytes
 from paceline.axon.replies import Inbox, ReplyDesk, desk_for
 from paceline.axon.retry import retry
 from paceline.axon.transports.base import Address, Transport
-from paceline.axon.trust import bearer
+from paceline.axon.trust import bearer, check_token
 from paceline.axon.wire import Kind, Limits
 from paceline.errors import (
     BadReply,
@@ -36,7 +34,8 @@ from paceline.errors import (
 SIMPLEX_SECONDS = 120.0
 DUPLEX_SECONDS = 86400.0
 _POLL_SECONDS = 20.0  # shorter than the idle limits of the usual middle boxes
-_POLL_GRACE_SECONDS = 10.0
+_REQUEST_SECONDS = 10.0  # a request that is answered at once, besides what its bytes take
+_SLOW_BYTES_PER_SECOND = 50_000.0
 _WATCH_AFTER_SECONDS = 1.0  # a duplex call shorter than this costs no watching
 _FORGET_SECONDS = 5.0
 
@@ -83,6 +82,7 @@ class Caller:
         token: str | None = None,
         options: CallOptions = CallOptions(),  # noqa: B008  (frozen)
     ) -> None:
+        check_token(token)
         self.transport = transport
         self.address = address
         self.options = options
@@ -113,10 +113,15 @@ class Caller:
         if self.options.duplex:
             return await self._call_duplex(request, _Conversation(call_id, name))
         reply = await self._send(request)
-        self._check(reply)
-        if reply.stream is not None:
-            return ValueStream(self._items(reply.stream, name))
-        return self._result(reply.body)
+        if reply.stream is None:
+            self._check(reply)
+            return self._result(reply.body)
+        try:
+            self._check(reply)
+        except TransportError:
+            await reply.stream.aclose()
+            raise
+        return ValueStream(self._items(reply.stream, name), reply.stream.aclose)
 
     async def reattach(self, call_id: str) -> Any:
         """The result (or what is left of the stream) of a duplex call that was started earlier.
@@ -124,7 +129,7 @@ class Caller:
         Whoever made the call may be gone; its id is all that is needed.
         """
         conversation = _Conversation(call_id, f"call {call_id}")
-        status = await self._poll(conversation, wait_seconds=0, is_pushed=True)
+        status = await self._fetch(conversation, 0, is_pushed=True)
         return await self._receive(conversation, is_stream=status.headers.get("axon-stream") == "1")
 
     async def listing(self) -> Listing:
@@ -139,24 +144,30 @@ class Caller:
     # Duplex calls.
 
     async def _call_duplex(self, request: Request, conversation: _Conversation) -> Any:
-        reply_to = "poll"
-        if self.options.reachable:
-            desk = await desk_for(self.transport, self.address, self.options.limits.max_body_bytes)
-            reply_to = desk.reply_to.header()
-            conversation.use(desk)
-        request.headers = {**request.headers, "axon-reply-to": reply_to}
+        await self._open_desk(conversation)
+        request.headers = {**request.headers, "axon-reply-to": conversation.reply_to}
+        timeout = self._transfer_seconds(num_bytes(request.body))
         try:
-            reply = await retry(lambda: self._send(request), give_up_seconds=self.options.patience_seconds)
+            reply = await retry(
+                lambda: self.transport.request(self.address, request, timeout=timeout),
+                give_up_seconds=self.options.patience_seconds,
+            )
             self._check(reply, expected=202)
         except BaseException:
             await self._end(conversation)
             raise
         return await self._receive(conversation, is_stream=reply.headers.get("axon-stream") == "1")
 
+    async def _open_desk(self, conversation: _Conversation) -> None:
+        """Have the result delivered, if this side can listen at all; else it is fetched."""
+        if self.options.reachable:
+            with contextlib.suppress(TransportError, ConfigError):
+                conversation.use(await desk_for(self.transport, self.address, self.options.limits.max_body_bytes))
+
     async def _receive(self, conversation: _Conversation, *, is_stream: bool) -> Any:
         bodies = self._delivered(conversation)
         if is_stream:
-            return ValueStream(self._items(bodies, conversation.name))
+            return ValueStream(self._items(bodies, conversation.name), lambda: self._end(conversation))
         async with contextlib.aclosing(bodies):
             return self._result(await self._in_time(anext(bodies), conversation.name))
 
@@ -177,8 +188,9 @@ class Caller:
             await asyncio.sleep(_WATCH_AFTER_SECONDS)
         try:
             while True:
+                await inbox.room()
                 reply = await retry(
-                    lambda: self._poll(conversation, wait_seconds=_POLL_SECONDS, is_pushed=is_pushed),
+                    lambda: self._poll(conversation, is_pushed=is_pushed),
                     give_up_seconds=self.options.patience_seconds,
                 )
                 if reply.status != 204:
@@ -188,13 +200,22 @@ class Caller:
         except (TransportError, ValueError) as error:
             inbox.fail(ConnectionLost(f"{self.address} was lost while it ran {conversation.name}: {error}"))
 
-    async def _poll(self, conversation: _Conversation, *, wait_seconds: float, is_pushed: bool) -> Reply:
+    async def _poll(self, conversation: _Conversation, *, is_pushed: bool) -> Reply:
+        """Ask for the next message. A large one is announced first, so that it is given the time it needs."""
+        reply = await self._fetch(conversation, _POLL_SECONDS, is_pushed=is_pushed)
+        num_waiting_bytes = int(reply.headers.get("axon-waiting", 0))
+        if num_waiting_bytes:
+            reply = await self._fetch(conversation, 0, is_pushed=is_pushed, num_expected_bytes=num_waiting_bytes)
+        return reply
+
+    async def _fetch(
+        self, conversation: _Conversation, wait_seconds: float, *, is_pushed: bool, num_expected_bytes: int = 0
+    ) -> Reply:
         query = {"after": str(conversation.inbox.last_number), "wait": str(wait_seconds)}
         if is_pushed:
             query["pushed"] = "1"
         request = Request("GET", f"/calls/{conversation.call_id}", query, bearer(self._token))
-        # A large result may take long to send; the deadline is kept by whoever waits for the inbox.
-        timeout = max(self.options.deadline_seconds, wait_seconds + _POLL_GRACE_SECONDS)
+        timeout = wait_seconds + self._transfer_seconds(num_expected_bytes)
         reply = await self.transport.request(self.address, request, timeout=timeout)
         if reply.status != 204:
             self._check(reply)
@@ -202,12 +223,19 @@ class Caller:
 
     async def _end(self, conversation: _Conversation) -> None:
         """Take no more deliveries, and let the worker forget the call: it stops one that still runs."""
+        if conversation.is_over:
+            return
         conversation.leave()
-        if conversation.inbox.is_settled:
-            return  # the last message was pushed, and confirmed
+        if conversation.inbox.is_settled or loops.is_shutting_down():
+            return  # the last message was pushed and confirmed; or a later process may want to reattach
         request = Request("DELETE", f"/calls/{conversation.call_id}", {}, bearer(self._token))
         with contextlib.suppress(TransportError):  # the worker forgets by itself, later
             await self.transport.request(self.address, request, timeout=_FORGET_SECONDS)
+
+    @staticmethod
+    def _transfer_seconds(num_bytes: int) -> float:
+        """How long one request of a duplex call may take that does not wait for the function."""
+        return _REQUEST_SECONDS + num_bytes / _SLOW_BYTES_PER_SECOND
 
     # Requests and replies.
 
@@ -221,7 +249,7 @@ class Caller:
             seconds = self.options.deadline_seconds
             raise TimedOut(f"{self.address} did not answer {name} within {seconds:g} s") from None
 
-    async def _items(self, bodies: AsyncGenerator[Body, None], name: str) -> AsyncGenerator[Any, None]:
+    async def _items(self, bodies: AsyncGenerator[Body, None] | Stream, name: str) -> AsyncGenerator[Any, None]:
         async with contextlib.aclosing(bodies):
             while True:
                 try:
@@ -269,8 +297,9 @@ class Caller:
 class ValueStream:
     """The items of a generator as they come, for ``async for``. Closing it early stops the far generator."""
 
-    def __init__(self, items: AsyncGenerator[Any, None]) -> None:
+    def __init__(self, items: AsyncGenerator[Any, None], close: Callable[[], Awaitable[object]]) -> None:
         self._items = items
+        self._close = close
 
     def __aiter__(self) -> ValueStream:
         return self
@@ -278,9 +307,26 @@ class ValueStream:
     async def __anext__(self) -> Any:
         return await anext(self._items)
 
+    async def take(self) -> tuple[bool, Any]:
+        """True and the next item, or False at the end: what can be passed to another thread."""
+        try:
+            return True, await anext(self._items)
+        except StopAsyncIteration:
+            return False, None
+
+    def map(self, convert: Callable[[Any], Any]) -> ValueStream:
+        """The same stream with each item converted."""
+
+        async def items() -> AsyncGenerator[Any, None]:
+            async for item in self._items:
+                yield convert(item)
+
+        return ValueStream(items(), self.aclose)
+
     async def aclose(self) -> None:
-        """Stop: the far generator is closed."""
+        """Stop: the far generator is closed. Does nothing the second time."""
         await self._items.aclose()
+        await self._close()
 
 
 class _Conversation:
@@ -291,6 +337,12 @@ class _Conversation:
         self.name = name
         self.inbox = Inbox()
         self.desk: ReplyDesk | None = None
+        self.is_over = False
+
+    @property
+    def reply_to(self) -> str:
+        """The header that says where to deliver."""
+        return "poll" if self.desk is None else self.desk.reply_to.header()
 
     def use(self, desk: ReplyDesk) -> None:
         """Have messages delivered there."""
@@ -299,13 +351,11 @@ class _Conversation:
 
     def leave(self) -> None:
         """Take no more deliveries."""
+        self.is_over = True
         if self.desk is not None:
             self.desk.remove(self.call_id)
 
 
-_id_prefix, _id_numbers = secrets.token_hex(12), itertools.count()
-
-
 def new_call_id() -> str:
-    """An id that no other call has, in this process or another, and that nobody else can guess."""
-    return f"{_id_prefix}-{os.getpid():x}-{next(_id_numbers):x}"
+    """An id that no other call has, and that nobody can guess: who knows it may deliver a result."""
+    return secrets.token_hex(16)

@@ -50,8 +50,11 @@ class JsonCoding(Coding):
     def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:  # noqa: D102
         if content.nbytes > limits.max_meta_bytes:
             raise WireError(f"{content.nbytes} bytes of JSON; {limits.max_meta_bytes} are allowed")
+        text = bytes(content)
+        if text.count(b",") + text.count(b"[") + text.count(b"{") > limits.max_items:
+            raise WireError(f"more than {limits.max_items} items")
         try:
-            value = msgspec.json.decode(content) if content.nbytes else []
+            value = msgspec.json.decode(text) if text else []
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise WireError(
                 f"the body is not JSON ({error}); send an array of positional arguments or an object of named ones"

@@ -21,12 +21,14 @@ from paceline.errors import Refused, TransportError
 
 MAX_CALLS = 1024
 KEEP_SECONDS = 3600.0  # a result that nobody fetched
+BLOCKED_SECONDS = 300.0  # a stream whose caller is behind and silent; also how often that is looked at
 PUSH_SECONDS = 60.0  # for one delivery, besides what its bytes take
 STALL_SECONDS = 5.0  # after so long a delivery counts as failing, though it may still get through
 SLOW_BYTES_PER_SECOND = 250_000.0  # links are not slower than this without being waited for
 GIVE_UP_SECONDS = 600.0  # delivering to a caller that does not answer; it may still fetch
 MAX_POLL_SECONDS = 60.0
 REMEMBERED_IDS = 1 << 16
+REMEMBERED_SECONDS = 600.0  # ids of duplex calls that are over; callers repeat requests for less long
 _AHEAD = 64  # messages of a stream that may wait for confirmation
 
 
@@ -42,6 +44,13 @@ class Message(NamedTuple):
     is_last: bool
 
 
+class _Ended(NamedTuple):
+    """A duplex call that is over."""
+
+    at: float  # loop time
+    is_stream: bool
+
+
 @dataclass(eq=False)
 class Call:
     """A call that has been confirmed, until its caller has confirmed everything in turn."""
@@ -54,23 +63,34 @@ class Call:
     reply_token: str = ""
     is_push_failing: bool = False
     ended_at: float | None = None  # loop time of the last message
+    touched_at: float = 0.0  # loop time at which the caller was last heard of
+    is_blocked: bool = False  # a stream that waits for its caller to catch up
     running: asyncio.Task[None] | None = None
     pushing: asyncio.Task[None] | None = None
+    expiring: asyncio.TimerHandle | None = None
     _num_messages: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def put(self, body: Body, *, is_last: bool) -> None:
         """Add a message; a stream waits here while its caller is far behind."""
         while len(self.outbox) >= _AHEAD and not is_last:
+            self.is_blocked = True
             await self._changed.wait()
+        self.is_blocked = False
         self._num_messages += 1
         self.outbox.append(Message(self._num_messages, body, is_last))
         if is_last:
             self.ended_at = asyncio.get_running_loop().time()
+            self.touch()
         self.notify()
+
+    def touch(self) -> None:
+        """Note that the caller was heard of."""
+        self.touched_at = asyncio.get_running_loop().time()
 
     def confirm(self, number: int) -> None:
         """The caller has all messages up to this one."""
+        self.touch()
         while self.outbox and self.outbox[0].number <= number:
             self.outbox.popleft()
         self.notify()
@@ -113,15 +133,21 @@ class CallTable:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._calls: dict[str, Call] = {}
+        self._ended: OrderedDict[str, _Ended] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def get(self, call_id: str) -> Call | None:
-        """The call of that id, if it is still known."""
+        """The call of that id, if it runs or waits to be confirmed."""
         return self._calls.get(call_id)
 
+    def find_stream(self, call_id: str) -> bool | None:
+        """Whether a call is a stream, also if it has ended lately; None for one that is not known."""
+        known = self._calls.get(call_id) or self._ended.get(call_id)
+        return known.is_stream if known is not None else None
+
     def see(self, call_id: str) -> bool:
-        """Note an id; True if it was seen before, so that the call must not be run again."""
-        if call_id in self._seen:
+        """Note the id of a simplex call; True if it was seen before, so that the call must not be run again."""
+        if call_id in self._seen or call_id in self._calls or call_id in self._ended:
             return True
         self._seen[call_id] = None
         if len(self._seen) > REMEMBERED_IDS:
@@ -130,17 +156,19 @@ class CallTable:
 
     def is_full(self) -> bool:
         """Whether no further call may be started."""
-        self._drop_stale()
         return len(self._calls) >= MAX_CALLS
 
     def start(self, call_id: str, bodies: Bodies, *, content_type: str, is_stream: bool) -> Call:
         """Run a call; `bodies` yields what it sends, the result or error last."""
         call = self._calls[call_id] = Call(call_id, content_type, is_stream)
+        call.touch()
         call.running = asyncio.ensure_future(self._run(call, bodies))
+        self._expire(call)
         return call
 
     def deliver_to(self, call: Call, reply_to: ReplyTo | None, peer: str) -> None:
         """Push the call's messages to its caller on the host it called from, or (None) let it fetch them."""
+        call.touch()
         if call.pushing is not None:
             call.pushing.cancel()
             call.pushing = None
@@ -150,10 +178,14 @@ class CallTable:
             call.pushing = asyncio.ensure_future(self._push(call))
 
     def forget(self, call_id: str) -> None:
-        """The caller has everything, or has given up: then the function is stopped where it can be."""
+        """The caller has everything, or has given up: then the function is stopped where it can be.
+
+        The id is remembered for a while, so that a request that was long on its way does not run it again.
+        """
         call = self._calls.pop(call_id, None)
+        self._remember(call_id, is_stream=call is not None and call.is_stream)
         if call is not None:
-            for task in (call.running, call.pushing):
+            for task in (call.running, call.pushing, call.expiring):
                 if task is not None and task is not asyncio.current_task():
                     task.cancel()
 
@@ -169,10 +201,34 @@ class CallTable:
             self.forget(call_id)
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _remember(self, call_id: str, *, is_stream: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        self._ended[call_id] = _Ended(now, is_stream)
+        self._ended.move_to_end(call_id)
+        while self._ended:
+            oldest = next(iter(self._ended.values()))
+            if len(self._ended) <= REMEMBERED_IDS and now - oldest.at < REMEMBERED_SECONDS:
+                return
+            self._ended.popitem(last=False)
+
+    def _expire(self, call: Call) -> None:
+        """Forget a call that nobody has asked for in a long time: its result, or a stream that waits for its reader."""
+        loop = asyncio.get_running_loop()
+        keep_seconds = KEEP_SECONDS if call.ended_at is not None else BLOCKED_SECONDS
+        is_waiting = call.ended_at is not None or call.is_blocked
+        if is_waiting and loop.time() - call.touched_at >= keep_seconds:
+            self.forget(call.call_id)
+        else:
+            call.expiring = loop.call_later(BLOCKED_SECONDS, self._expire, call)
+
     async def _run(self, call: Call, bodies: Bodies) -> None:
-        async with contextlib.aclosing(bodies):
-            async for kind, body in bodies:
-                await call.put(body, is_last=kind is not Kind.ITEM)
+        try:
+            async with contextlib.aclosing(bodies):
+                async for kind, body in bodies:
+                    await call.put(body, is_last=kind is not Kind.ITEM)
+        finally:
+            if call.ended_at is None:  # the function cancelled itself: say so by not knowing the call any more
+                self.forget(call.call_id)
 
     async def _push(self, call: Call) -> None:
         while True:
@@ -208,9 +264,3 @@ class CallTable:
         finally:
             stalled.cancel()
         call.mark_push(False)
-
-    def _drop_stale(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for call in list(self._calls.values()):
-            if call.ended_at is not None and now - call.ended_at > KEEP_SECONDS:
-                self.forget(call.call_id)

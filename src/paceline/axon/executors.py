@@ -33,6 +33,9 @@ def is_cancelled() -> bool:
 class Executor(ABC):
     """Runs functions for a worker. Cancelling the task that awaits stops the function where that is possible."""
 
+    def __init__(self, device: str) -> None:
+        self.device = device
+
     @staticmethod
     def check(function: Callable[..., Any]) -> None:
         """Raise `ConfigError` if this function cannot run here."""
@@ -70,10 +73,11 @@ class LoopExecutor(Executor):
                 for item in items:
                     yield item
         else:
-            async with contextlib.aclosing(items):
-                with contextlib.suppress(StopAsyncIteration):
-                    while True:
-                        yield await loops.within(None, anext(items))
+            async with contextlib.aclosing(
+                items
+            ):  # all in one task, as a generator with scopes around a yield needs it
+                async for item in items:
+                    yield item
 
 
 class ThreadExecutor(Executor):
@@ -83,7 +87,8 @@ class ThreadExecutor(Executor):
     are daemons, so that one that never returns cannot keep the process from ending.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._slots = asyncio.Semaphore(MAX_THREADS)
         self._lock = threading.Lock()
@@ -172,24 +177,19 @@ class ThreadExecutor(Executor):
             _call_soon(loop, self._slots.release)
 
         with self._lock:
-            is_short = self._num_idle <= self._jobs.qsize()
-            if is_short:
-                self._num_threads += 1
-        if is_short:
+            is_idle = self._num_idle > 0
+            self._num_idle -= is_idle  # taken: no other job may count on that thread
+            self._num_threads += not is_idle
+        if not is_idle:
             threading.Thread(target=self._work, name=f"axon-call-{self._num_threads}", daemon=True).start()
         self._jobs.put(job_and_release)
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                self._num_idle += 1
-            job = self._jobs.get()
-            with self._lock:
-                self._num_idle -= 1
-            if job is None:
-                return
+        while (job := self._jobs.get()) is not None:
             job()
             del job  # holds the arguments of the call
+            with self._lock:
+                self._num_idle += 1
 
 
 def _settle(future: asyncio.Future[Any], setter: Callable[[Any], None], value: Any) -> None:

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.axon import loops
+from paceline.axon.handle import for_threads
 from paceline.axon.remote import BoundCall
-from paceline.errors import ConfigError, PacelineError, TimedOut
+from paceline.errors import ConfigError, TimedOut
+
+_CANCEL_SECONDS = 0.2  # for late calls to tell their workers
 
 
 @dataclass
@@ -17,7 +20,7 @@ class Outcomes:
     """What came of a fan-out; each device is in exactly one of the two."""
 
     results: dict[str, Any] = field(default_factory=dict)
-    failures: dict[str, PacelineError] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
 
 
 async def fan_out_coro(calls: Mapping[str, BoundCall], *, deadline_seconds: float) -> Outcomes:
@@ -37,19 +40,29 @@ async def fan_out_coro(calls: Mapping[str, BoundCall], *, deadline_seconds: floa
         late = {device for device, task in tasks.items() if not task.done()}
         for device in late:
             tasks[device].cancel()
-    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    if late:
+        await asyncio.wait([tasks[device] for device in late], timeout=_CANCEL_SECONDS)
     outcomes = Outcomes()
     for device, task in tasks.items():
         if device in late:
+            task.add_done_callback(_ignore)
             url = calls[device].remote.url
             outcomes.failures[device] = TimedOut(f"{device} at {url} did not end within {deadline_seconds:g} s")
-        elif isinstance(error := task.exception(), PacelineError):
+        elif isinstance(error := task.exception(), Exception):
             outcomes.failures[device] = error
         else:
-            outcomes.results[device] = task.result()  # raises what is not a failure of the device: a wrong argument
+            outcomes.results[device] = task.result()
     return outcomes
+
+
+def _ignore(task: asyncio.Future[Any]) -> None:
+    """Look at how a late call ended, so that asyncio does not report that nobody did."""
+    if not task.cancelled():
+        task.exception()
 
 
 def fan_out(calls: Mapping[str, BoundCall], *, deadline_seconds: float) -> Outcomes:
     """`fan_out_coro` for blocking code."""
-    return loops.background.run(fan_out_coro(calls, deadline_seconds=deadline_seconds))
+    outcomes = loops.background.run(fan_out_coro(calls, deadline_seconds=deadline_seconds))
+    outcomes.results = {device: for_threads(result, loops.background) for device, result in outcomes.results.items()}
+    return outcomes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from typing import Any
 
 from paceline.axon import loops
@@ -31,10 +31,10 @@ class Handle:
             timeout: seconds to wait; past them `TimedOut` is raised and the call goes on.
         """
         try:
-            return _for_threads(self._future.result(timeout), loops.background)
+            return for_threads(self._future.result(timeout), loops.background)
+        except TimedOut:
+            raise  # the call itself was late
         except concurrent.futures.TimeoutError as error:
-            if self._future.done():
-                raise  # the call itself timed out
             raise TimedOut(f"call {self.call_id} has not ended within {timeout:g} s; it goes on") from error
 
     def done(self) -> bool:
@@ -46,7 +46,24 @@ class Handle:
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return asyncio.wrap_future(self._future).__await__()
+        result = yield from asyncio.wrap_future(self._future).__await__()
+        return _from_background(result) if isinstance(result, ValueStream) else result
+
+
+def _from_background(stream: ValueStream) -> ValueStream:
+    """A stream of the background loop, for use on the running one."""
+
+    async def items() -> AsyncGenerator[Any, None]:
+        while True:
+            is_item, item = await asyncio.wrap_future(loops.background.submit(stream.take()))
+            if not is_item:
+                return
+            yield item
+
+    async def close() -> None:
+        await asyncio.wrap_future(loops.background.submit(stream.aclose()))
+
+    return ValueStream(items(), close)
 
 
 class ThreadStream:
@@ -60,17 +77,10 @@ class ThreadStream:
         return self
 
     def __next__(self) -> Any:
-        is_over, item = self._runner.run(self._next())
-        if is_over:
+        is_item, item = self._runner.run(self._stream.take())
+        if not is_item:
             raise StopIteration
         return item
-
-    async def _next(self) -> tuple[bool, Any]:
-        # StopAsyncIteration would not survive the way through a future.
-        try:
-            return False, await anext(self._stream)
-        except StopAsyncIteration:
-            return True, None
 
     def close(self) -> None:
         """Stop: the far generator is closed."""
@@ -88,8 +98,9 @@ def call_and_wait(caller: Caller, coroutine: Coroutine[Any, Any, Any]) -> Any:
     runner: Runner = loops.background
     if caller.may_pause:
         runner = loops.ThreadLoop.of_this_thread() or runner
-    return _for_threads(runner.run(coroutine), runner)
+    return for_threads(runner.run(coroutine), runner)
 
 
-def _for_threads(result: Any, runner: Runner) -> Any:
+def for_threads(result: Any, runner: Runner) -> Any:
+    """A result for blocking code: a stream of that runner's loop becomes an ordinary iterator."""
     return ThreadStream(result, runner) if isinstance(result, ValueStream) else result

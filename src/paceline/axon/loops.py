@@ -108,7 +108,7 @@ class BackgroundLoop(Runner):
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         loop.run_forever()
-        _shut_down(loop)
+        shut_down(loop)
 
     @staticmethod
     def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process_id: int) -> None:
@@ -140,7 +140,7 @@ class ThreadLoop(Runner):
     def close(self) -> None:
         """Let go of its connections."""
         if self._process_id == os.getpid() and not self._loop.is_closed():
-            _shut_down(self._loop)
+            shut_down(self._loop)
 
     def __del__(self) -> None:  # the thread has ended
         self.close()
@@ -166,7 +166,17 @@ def _close_thread_loops() -> None:
         loop.close()
 
 
-def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
+_closing: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def is_shutting_down() -> bool:
+    """Whether the running loop ends because its process does, so that work for later should be left alone."""
+    return asyncio.get_running_loop() in _closing
+
+
+def shut_down(loop: asyncio.AbstractEventLoop) -> None:
+    """End a loop with its process: cancel what runs on it, let go of what it holds, close it."""
+    _closing.add(loop)
     loop.run_until_complete(_cancel(asyncio.all_tasks(loop)))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,6 +13,34 @@ Body: TypeAlias = "Sequence[Buffer]"
 
 AXON_TYPE = "application/x-axon"
 JSON_TYPE = "application/json"
+
+
+class Stream:
+    """Bodies as they come, and a way to stop them, which also works before the first one was asked for.
+
+    Args:
+        bodies: what is iterated.
+        close: called once when the stream is closed, besides closing `bodies`.
+    """
+
+    def __init__(
+        self, bodies: AsyncGenerator[Body, None], close: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        self._bodies = bodies
+        self._close = close
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Body:
+        return await anext(self._bodies)
+
+    async def aclose(self) -> None:
+        """Stop; what makes the bodies ends too."""
+        close, self._close = self._close, None
+        await self._bodies.aclose()
+        if close is not None:
+            await close()
 
 
 @dataclass(slots=True)
@@ -39,7 +67,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body = ()
-    stream: AsyncGenerator[Body, None] | None = None
+    stream: Stream | None = None
 
     @property
     def content(self) -> memoryview:

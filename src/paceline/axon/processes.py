@@ -21,6 +21,7 @@ from paceline.axon.caller import Caller, CallOptions, ValueStream
 from paceline.axon.executors import Executor
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http import HttpTransport
+from paceline.axon.wire import UNLIMITED
 from paceline.errors import ConfigError, ConnectionLost, RemoteError
 
 START_SECONDS = 60.0
@@ -42,12 +43,14 @@ class _Child:
 class ProcessExecutor(Executor):
     """In a process of its own: for long computations that should use another core or may have to be killed.
 
-    At most `max_processes` at a time, kept for later calls. The function must be importable by name, or stand in the
+    At most one per core at a time, kept for later calls. The function must be importable by name, or stand in the
     script that was started; the script is then run again in the child, where `axon.worker.init()` returns at once.
     """
 
-    def __init__(self, max_processes: int | None = None) -> None:
-        self._slots = asyncio.Semaphore(max_processes or os.cpu_count() or 1)
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        self._max_processes = os.cpu_count() or 1
+        self._slots = asyncio.Semaphore(self._max_processes)
         self._idle: dict[Callable[..., Any], list[_Child]] = {}
         self._children: set[_Child] = set()
         self._transport = HttpTransport()
@@ -81,13 +84,14 @@ class ProcessExecutor(Executor):
             idle = self._idle.setdefault(function, [])
             while idle and idle[-1].process.returncode is not None:
                 self._children.discard(idle.pop())
-            child = idle.pop() if idle else await self._start(function)
+            child = idle.pop() if idle else await self._replace(function)
             try:
                 yield child
             except RemoteError:
                 idle.append(child)  # the function raised; the process is well
                 raise
             except ConnectionLost as error:
+                child.kill()  # should it still live
                 status = await child.process.wait()
                 self._children.discard(child)
                 raise RuntimeError(
@@ -101,11 +105,20 @@ class ProcessExecutor(Executor):
             else:
                 idle.append(child)
 
+    async def _replace(self, function: Callable[..., Any]) -> _Child:
+        """Start a child; if there are as many as there may be, one that idles with another function goes."""
+        while len(self._children) >= self._max_processes:
+            unused = next(children for children in self._idle.values() if children).pop()
+            unused.kill()
+            await unused.process.wait()
+            self._children.discard(unused)
+        return await self._start(function)
+
     async def _start(self, function: Callable[..., Any]) -> _Child:
         token = secrets.token_hex(16)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "paceline.axon.child", *_location_of(function)),
+            *("-m", "paceline.axon.child", *_location_of(function), self.device),
             stdin=asyncio.subprocess.PIPE,  # its end tells the child that this process is gone
             stdout=asyncio.subprocess.PIPE,
         )
@@ -122,7 +135,7 @@ class ProcessExecutor(Executor):
                 raise  # given up by the caller
             raise RuntimeError(f"the process for {function.__qualname__} did not start: {_death(status)}") from error
         address = Address("127.0.0.1", port)
-        caller = Caller(self._transport, address, token, CallOptions(timeout_seconds=_CALL_SECONDS))
+        caller = Caller(self._transport, address, token, CallOptions(timeout_seconds=_CALL_SECONDS, limits=UNLIMITED))
         child = _Child(process, caller)
         self._children.add(child)
         return child
@@ -136,12 +149,11 @@ def _location_of(function: Callable[..., Any]) -> tuple[str, str]:
         raise ConfigError(
             f"{name} cannot run in a process: it must be a function at the top of a module, so that a child finds it"
         )
-    if module.__name__ != "__main__":
-        return module.__name__, name
-    spec = module.__spec__
-    if spec is not None:
-        return spec.name, name
-    return os.path.abspath(str(module.__file__)), name
+    if hasattr(module, "__axon_file__"):  # loaded by path, and found by path again
+        return str(module.__axon_file__), name
+    if module.__spec__ is None:  # the script that was started
+        return os.path.abspath(str(module.__file__)), name
+    return module.__spec__.name, name  # also for python -m, where the module calls itself __main__
 
 
 def _death(status: int) -> str:

@@ -47,6 +47,9 @@ class Registry:
             raise ConfigError(f"rpc {name!r}: executor {executor!r} is unknown; allowed: {', '.join(EXECUTORS)}")
         if not all(part.isidentifier() for part in name.split(".")):
             raise ConfigError(f"rpc {name!r}: a name is made of identifiers with dots between them")
+        known = self._rpcs.get(name)
+        if known is not None and _origin(known.function) != _origin(function):
+            raise ConfigError(f"rpc {name!r} is offered twice, by {_origin(known.function)} and {_origin(function)}")
         EXECUTORS[executor].check(function)
         self._rpcs[name] = Rpc(name, function, executor, Signature.of(function, name))
 
@@ -69,6 +72,10 @@ def suggest(name: str, known: Any) -> str:
     """The end of a message about an unknown name: the nearest known one, or all."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known)) or 'none'}"
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
 
 
 def _default_executor(function: Callable[..., Any]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from paceline.axon.caller import Caller, CallOptions, new_call_id
+from paceline.axon.caller import Caller, CallOptions, ValueStream, new_call_id
 from paceline.axon.client import default_transport
 from paceline.axon.handle import Handle, call_and_wait
 from paceline.axon.listing import Listing
@@ -67,7 +67,7 @@ class Remote:
     def __init__(self, caller: Caller, interface: type | None = None) -> None:
         self._caller = caller
         self._expected = _signatures_of(interface) if interface is not None else {}
-        self._listing: Listing | None = None
+        self._offered: dict[str, Published] = {}
 
     @property
     def url(self) -> str:
@@ -96,25 +96,33 @@ class Remote:
         return Handle(call_id, self._caller.reattach(call_id))
 
     async def _find(self, name: str) -> Published:
-        if self._listing is None:
+        """What the worker says of a function; asked once, and again for a name that was not there."""
+        rpc = self._offered.get(name)
+        if rpc is None:
             listing = await self._caller.listing()
             _check_interface(self.url, self._expected, listing)
-            self._listing = listing
-        for rpc in self._listing.rpcs:
-            if rpc.name == name:
-                return rpc
-        known = [rpc.name for rpc in self._listing.rpcs]
-        raise AttributeError(f"{self._listing.device} at {self.url} has no rpc {name!r}{suggest(name, known)}")
+            self._offered = {offered.name: offered for offered in listing.rpcs}
+            rpc = self._offered.get(name)
+            if rpc is None:
+                hint = suggest(name, self._offered)
+                raise AttributeError(f"{listing.device} at {self.url} has no rpc {name!r}{hint}")
+        return rpc
 
     async def _call(
         self, caller: Caller, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None
     ) -> Any:
         (await self._find(name)).check(args, kwargs)
         result = await caller.call(name, args, kwargs, call_id=call_id)
-        if name not in self._expected:
+        expected = self._expected.get(name)
+        if expected is None:
             return result
+        if isinstance(result, ValueStream):
+            return result.map(lambda item: self._typed(name, expected.convert_item, item))
+        return self._typed(name, expected.convert_result, result)
+
+    def _typed(self, name: str, convert: Callable[[Any], Any], value: Any) -> Any:
         try:
-            return self._expected[name].convert_result(result)
+            return convert(value)
         except TypeError as error:
             raise BadReply(f"{self.url}: {name} returned something else than announced: {error}") from error
 

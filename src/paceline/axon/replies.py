@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,7 @@ from paceline.axon.transports.base import Address, Listener, Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.errors import PacelineError
 
+_AHEAD = 16  # messages of a stream that may wait for its consumer
 _REMEMBERED = 4096  # ended calls whose late deliveries are still confirmed
 
 
@@ -54,6 +56,8 @@ class Inbox:
         self._bodies: deque[Body] = deque()
         self._error: PacelineError | None = None
         self._arrived = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     def deliver(self, number: int, body: Body, *, is_pushed: bool) -> None:
         """Take message `number`; one that was here before is dropped."""
@@ -62,6 +66,12 @@ class Inbox:
             self.is_settled = is_pushed and wire.is_last(body)
             self._bodies.append(body)
             self._arrived.set()
+            if len(self._bodies) >= _AHEAD:
+                self._has_room.clear()
+
+    async def room(self) -> None:
+        """Wait until the consumer of a stream has caught up; before that nothing more should be delivered."""
+        await self._has_room.wait()
 
     def fail(self, error: PacelineError) -> None:
         """Nothing more will come."""
@@ -75,6 +85,7 @@ class Inbox:
                 raise self._error
             self._arrived.clear()
             await self._arrived.wait()
+        self._has_room.set()
         return self._bodies.popleft()
 
 
@@ -93,11 +104,16 @@ class ReplyDesk:
         self._max_body_bytes = max_body_bytes
         self._guard: object = None
 
-    async def open(self, transport: Transport, host: str, *, tls: bool) -> None:
-        """Start taking deliveries."""
+    async def open(self, transport: Transport, host: str, *, tls: bool, on_close: Callable[[], object]) -> None:
+        """Start taking deliveries, until the loop ends."""
         self._identity = ServerIdentity.self_made() if tls else None
-        self._listener = await transport.listen(self, host, 0, self._identity)
-        self._guard = await loops.close_with_loop(self._listener.close)
+        listener = self._listener = await transport.listen(self, host, 0, self._identity)
+
+        async def close() -> None:
+            on_close()
+            await listener.close()
+
+        self._guard = await loops.close_with_loop(close)
 
     @property
     def reply_to(self) -> ReplyTo:
@@ -135,27 +151,32 @@ class ReplyDesk:
         """Put a delivery into its inbox."""
         inbox = self._inboxes.get(request.path.removeprefix("/results/"))
         if inbox is not None:
+            await inbox.room()
             inbox.deliver(int(request.headers["axon-number"]), request.body, is_pushed=True)
         return Reply(200)
 
 
 _Key = tuple[Transport, str, bool]
-_desks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, asyncio.Future[ReplyDesk]]] = WeakKeyDictionary()
+_Desks = dict[_Key, "asyncio.Task[ReplyDesk]"]
+_desks: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desks] = WeakKeyDictionary()
 
 
 async def desk_for(transport: Transport, address: Address, max_body_bytes: int) -> ReplyDesk:
     """The desk at which this loop takes deliveries from the worker at `address`; opened on first use."""
-    desks = _desks.setdefault(asyncio.get_running_loop(), {})
-    key = (transport, transport.reply_host(address), address.trust is not None)
+    loop = asyncio.get_running_loop()
+    desks = _desks.setdefault(loop, {})
+    key = (transport, await transport.reply_host(address), address.trust is not None)
     if key not in desks:
-        opening = desks[key] = asyncio.get_running_loop().create_future()
-        try:
-            desk = ReplyDesk(max_body_bytes)
-            await desk.open(transport, key[1], tls=key[2])
-        except BaseException as error:
-            del desks[key]
-            opening.set_exception(error)
-            opening.exception()  # told to whoever waits, not to the log
-            raise
-        opening.set_result(desk)
-    return await desks[key]
+        desks[key] = loop.create_task(_open(desks, key, max_body_bytes))
+    return await asyncio.shield(desks[key])  # others wait for it too
+
+
+async def _open(desks: _Desks, key: _Key, max_body_bytes: int) -> ReplyDesk:
+    transport, host, tls = key
+    desk = ReplyDesk(max_body_bytes)
+    try:
+        await desk.open(transport, host, tls=tls, on_close=lambda: desks.pop(key, None))
+    except BaseException:
+        desks.pop(key, None)
+        raise
+    return desk

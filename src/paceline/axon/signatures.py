@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -19,7 +20,7 @@ class Parameter(msgspec.Struct, frozen=True):
     """One parameter as published: its name, kind, annotation as text, and whether it has a default."""
 
     name: str
-    kind: str
+    kind: Literal["POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"]
     annotation: str = ""
     has_default: bool = False
 
@@ -37,22 +38,23 @@ class Published(msgspec.Struct, frozen=True):
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Raise `TypeError` if these arguments do not fit."""
         try:
-            self._callable.bind(*args, **kwargs)
-        except TypeError as error:
+            _callable_of(tuple(self.parameters)).bind(*args, **kwargs)
+        except (TypeError, ValueError) as error:
             raise TypeError(f"{self.name}{self.signature}: {error}") from None
 
-    @property
-    def _callable(self) -> inspect.Signature:
-        return inspect.Signature(
-            [
-                inspect.Parameter(
-                    parameter.name,
-                    inspect._ParameterKind[parameter.kind],
-                    default=None if parameter.has_default else inspect.Parameter.empty,
-                )
-                for parameter in self.parameters
-            ]
-        )
+
+@functools.lru_cache(maxsize=1024)
+def _callable_of(parameters: tuple[Parameter, ...]) -> inspect.Signature:
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                parameter.name,
+                inspect._ParameterKind[parameter.kind],
+                default=None if parameter.has_default else inspect.Parameter.empty,
+            )
+            for parameter in parameters
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Signature:
             parameters=[
                 Parameter(
                     name=parameter.name,
-                    kind=parameter.kind.name,
+                    kind=parameter.kind.name,  # type: ignore[arg-type]
                     annotation=_text(parameter.annotation),
                     has_default=parameter.default is not inspect.Parameter.empty,
                 )
@@ -122,6 +124,11 @@ class Signature:
     def convert_result(self, value: Any) -> Any:
         """Give a returned value the annotated type; raises `TypeError`."""
         return convert(value, self._types["return"]) if "return" in self._types else value
+
+    def convert_item(self, item: Any) -> Any:
+        """Give an item of a stream the type that the annotation (``Iterator[T]`` and the like) says."""
+        (kind, *_) = typing.get_args(self._types.get("return")) or (Any,)
+        return convert(item, kind)
 
 
 def convert(value: Any, hint: Any) -> Any:

@@ -14,14 +14,27 @@ LOOPBACK = "127.0.0.1"
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach that host name or address."""
+    return host == "localhost" or (is_ip_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_ip_address(host: str) -> bool:
+    """Whether this is an address, and not a name that must be looked up."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
         return False
+    return True
+
+
+def check_token(token: str | None) -> None:
+    """Refuse a token that no header could carry unchanged."""
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+        raise ConfigError("a token is made of printable ASCII characters, without spaces around them")
 
 
 def check_bind(host: str, token: str | None, *, insecure: bool) -> None:
     """Refuse to listen for other machines without a token, unless that was asked for."""
+    check_token(token)
     if not is_loopback(host) and not token and not insecure:
         raise ConfigError(
             f"listening on {host} lets other machines call: give a token, or allow everyone with insecure=True "
@@ -41,6 +54,6 @@ def refuse_stranger(headers: Mapping[str, str], token: str | None) -> Reply | No
     if token is None:
         return None
     given = headers.get("authorization", "")
-    if hmac.compare_digest(given.encode("latin-1", "replace"), f"Bearer {token}".encode("latin-1", "replace")):
+    if hmac.compare_digest(given.encode("latin-1"), f"Bearer {token}".encode("ascii")):
         return None
     return Reply.refusal(401, "the token is missing or wrong; send it as 'Authorization: Bearer TOKEN'")

@@ -84,6 +84,8 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+UNLIMITED = Limits(max_body_bytes=1 << 50, max_meta_bytes=1 << 31, max_items=1 << 31, max_buffers=1 << 31)
+"""Between a worker and its own child processes."""
 
 Encoded: TypeAlias = Any
 """A value in the terms of msgpack: what msgspec encodes as it is."""

@@ -100,8 +100,10 @@ class Worker:
             try:
                 yield listener.address
             finally:
-                await app.close(grace_seconds)
-                await listener.close()
+                try:
+                    await app.close(grace_seconds)
+                finally:
+                    await listener.close()
         finally:
             await app.close_executors()
 
@@ -125,8 +127,7 @@ class Worker:
         try:
             loop.run_until_complete(self._serve_until_stopped(announce, settings))
         finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+            loops.shut_down(loop)
 
     async def _serve_until_stopped(self, announce: Callable[[Address], None] | None, settings: Any) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -39,8 +41,8 @@ def worker(
         raise ConfigError(f"{location} offers nothing: decorate its functions with @axon.worker.rpc()")
 
     def announce(address: Address) -> None:
-        scheme = "https" if identity else "http"
-        url = f"{scheme}://{address.host}:{address.port}"
+        is_everywhere = address.host in ("0.0.0.0", "::")
+        url = str(replace(address, host=platform.node()) if is_everywhere else address)
         if as_json:
             told = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
             print(json.dumps(told), flush=True)

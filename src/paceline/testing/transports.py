@@ -14,7 +14,7 @@ import pytest
 
 from paceline import axon
 from paceline.axon import client
-from paceline.axon.messages import Reply, Request
+from paceline.axon.messages import Reply, Request, Stream
 from paceline.axon.transports import Address, Transport
 from paceline.errors import ConnectionLost, Refused, RemoteError, TimedOut, Unreachable
 
@@ -49,7 +49,7 @@ class EchoApp:
                 self.cancelled.set()
                 raise
         if request.path == "/stream":
-            return Reply(200, stream=self._three())
+            return Reply(200, stream=Stream(self._three()))
         return Reply(200, {"x-echo": request.headers.get("x-word", "")}, request.body)
 
     async def _three(self) -> AsyncGenerator[Any, None]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ClientTrust, ServerIdentity
+from paceline.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,10 @@ class Address:
     host: str
     port: int
     trust: ClientTrust | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65536:
+            raise ConfigError(f"port {self.port} is not between 0 and 65535")
 
     def __str__(self) -> str:
         scheme = "https" if self.trust else "http"
@@ -32,6 +40,15 @@ class App(Protocol):
 
     async def handle(self, request: Request) -> Reply:
         """Answer a whole request. Cancelled when the asking side goes away."""
+
+
+async def answer(app: App, request: Request) -> Reply:
+    """An app's reply; what it raises by mistake is logged, and answered as such."""
+    try:
+        return await app.handle(request)
+    except Exception:
+        _log.exception("the handler of %s %s raised", request.method, request.path)
+        return Reply.refusal(500, "the worker failed to answer; its log says why")
 
 
 class Listener(ABC):
@@ -60,7 +77,7 @@ class Transport(ABC):
         """Send a request and wait at most `timeout` seconds for the reply (for a stream: for its start)."""
 
     @abstractmethod
-    def reply_host(self, address: Address) -> str:
+    async def reply_host(self, address: Address) -> str:
         """The host to listen on so that whoever is at `address` can reach this side, if anything can."""
 
     @abstractmethod

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
 import math
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.pump import Pump
 from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
@@ -74,12 +75,15 @@ class FaultyTransport(Transport):
         self._down = _Lane(link.down_bytes_per_second, link.latency_seconds)
         self._is_cut = False
         self._under_way: set[asyncio.Future[Reply]] = set()
+        self._pumps: WeakSet[Pump] = WeakSet()
 
     def cut(self) -> None:
         """Break the link: what is under way is lost, and nobody can be reached until `mend`."""
         self._is_cut = True
         for exchange in self._under_way:
             exchange.cancel()
+        for pump in list(self._pumps):
+            pump.break_off()
 
     def mend(self) -> None:
         """Make the link whole again."""
@@ -108,22 +112,22 @@ class FaultyTransport(Transport):
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await self._inner.request(address, request, timeout=timeout)
         if fault is Fault.LOSE_REPLY:
+            if reply.stream is not None:
+                await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
         await self._down.carry(reply.body)
         if reply.stream is not None:
-            reply.stream = self._slowed(address, reply.stream)
+            pump = Pump(reply.stream, self._slowed, f"{address}: the link was cut in the middle of an answer")
+            self._pumps.add(pump)
+            reply.stream = pump.stream
         return reply
 
-    async def _slowed(self, address: Address, stream: AsyncGenerator[Body, None]) -> AsyncGenerator[Body, None]:
-        async with contextlib.aclosing(stream):
-            async for body in stream:
-                await self._down.carry(body)
-                if self._is_cut:
-                    raise ConnectionLost(f"{address}: the link was cut in the middle of an answer")
-                yield body
+    async def _slowed(self, body: Body) -> Body:
+        await self._down.carry(body)
+        return body
 
-    def reply_host(self, address: Address) -> str:  # noqa: D102
-        return self._inner.reply_host(address)
+    async def reply_host(self, address: Address) -> str:  # noqa: D102
+        return await self._inner.reply_host(address)
 
     async def listen(  # noqa: D102
         self, app: App, host: str, port: int, identity: ServerIdentity | None = None

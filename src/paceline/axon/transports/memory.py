@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import AsyncGenerator
 from dataclasses import replace
+from weakref import WeakSet
 
 import numpy as np
 
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.base import Address, App, Listener, Transport, answer
+from paceline.axon.transports.pump import Pump
 from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
 
@@ -35,15 +35,16 @@ class MemoryListener(Listener):
         self.app = app
         self.address = address
         self.exchanges: set[asyncio.Future[Reply]] = set()
-        self.is_closed = False
+        self.pumps: WeakSet[Pump] = WeakSet()
         self._network = network
 
     async def close(self) -> None:  # noqa: D102
-        self.is_closed = True
         self._network.listeners.pop((self.address.host, self.address.port), None)
         exchanges = list(self.exchanges)
         for exchange in exchanges:
             exchange.cancel()
+        for pump in list(self.pumps):
+            pump.break_off()
         await asyncio.gather(*exchanges, return_exceptions=True)
 
 
@@ -62,7 +63,7 @@ class MemoryTransport(Transport):
         refusal = listener.app.admit(arrived, num_bytes(request.body))
         if refusal is not None:
             return replace(refusal, body=_copy(refusal.body))
-        exchange = asyncio.ensure_future(listener.app.handle(arrived))
+        exchange = asyncio.ensure_future(answer(listener.app, arrived))
         listener.exchanges.add(exchange)
         exchange.add_done_callback(listener.exchanges.discard)
         try:
@@ -74,10 +75,13 @@ class MemoryTransport(Transport):
         if exchange.cancelled():
             raise ConnectionLost(f"{address} closed the connection without an answer")
         reply = exchange.result()
-        stream = _copies(reply.stream, listener) if reply.stream is not None else None
-        return replace(reply, body=_copy(reply.body), stream=stream)
+        if reply.stream is None:
+            return replace(reply, body=_copy(reply.body))
+        pump = Pump(reply.stream, _arrived, f"{address} broke off in the middle of its answer")
+        listener.pumps.add(pump)
+        return replace(reply, stream=pump.stream)
 
-    def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def reply_host(self, address: Address) -> str:  # noqa: D102
         return self._host
 
     async def listen(  # noqa: D102
@@ -103,9 +107,5 @@ def _copy(body: Body) -> Body:
     return (joined.data,)
 
 
-async def _copies(stream: AsyncGenerator[Body, None], listener: MemoryListener) -> AsyncGenerator[Body, None]:
-    async with contextlib.aclosing(stream):
-        async for body in stream:
-            if listener.is_closed:
-                raise ConnectionLost(f"{listener.address} broke off in the middle of its answer")
-            yield _copy(body)
+async def _arrived(body: Body) -> Body:
+    return _copy(body)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from weakref import WeakKeyDictionary
 
-from paceline.axon import loops
+from paceline.axon import loops, trust
 from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
@@ -35,16 +35,27 @@ class HttpTransport(Transport):
         pool = self._pools.get(loop)
         if pool is None:
             pool = self._pools[loop] = ConnectionPool(self._max_body_bytes)
-            pool.guard = await loops.close_with_loop(pool.close)
+            pool.guard = await loops.close_with_loop(lambda: self._close_pool(loop))
         return await pool.request(address, request, timeout)
 
-    def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def _close_pool(self, loop: asyncio.AbstractEventLoop) -> None:
+        pool = self._pools.pop(loop, None)  # it holds on to the loop, which would never go otherwise
+        if pool is not None:
+            await pool.close()
+
+    async def reply_host(self, address: Address) -> str:  # noqa: D102
+        if trust.is_ip_address(address.host):
+            return self._local_host(address)
+        return await asyncio.get_running_loop().run_in_executor(None, self._local_host, address)  # asks for the name
+
+    @staticmethod
+    def _local_host(address: Address) -> str:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect((address.host, address.port))  # sends nothing, but chooses the way
-            except OSError as error:
-                raise Unreachable(f"{address}: {error.strerror or error}") from error
+            except (OSError, UnicodeError) as error:
+                raise Unreachable(f"{address}: {getattr(error, 'strerror', error)}") from error
             return str(probe.getsockname()[0])
 
     async def listen(  # noqa: D102

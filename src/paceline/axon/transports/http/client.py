@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import httptools
 
 from paceline.axon import loops
-from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http.protocol import (
     CHUNKED,
@@ -36,25 +36,34 @@ class ConnectionPool:
     """The idle connections of one event loop."""
 
     def __init__(self, max_body_bytes: int) -> None:
-        self._idle: dict[Address, deque[ClientConnection]] = {}
+        self._idle: dict[Address, list[ClientConnection]] = {}
         self._max_body_bytes = max_body_bytes
         self.guard: object = None  # closes the pool with its loop
 
     async def request(self, address: Address, request: Request, timeout: float) -> Reply:
         """One exchange, over a kept connection if there is one."""
+        head = _request_head(address, request)
         connection = self._take(address)
         if connection is None:
             connection = await self._connect(address, min(timeout, CONNECT_SECONDS))
-        return await connection.exchange(_request_head(address, request), request.body, timeout)
+        return await connection.exchange(head, request.body, timeout)
 
     def release(self, connection: ClientConnection) -> None:
         """Keep a connection whose exchange is over."""
-        self._idle.setdefault(connection.address, deque()).append(connection)
+        self._idle.setdefault(connection.address, []).append(connection)
+
+    def discard(self, connection: ClientConnection) -> None:
+        """Forget a connection that is closed."""
+        idle = self._idle.get(connection.address, [])
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            self._idle.pop(connection.address, None)
 
     async def close(self) -> None:
         """Drop the idle connections."""
-        for connections in self._idle.values():
-            for connection in connections:
+        for connections in list(self._idle.values()):
+            for connection in list(connections):
                 connection.abort()
         self._idle.clear()
 
@@ -84,7 +93,7 @@ class ConnectionPool:
         except ssl.SSLError as error:
             reason = getattr(error, "verify_message", "") or error.reason or error
             raise Unreachable(f"no TLS connection to {address}: {reason}") from error
-        except socket.gaierror as error:
+        except (socket.gaierror, UnicodeError) as error:
             raise Unreachable(f"{address}: no such host") from error
         except (OSError, EOFError) as error:
             raise Unreachable(f"{address}: {_reason(error)}") from error
@@ -101,7 +110,7 @@ class ClientConnection(HttpProtocol):
         self._max_body_bytes = max_body_bytes
         self._waiter: asyncio.Future[Reply] | None = None
         self._reply: Reply | None = None
-        self._stream: _Stream | None = None
+        self._chunks: _Chunks | None = None
         self._keep_alive = True
 
     def check_certificate(self) -> None:
@@ -159,8 +168,8 @@ class ClientConnection(HttpProtocol):
         if self._waiter is None:
             raise ProtocolError("an answer came to no question")
         if fields.headers.get("transfer-encoding") == "chunked":
-            self._stream = _Stream(self)
-            self._reply.stream = self._stream.chunks()
+            self._chunks = _Chunks(self)
+            self._reply.stream = Stream(self._chunks.bodies(), self._chunks.close)
             self._answer(self._reply)
             return CHUNKED
         length = content_length(fields.headers)
@@ -174,10 +183,10 @@ class ClientConnection(HttpProtocol):
         self._answer(self._reply)
 
     def chunk_received(self, chunk: memoryview) -> None:  # noqa: D102
-        assert self._stream is not None
-        self._stream.put(chunk)
+        assert self._chunks is not None
+        self._chunks.put(chunk)
         if not chunk:
-            self._stream = None
+            self._chunks = None
             self._finish()
 
     def fail(self, error: Exception) -> None:  # noqa: D102
@@ -185,7 +194,8 @@ class ClientConnection(HttpProtocol):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
-        has_begun = self._filled > 0 or self._target is not None or self._stream is not None
+        self._pool.discard(self)
+        has_begun = self._filled > 0 or self._target is not None or self._chunks is not None
         super().connection_lost(exc)
         how = "in the middle of its answer" if has_begun else "without an answer"
         self._break_off(ConnectionLost(f"{self.address} closed the connection {how}; it may have died"))
@@ -210,8 +220,8 @@ class ClientConnection(HttpProtocol):
     def _break_off(self, error: Exception) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
-        elif self._stream is not None:
-            self._stream.put(error)
+        elif self._chunks is not None:
+            self._chunks.put(error)
 
     def _finish(self) -> None:
         self._reply = None
@@ -221,7 +231,7 @@ class ClientConnection(HttpProtocol):
             self.close()
 
 
-class _Stream:
+class _Chunks:
     """Chunks on their way from a connection to the consumer of a stream."""
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -229,6 +239,7 @@ class _Stream:
         self._items: deque[memoryview | Exception] = deque()
         self._has_items = asyncio.Event()
         self._is_paused = False
+        self._is_over = False
 
     def put(self, item: memoryview | Exception) -> None:
         self._items.append(item)
@@ -237,26 +248,26 @@ class _Stream:
             self._is_paused = True
             self._connection.pause()
 
-    async def chunks(self) -> AsyncGenerator[Body, None]:
-        ended = False
-        try:
-            while True:
-                while not self._items:
-                    self._has_items.clear()
-                    await self._has_items.wait()
-                item = self._items.popleft()
-                if self._is_paused and not self._items:
-                    self._is_paused = False
-                    self._connection.resume()
-                if isinstance(item, Exception):
-                    raise item
-                if not item:
-                    ended = True
-                    return
-                yield [item]
-        finally:
-            if not ended:
-                self._connection.abort()
+    async def bodies(self) -> AsyncGenerator[Body, None]:
+        while True:
+            while not self._items:
+                self._has_items.clear()
+                await self._has_items.wait()
+            item = self._items.popleft()
+            if self._is_paused and not self._items:
+                self._is_paused = False
+                self._connection.resume()
+            self._is_over = isinstance(item, Exception) or not item
+            if isinstance(item, Exception):
+                raise item
+            if self._is_over:
+                return
+            yield [item]
+
+    async def close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._connection.abort()  # tells the far side to stop
 
 
 _quote = functools.lru_cache(maxsize=256)(quote)

@@ -7,6 +7,7 @@ that a hundred megabytes of tensors cost no copy but the socket's. See docs/deci
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -80,6 +81,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_SMALL_BYTES, low=0)
+        _keep_alive(transport.get_extra_info("socket"))
         is_tls = transport.get_extra_info("ssl_object") is not None
         is_uvloop = type(transport).__module__.startswith("uvloop")
         self._copies_on_write = is_tls or not (is_uvloop or sys.version_info >= (3, 12))
@@ -287,6 +289,14 @@ class Head:
         """Called at the empty line; after a message without a body the parser no longer knows."""
         self.keep_alive = self.parser.should_keep_alive()
         self.is_complete = True
+
+
+def _keep_alive(connection: Any) -> None:
+    """Have the system find out about peers that are gone without a word: power lost, cable pulled."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def content_length(headers: Mapping[str, str]) -> int:

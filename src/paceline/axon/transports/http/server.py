@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from http import HTTPStatus
 from urllib.parse import parse_qsl, unquote
 
 import httptools
 
 from paceline.axon.messages import Reply, Request, num_bytes
-from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, App, Listener
+from paceline.axon.tls import ClientTrust, ServerIdentity
+from paceline.axon.transports.base import Address, App, Listener, answer
 from paceline.axon.transports.http.protocol import Head, HttpProtocol, ProtocolError, content_length
 from paceline.errors import ConfigError
 
@@ -20,9 +19,9 @@ MAX_CONNECTIONS = 1024
 MAX_PENDING_BYTES = 8 << 30  # of bodies under way, all clients together
 IDLE_SECONDS = 120.0  # a kept-alive connection without a request
 STALL_SECONDS = 30.0  # a request or reply that makes no progress
+HANDSHAKE_SECONDS = 10.0
 LINGER_SECONDS = 2.0  # reading on after a refusal, so that the client gets to see it
 
-_log = logging.getLogger(__name__)
 _REASONS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
@@ -39,12 +38,19 @@ class HttpListener(Listener):
     async def start(self, host: str, port: int, identity: ServerIdentity | None) -> None:
         """Bind and serve."""
         loop = asyncio.get_running_loop()
-        context = identity.context if identity else None
+        trust = ClientTrust(identity.fingerprint) if identity else None
+        self.address = Address(host, port, trust)
         try:
-            self._server = await loop.create_server(lambda: ServerConnection(self), host, port, ssl=context)
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        self.address = Address(host, self._server.sockets[0].getsockname()[1])
+            self._server = await loop.create_server(
+                lambda: ServerConnection(self),
+                host,
+                port,
+                ssl=identity.context if identity else None,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if identity else None,
+            )
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', error)}") from error
+        self.address = Address(host, self._server.sockets[0].getsockname()[1], trust)
         self._sweeper = loop.create_task(self._sweep())
 
     async def close(self) -> None:
@@ -60,6 +66,16 @@ class HttpListener(Listener):
             connection.abort()
         await asyncio.sleep(0)
         await self._server.wait_closed()
+
+    def drop_idlest(self) -> bool:
+        """Make room for a connection by closing the one that has been idle longest; False if all are in use."""
+        idle = [connection for connection in self.connections if connection.is_idle]
+        if not idle:
+            return False
+        idlest = min(idle, key=lambda connection: connection.last_activity)
+        self.connections.discard(idlest)
+        idlest.abort()
+        return True
 
     async def _sweep(self) -> None:
         """Close connections that idle too long or stall; one timer for all of them."""
@@ -82,12 +98,14 @@ class ServerConnection(HttpProtocol):
         self._is_head_request = False
         self._peer = ""
         self._num_unsent_before = 0
+        self._head_since = 0.0  # loop time at which an unfinished head was first seen
+        self._is_streaming = False
         self._num_pending_bytes = 0
         self.task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         super().connection_made(transport)
-        if len(self._listener.connections) >= MAX_CONNECTIONS:
+        if len(self._listener.connections) >= MAX_CONNECTIONS and not self._listener.drop_idlest():
             self.abort()
             return
         self._listener.connections.add(self)
@@ -143,7 +161,12 @@ class ServerConnection(HttpProtocol):
         assert self._request is not None
         self._request.body = [body]
         self.task = self.loop.create_task(self._respond(self._request))
+        self.task.add_done_callback(self._hang_up_if_cancelled)
         self._request = None
+
+    def _hang_up_if_cancelled(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self.abort()  # a function cancelled itself: there will be no answer
 
     def fail(self, error: Exception) -> None:  # noqa: D102
         status = error.status if isinstance(error, ProtocolError) else 400
@@ -151,11 +174,7 @@ class ServerConnection(HttpProtocol):
         self._refuse_unread(Reply.refusal(status, str(error)))
 
     async def _respond(self, request: Request) -> None:
-        try:
-            reply = await self._app.handle(request)
-        except Exception:
-            _log.exception("the handler of %s %s raised", request.method, request.path)
-            reply = Reply.refusal(500, "the worker failed to answer; its log says why")
+        reply = await answer(self._app, request)
         del request  # a large body is not kept while the reply is sent
         self._release()
         await self._send_reply(reply)
@@ -176,6 +195,7 @@ class ServerConnection(HttpProtocol):
 
     async def _send_stream(self, reply: Reply) -> None:
         assert reply.stream is not None
+        self._is_streaming = True
         async with contextlib.aclosing(reply.stream) as chunks:
             await self.send(self._head(reply, "Transfer-Encoding: chunked"))
             async for chunk in chunks:
@@ -183,6 +203,7 @@ class ServerConnection(HttpProtocol):
                     return
                 await self.send(b"%x\r\n" % num_bytes(chunk), [*chunk, b"\r\n"])
         await self.send(b"0\r\n\r\n")
+        self._is_streaming = False
 
     def _head(self, reply: Reply, framing: str) -> bytes:
         lines = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
@@ -209,16 +230,24 @@ class ServerConnection(HttpProtocol):
             self.task = None
             self.close()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being received, handled or answered; a head that is not whole does not count as one."""
+        return self.task is None and self._target is None and not self.num_unsent_bytes
+
     def close_if_stale(self, now: float) -> None:
-        """Abort a connection whose peer went silent in mid-message, or that idles for long."""
+        """Abort a connection whose peer went silent in mid-message, sends a head byte by byte, or idles for long."""
         num_unsent = self.num_unsent_bytes
         if num_unsent and num_unsent != self._num_unsent_before:
             self.last_activity = now
         self._num_unsent_before = num_unsent
-        silent_seconds = now - self.last_activity
-        is_handling = self.task is not None and not num_unsent
-        if is_handling:
+        if self._is_streaming or (self.task is not None and not num_unsent):
+            return  # a consumer may be slow to ask for the next item, a function may take long
+        if self.is_idle and self._filled:  # a head has begun; it must be whole in time, however it trickles
+            self._head_since = self._head_since or now
+            if now - self._head_since > STALL_SECONDS:
+                self.abort()
             return
-        is_idle = self._target is None and not self._filled and not num_unsent
-        if silent_seconds > (IDLE_SECONDS if is_idle else STALL_SECONDS):
+        self._head_since = 0.0
+        if now - self.last_activity > (IDLE_SECONDS if self.is_idle else STALL_SECONDS):
             self.abort()
