@@ -1,6 +1,7 @@
 """Duplex calls survive stalls, losses and restarts, and no call runs twice."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -16,6 +17,7 @@ class Counter:
     def __init__(self):
         self.num_calls = 0
         self.num_cancelled = 0
+        self.num_ended = 0
 
     async def work(self, word: str) -> str:
         self.num_calls += 1
@@ -35,6 +37,8 @@ class Counter:
         except asyncio.CancelledError:
             self.num_cancelled += 1
             raise
+        finally:
+            self.num_ended += 1
 
 
 class Plan:
@@ -251,5 +255,139 @@ def test_worker_that_restarted_has_lost_the_call(run_virtual):
         async with worker.serving(**settings):
             with pytest.raises(ConnectionLost, match="does not know call"):
                 await call
+
+    run_virtual(main())
+
+
+async def _fast() -> str:
+    return "done"
+
+
+async def _nothing():
+    return
+    yield
+
+
+def test_fast_call_whose_confirmation_is_lost(run_virtual):
+    async def main():
+        network = MemoryNetwork()
+        worker = axon.Worker("pi1")
+        worker.rpc(name="fast")(_fast)
+        worker.rpc(name="nothing")(_nothing)
+        async with worker.serving(port=0, transport=network.host("worker")) as address:
+            plan = Plan(Fault.LOSE_REPLY, "/rpc/", times=1)
+            where = {"port": address.port, "transport": FaultyTransport(network.host("client"), plan=plan)}
+            assert await CoroDuplexStub(address.host, "fast", **where)() == "done"
+            plan.num_seen = 0
+            assert [item async for item in await CoroDuplexStub(address.host, "nothing", **where)()] == []
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("path", ["/rpc/", "/calls/"])
+def test_worker_that_falls_silent_is_noticed(run_virtual, path):
+    """It neither answers nor refuses, as a machine without power."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        with pytest.raises((ConnectionLost, TimedOut)):
+            await duplex(
+                lambda t: StallingTransport(t, path),
+                lambda t: StallingTransport(t, "/results/"),
+                patience_seconds=20,
+            )
+        return loop.time() - start
+
+    assert run_virtual(main()) < 120
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_stream_does_not_run_ahead_of_its_consumer(run_virtual, reachable):
+    async def main():
+        network, made = MemoryNetwork(), []
+        worker = axon.Worker("pi1")
+
+        @worker.rpc()
+        async def items(n: int):
+            for number in range(n):
+                made.append(number)
+                yield number
+
+        async with worker.serving(port=0, transport=network.host("worker"), grace_seconds=0) as address:
+            where = {"port": address.port, "transport": network.host("client"), "reachable": reachable}
+            stream = await CoroDuplexStub(address.host, "items", **where)(2000)
+            assert await anext(stream) == 0
+            await asyncio.sleep(200)
+            assert len(made) < 200
+            assert [item async for item in stream] == list(range(1, 2000))
+
+    run_virtual(main())
+
+
+def test_abandoned_stream_ends_by_itself(run_virtual):
+    async def main():
+        network, ended = MemoryNetwork(), asyncio.Event()
+        worker = axon.Worker("pi1")
+
+        @worker.rpc()
+        async def endless():
+            try:
+                while True:
+                    yield 1
+            finally:
+                ended.set()
+
+        async with worker.serving(port=0, transport=network.host("worker")) as address:
+            link = FaultyTransport(network.host("client"))
+            stub = CoroDuplexStub(address.host, "endless", port=address.port, transport=link, reachable=False)
+            stream = await stub()
+            assert await anext(stream) == 1
+            link.cut()
+            await asyncio.wait_for(ended.wait(), 2000)
+            await stream.aclose()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("stub", [CoroSimplexStub, CoroDuplexStub])
+def test_closing_a_stream_before_its_first_item(run_virtual, stub):
+    async def main():
+        network, counter = MemoryNetwork(), Counter()
+        worker = axon.Worker("pi1")
+        worker.service(counter)
+        async with worker.serving(port=0, transport=network.host("worker")) as address:
+            stream = await stub(address.host, "steps", port=address.port, transport=network.host("client"))(10**6)
+            await asyncio.sleep(5)
+            await stream.aclose()
+            await asyncio.sleep(5)
+            assert counter.num_calls == counter.num_ended == 1
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("stub", [CoroSimplexStub, CoroDuplexStub])
+@pytest.mark.parametrize("how", ["stopped", "cut"])
+def test_open_stream_breaks_with_its_worker_or_link(run_virtual, stub, how):
+    async def main():
+        network, counter = MemoryNetwork(), Counter()
+        link = FaultyTransport(network.host("client"))
+        worker = axon.Worker("pi1")
+        worker.service(counter)
+        async with contextlib.AsyncExitStack() as stack:
+            serving = worker.serving(port=0, transport=network.host("worker"), grace_seconds=0)
+            address = await stack.enter_async_context(serving)
+            where = {"port": address.port, "transport": link, "patience_seconds": 5}
+            stream = await stub(address.host, "steps", **where)(10**6)
+            assert await anext(stream) == 0
+            if how == "stopped":
+                await stack.aclose()
+            link.cut()
+            start = asyncio.get_running_loop().time()
+            with pytest.raises(ConnectionLost):
+                [_ async for _ in stream]
+            assert asyncio.get_running_loop().time() - start < 60
+            await asyncio.sleep(1000)
+            assert counter.num_ended == 1
 
     run_virtual(main())

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -95,3 +96,29 @@ print("done")
 """
     process = spawn(script)
     assert process.communicate(timeout=30)[0] == "done\n"
+
+
+def test_loops_that_ended_are_let_go(address):
+    async def main():
+        remote = axon.connect(str(address))
+        await remote.nap.coro(0.0)
+        await remote.nap.options(duplex=True).coro(0.0)
+        return weakref.ref(asyncio.get_running_loop())
+
+    loops = [asyncio.run(main()) for _ in range(3)]
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
+
+
+def test_within_does_not_swallow_a_cancellation():
+    async def main():
+        for steps in range(1, 8):
+            task = asyncio.ensure_future(axon.loops.within(5, asyncio.sleep(0)))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            was_done = task.done()
+            task.cancel()
+            await asyncio.wait((task,))
+            assert task.cancelled() or was_done
+
+    asyncio.run(main())

@@ -41,7 +41,10 @@ from paceline import axon
 
 handle = axon.connect(sys.argv[1], duplex=True).work.start(2.0)
 print(handle.call_id, flush=True)
-handle.join()
+if sys.argv[2:] != ["exit"]:
+    handle.join()
+while axon.connect(sys.argv[1]).how_many() < 1:
+    pass
 """
 
 
@@ -83,6 +86,30 @@ def test_client_killed_and_restarted(worker, spawn):
     client.wait()
     assert remote.reattach(call_id).join(30) == "done"
     assert remote.how_many() == 1
+
+
+def test_client_that_ended_is_reattached_to(worker, spawn):
+    client = spawn(CLIENT, worker.url, "exit", name="client.py")
+    call_id = client.stdout.readline().strip()
+    assert client.wait(30) == 0
+    remote = axon.connect(worker.url, duplex=True)
+    assert remote.reattach(call_id).join(30) == "done"
+    assert remote.how_many() == 1
+
+
+def test_second_signal_does_not_wait(worker):
+    handle = axon.connect(worker.url).work.start(60.0)
+    remote = axon.connect(worker.url)
+    while remote.how_many() < 1:
+        time.sleep(0.01)
+    worker.send_signal(signal.SIGINT)
+    with pytest.raises(axon.Refused, match="is stopping"):
+        [remote.how_many() for _ in iter(int, 1)]
+    worker.send_signal(signal.SIGINT)
+    worker.wait(4)  # less than the grace that calls are given
+    assert "already running" not in worker.stderr.read()
+    with pytest.raises(ConnectionLost):
+        handle.join(10)
 
 
 def test_worker_stops_on_signal_after_the_call(worker):

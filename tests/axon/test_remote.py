@@ -3,6 +3,7 @@
 import asyncio
 import http.server
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +22,8 @@ class Profile:
 class Device(Protocol):
     def profile(self, name: str) -> Profile: ...
 
+    def profiles(self, n: int) -> Iterator[Profile]: ...
+
 
 @pytest.fixture
 def address():
@@ -38,6 +41,11 @@ def address():
     def count(n: int):
         yield from range(n)
 
+    @worker.rpc()
+    def profiles(n: int):
+        for number in range(n):
+            yield Profile(float(number))
+
     with worker.serve(port=0) as address:
         yield address
 
@@ -50,6 +58,7 @@ def test_the_three_forms(address):
 
     async def main():
         items = [item async for item in await remote.count.coro(3)]
+        assert [item async for item in await remote.count.start(3)] == items
         return await remote.scale.coro(1.0), await remote.scale.start(5.0), items
 
     assert asyncio.run(main()) == (2.0, 10.0, [0, 1, 2])
@@ -76,6 +85,7 @@ def test_wrong_names_and_arguments_fail_here(address):
 def test_interface_gives_results_their_types(address):
     remote = axon.connect(str(address), interface=Device)
     assert remote.profile("kitchen") == Profile(100.0, "kitchen")
+    assert list(remote.profiles(2)) == [Profile(0.0), Profile(1.0)]
     assert axon.connect(str(address)).profile("kitchen") == {"samples_per_second": 100.0, "name": "kitchen"}
 
 
@@ -95,6 +105,16 @@ def test_wrong_interface_fails_at_the_first_call(address):
         axon.connect(str(address), interface=Other).absent()
     with pytest.raises(BadReply, match="returned something else than announced"):
         axon.connect(str(address), interface=Mistyped).profile("x")
+
+
+def test_functions_that_are_offered_later_are_found():
+    worker = axon.Worker("pi1")
+    worker.rpc(name="first")(lambda: 1)
+    with worker.serve(port=0) as address:
+        remote = axon.connect(str(address))
+        assert remote.first() == 1
+        worker.rpc(name="second")(lambda: 2)
+        assert remote.second() == 2
 
 
 def test_blocking_call_on_the_background_loop_is_refused():

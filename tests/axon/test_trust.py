@@ -23,7 +23,7 @@ def test_other_addresses_need_a_token_or_insecure(worker):
         assert axon.connect(f"http://127.0.0.1:{address.port}").hello() == "hello"
 
 
-@pytest.mark.parametrize("token", [None, "", "wrong", "secre", "secret ", "sécret"])
+@pytest.mark.parametrize("token", [None, "wrong", "secre", "secret2", "??????"])
 def test_wrong_token(worker, token):
     with (
         worker.serve(port=0, token="secret") as address,
@@ -71,3 +71,19 @@ def test_bad_urls_and_fingerprints():
         axon.connect("https://host", fingerprint="sha256:12")
     with pytest.raises(ConfigError, match="use https"):
         axon.connect("http://host", fingerprint="sha256:" + "0" * 64)
+
+
+@pytest.mark.parametrize("token", ["ключ", "", " x", "a\nb"])
+def test_tokens_that_no_header_can_carry_are_refused(worker, token):
+    with pytest.raises(ConfigError, match="printable ASCII"), worker.serve(port=0, token=token):
+        pass
+    with pytest.raises(ConfigError, match="printable ASCII"):
+        axon.connect("http://127.0.0.1", token=token)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 70000])
+def test_impossible_ports_are_refused(worker, port):
+    with pytest.raises(ConfigError, match="not between 0 and 65535"), worker.serve(port=port):
+        pass
+    with pytest.raises(ConfigError, match="not between 0 and 65535"):
+        axon.client.SyncSimplexStub("127.0.0.1", "hello", port=port)

@@ -321,3 +321,65 @@ def test_port_in_use_is_told(worker):
         again = axon.Worker().serve(port=address.port)
         with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{address.port}"):
             again.__enter__()
+
+
+def test_short_calls_are_not_held_up_by_long_ones(worker):
+    release = threading.Event()
+    worker.rpc(name="long")(lambda: release.wait(30))
+    worker.rpc(name="short")(lambda: "short")
+    with worker.serve(port=0) as address:
+        remote = axon.connect(str(address))
+        handles = [remote.long.start() for _ in range(10)]
+        for _ in range(20):
+            assert remote.short() == "short"
+        release.set()
+        assert all(handle.join(30) for handle in handles)
+
+
+def test_scopes_around_a_yield_hold(worker):
+    """The steps of an async generator run in one task, so that a task group or timeout may span them."""
+    tasks = set()
+
+    @worker.rpc()
+    async def steps():
+        for _ in range(3):
+            tasks.add(asyncio.current_task())
+            await asyncio.sleep(0)
+            yield 1
+
+    with worker.serve(port=0) as address:
+        assert list(axon.connect(str(address)).steps()) == [1, 1, 1]
+        assert list(axon.connect(str(address), duplex=True).steps()) == [1, 1, 1]
+    assert len(tasks) == 2
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_function_that_cancels_itself_is_answered(worker, duplex):
+    @worker.rpc()
+    async def odd():
+        raise asyncio.CancelledError
+
+    @worker.rpc()
+    async def odd_stream():
+        yield 1
+        raise asyncio.CancelledError
+
+    with worker.serve(port=0) as address:
+        remote = axon.connect(str(address), duplex=duplex, patience_seconds=1)
+        with pytest.raises(RemoteError, match="CancelledError"):
+            remote.odd()
+        with pytest.raises(axon.ConnectionLost):
+            list(remote.odd_stream())
+
+
+def test_process_rpc_says_whose_it_is(worker):
+    worker.rpc(executor="process")(square)
+    with worker.serve(port=0) as address, pytest.raises(RemoteError, match="ValueError on pi1"):
+        axon.connect(str(address)).square(-1)
+
+
+def test_names_are_not_taken_twice(worker):
+    worker.rpc(name="a")(square)
+    worker.rpc(name="a")(square)
+    with pytest.raises(ConfigError, match="'a' is offered twice, by .*square and .*squares"):
+        worker.rpc(name="a")(squares)

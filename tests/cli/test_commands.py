@@ -26,6 +26,10 @@ def count(n: int):
 def fail():
     raise ValueError("on purpose")
 
+@axon.worker.rpc(executor="process")
+def square(n: int) -> int:
+    return n * n
+
 axon.worker.init()
 """
 
@@ -83,10 +87,13 @@ def test_list_and_call(serve):
     listing = run("call", url).stdout
     assert "pi1" in listing
     assert "add(a: int, b: int = 1) -> int\n      Add two numbers." in listing
-    assert [rpc["name"] for rpc in json.loads(run("call", url, "--json").stdout)["rpcs"]] == ["add", "count", "fail"]
+    assert [rpc["name"] for rpc in json.loads(run("call", url, "--json").stdout)["rpcs"]] == [
+        *("add", "count", "fail", "square")
+    ]
     assert run("call", url, "add", 2, 3).stdout == "5\n"
     assert run("call", url, "--duplex", "add", 2).stdout == "3\n"
     assert run("call", url, "count", 3).stdout == "0\n1\n2\n"
+    assert run("call", url, "square", 3).stdout == "9\n"
 
 
 def test_tls_and_token(serve):

@@ -73,9 +73,7 @@ class LoopExecutor(Executor):
                 for item in items:
                     yield item
         else:
-            async with contextlib.aclosing(
-                items
-            ):  # all in one task, as a generator with scopes around a yield needs it
+            async with contextlib.aclosing(items):
                 async for item in items:
                     yield item
 

@@ -98,7 +98,7 @@ class ReplyDesk:
     def __init__(self, max_body_bytes: int) -> None:
         self._token = secrets.token_urlsafe(16)
         self._inboxes: dict[str, Inbox] = {}
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: OrderedDict[str, int] = OrderedDict()  # number of the last message that came
         self._listener: Listener | None = None
         self._identity: ServerIdentity | None = None
         self._max_body_bytes = max_body_bytes
@@ -128,8 +128,8 @@ class ReplyDesk:
 
     def remove(self, call_id: str) -> None:
         """The call has ended; late repeats of its deliveries are still confirmed, so that the worker stops."""
-        self._inboxes.pop(call_id, None)
-        self._ended[call_id] = None
+        inbox = self._inboxes.pop(call_id, None)
+        self._ended[call_id] = inbox.last_number if inbox is not None else 0
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
@@ -138,11 +138,11 @@ class ReplyDesk:
         refusal = refuse_stranger(head.headers, self._token)
         if refusal is not None:
             return refusal
-        call_id = head.path.removeprefix("/results/")
-        if call_id not in self._inboxes and call_id not in self._ended:
-            return Reply.refusal(404, f"nobody here waits for call {call_id}")
-        if not head.headers.get("axon-number", "").isdecimal():
+        call_id, number = head.path.removeprefix("/results/"), head.headers.get("axon-number", "")
+        if not (number.isascii() and number.isdecimal() and len(number) < 10):
             return Reply.refusal(400, "a delivery says its number in the axon-number header")
+        if call_id not in self._inboxes and int(number) > self._ended.get(call_id, 0):
+            return Reply.refusal(404, f"nobody here waits for call {call_id}")
         if num_body_bytes > self._max_body_bytes:
             return Reply.refusal(413, f"a delivery may have {self._max_body_bytes} bytes")
         return None

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from paceline.axon.messages import Reply, Request
+from paceline.axon.messages import Reply, Request, Stream
 from paceline.axon.transports import Address, HttpTransport
 from paceline.axon.transports.http import server
 from paceline.axon.transports.http.protocol import MAX_HEAD_BYTES
@@ -230,6 +230,67 @@ def test_slow_reader_holds_only_its_own_connection():
         assert reply.status == 200
         assert time.monotonic() - start < 5
         stuck.close()
+        await listener.close()
+
+    asyncio.run(main())
+
+
+def test_trickling_head_is_cut_off(monkeypatch):
+    monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
+
+    async def trickle(writer):
+        while True:
+            writer.write(b"a")
+            await asyncio.sleep(0.05)
+
+    async def main():
+        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.address.port)
+        trickling = asyncio.ensure_future(trickle(writer))
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        trickling.cancel()
+        writer.close()
+        await listener.close()
+
+    asyncio.run(main())
+
+
+def test_full_listener_lets_the_idlest_go(monkeypatch):
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+
+    async def main():
+        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
+        streams = [await asyncio.open_connection("127.0.0.1", listener.address.port) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        reply = await HttpTransport().request(listener.address, Request("GET", "/x"), timeout=5)
+        assert reply.status == 200
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
+        for _, writer in streams:
+            writer.close()
+        await listener.close()
+
+    asyncio.run(main())
+
+
+def test_slow_consumer_of_a_stream_is_waited_for(monkeypatch):
+    monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
+
+    class StreamApp(EchoApp):
+        async def handle(self, request):
+            return Reply(200, stream=Stream(self.items()))
+
+        async def items(self):
+            for _ in range(40):
+                yield [bytes(1_000_000)]
+
+    async def main():
+        listener = await HttpTransport().listen(StreamApp(), "127.0.0.1", 0)
+        reply = await HttpTransport().request(listener.address, Request("GET", "/"), timeout=5)
+        await anext(reply.stream)
+        await asyncio.sleep(2.5)
+        assert len([body async for body in reply.stream]) == 39
         await listener.close()
 
     asyncio.run(main())
