@@ -19,6 +19,7 @@ lint: .venv/.installed-dev
 check: lint test docs
 
 bench: .venv/.installed-bench
+	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
 	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from msgspec.msgpack import Ext
 
-from paceline.axon import tensors, wire
-from paceline.axon.wire import Kind
+from paceline.axon import wire
+from paceline.axon.wire import Kind, tensors
 from paceline.errors import WireError
 
 pytestmark = [

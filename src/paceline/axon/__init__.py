@@ -6,13 +6,13 @@ arrives is ever executed.
 """
 
 from paceline.axon import client, worker
-from paceline.axon.caller import CallOptions, ValueStream
-from paceline.axon.fanout import Outcomes, fan_out, fan_out_coro
-from paceline.axon.handle import Handle
-from paceline.axon.remote import Remote, connect
+from paceline.axon.client.caller import CallOptions, ValueStream
+from paceline.axon.client.fanout import Outcomes, fan_out, fan_out_coro
+from paceline.axon.client.handle import Handle
+from paceline.axon.client.remote import Remote, connect
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.wire import Limits
-from paceline.axon.worker import Worker
+from paceline.axon.worker.worker import Worker
 from paceline.errors import (
     BadReply,
     ConnectionLost,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from paceline.axon import tensors
+from paceline.axon.wire import tensors
 from paceline.errors import ConfigError
 
 

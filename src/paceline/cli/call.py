@@ -9,8 +9,8 @@ import msgspec
 import typer
 
 from paceline import axon
-from paceline.axon import tensors
-from paceline.axon.handle import ThreadStream
+from paceline.axon.client.handle import ThreadStream
+from paceline.axon.wire import tensors
 from paceline.errors import ConfigError
 
 

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from paceline.axon import ServerIdentity, modules, trust
+from paceline.axon import ServerIdentity, trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
+from paceline.axon.worker import modules
 from paceline.errors import ConfigError
 
 

@@ -11,6 +11,8 @@ from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ClientTrust, ServerIdentity
 from paceline.errors import ConfigError
 
+DEFAULT_PORT = 7223
+
 _log = logging.getLogger(__name__)
 
 

@@ -9,21 +9,11 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from paceline.axon.caller import Caller, CallOptions, new_call_id
-from paceline.axon.handle import Handle, call_and_wait
+from paceline.axon.client.caller import Caller, CallOptions, new_call_id
+from paceline.axon.client.handle import Handle, call_and_wait
 from paceline.axon.tls import ClientTrust
-from paceline.axon.transports.base import Address, Transport
+from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
-from paceline.axon.worker import DEFAULT_PORT
-
-__all__ = [
-    "AsyncDuplexStub",
-    "AsyncSimplexStub",
-    "CoroDuplexStub",
-    "CoroSimplexStub",
-    "SyncDuplexStub",
-    "SyncSimplexStub",
-]
 
 default_transport = HttpTransport()
 """Shared by all clients of this process, so that they share connections."""

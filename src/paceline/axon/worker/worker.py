@@ -1,13 +1,4 @@
-"""Workers: functions that other devices may call.
-
-from paceline import axon
-
-@axon.worker.rpc()
-def simple_hello(name):
-    return f"Hello {name}!!"
-
-axon.worker.init()
-"""
+"""A worker: a set of functions, and the means to serve them."""
 
 from __future__ import annotations
 
@@ -19,17 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from paceline.axon import loops, trust, wire
-from paceline.axon.app import WorkerApp
-from paceline.axon.executors import is_cancelled
-from paceline.axon.registry import Registry
 from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, Transport
+from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
-
-__all__ = ["DEFAULT_PORT", "Worker", "default", "init", "is_cancelled", "rpc", "serve", "service"]
-
-DEFAULT_PORT = 7223
+from paceline.axon.worker.app import WorkerApp
+from paceline.axon.worker.registry import Registry
 
 init_returns = False
 """Set where something else serves: in children of the process executor, and under ``paceline worker``."""

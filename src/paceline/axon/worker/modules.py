@@ -8,7 +8,7 @@ import os
 import sys
 from types import ModuleType
 
-from paceline.axon import worker
+from paceline.axon.worker import worker
 from paceline.errors import ConfigError
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from typing import Any
 
 from paceline.axon import loops
-from paceline.axon.caller import Caller, ValueStream
+from paceline.axon.client.caller import Caller, ValueStream
 from paceline.axon.loops import Runner
 from paceline.errors import TimedOut
 

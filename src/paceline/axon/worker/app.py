@@ -12,16 +12,16 @@ import msgspec
 
 import paceline
 from paceline.axon import wire
-from paceline.axon.codings import Coding, coding_of
-from paceline.axon.duplex import MAX_POLL_SECONDS, Bodies, CallTable
-from paceline.axon.executors import Executor
+from paceline.axon.client.replies import ReplyTo
 from paceline.axon.listing import Listing, RemoteFailure
 from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
-from paceline.axon.registry import EXECUTORS, Registry, Rpc
-from paceline.axon.replies import ReplyTo
 from paceline.axon.transports.base import Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.axon.wire import Kind, Limits
+from paceline.axon.wire.codings import Coding, coding_of
+from paceline.axon.worker.duplex import MAX_POLL_SECONDS, Bodies, CallTable
+from paceline.axon.worker.executors import Executor
+from paceline.axon.worker.registry import EXECUTORS, Registry, Rpc
 from paceline.errors import RemoteError, WireError
 
 _MAX_ID_LENGTH = 128

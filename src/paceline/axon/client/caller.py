@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.axon import loops, wire
+from paceline.axon.client.replies import Inbox, ReplyDesk, desk_for
 from paceline.axon.listing import Listing, RemoteFailure
 from paceline.axon.messages import AXON_TYPE, Body, Reply, Request, Stream, num_bytes
-from paceline.axon.replies import Inbox, ReplyDesk, desk_for
 from paceline.axon.retry import retry
 from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import bearer, check_token

@@ -8,15 +8,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from paceline.axon.caller import Caller, CallOptions, ValueStream, new_call_id
-from paceline.axon.client import default_transport
-from paceline.axon.handle import Handle, call_and_wait
-from paceline.axon.listing import Listing
-from paceline.axon.registry import suggest
+from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
+from paceline.axon.client.handle import Handle, call_and_wait
+from paceline.axon.client.stubs import default_transport
+from paceline.axon.listing import Listing, suggest
 from paceline.axon.signatures import Published, Signature
 from paceline.axon.tls import ClientTrust
-from paceline.axon.transports.base import Address, Transport
-from paceline.axon.worker import DEFAULT_PORT
+from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.errors import BadReply, ConfigError
 
 

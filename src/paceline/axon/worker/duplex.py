@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from paceline.axon import loops
+from paceline.axon.client.replies import ReplyTo
 from paceline.axon.messages import Body, Request, num_bytes
-from paceline.axon.replies import ReplyTo
 from paceline.axon.retry import retry
 from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import bearer

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.axon import tensors, wire
+from paceline.axon import wire
 from paceline.axon.messages import AXON_TYPE, JSON_TYPE, Body
-from paceline.axon.wire import Kind, Limits
+from paceline.axon.wire import Kind, Limits, tensors
 from paceline.errors import WireError
 
 

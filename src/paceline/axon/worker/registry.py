@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.axon.executors import Executor, LoopExecutor, ThreadExecutor
-from paceline.axon.processes import ProcessExecutor
+from paceline.axon.listing import suggest
 from paceline.axon.signatures import Signature
+from paceline.axon.worker.executors import Executor, LoopExecutor, ThreadExecutor
+from paceline.axon.worker.processes import ProcessExecutor
 from paceline.errors import ConfigError
 
 EXECUTORS: dict[str, type[Executor]] = {
@@ -66,12 +66,6 @@ class Registry:
         if name in self._rpcs:
             return self._rpcs[name]
         raise KeyError(f"no rpc {name!r}{suggest(name, self._rpcs)}")
-
-
-def suggest(name: str, known: Any) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known)) or 'none'}"
 
 
 def _origin(function: Callable[..., Any]) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.axon import loops
-from paceline.axon.handle import for_threads
-from paceline.axon.remote import BoundCall
+from paceline.axon.client.handle import for_threads
+from paceline.axon.client.remote import BoundCall
 from paceline.errors import ConfigError, TimedOut
 
 _CANCEL_SECONDS = 0.2  # for late calls to tell their workers

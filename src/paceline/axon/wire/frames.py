@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from paceline.axon import tensors
 from paceline.axon.messages import Body, Buffer
-from paceline.axon.scan import MAX_TUPLE_KEYS, Scanner
+from paceline.axon.wire import tensors
+from paceline.axon.wire.scan import MAX_TUPLE_KEYS, Scanner
 from paceline.errors import WireError
 
 VERSION = 1

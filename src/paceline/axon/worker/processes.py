@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.axon import loops
-from paceline.axon.caller import Caller, CallOptions, ValueStream
-from paceline.axon.executors import Executor
+from paceline.axon.client.caller import Caller, CallOptions, ValueStream
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import UNLIMITED
+from paceline.axon.worker.executors import Executor
 from paceline.errors import ConfigError, ConnectionLost, RemoteError
 
 START_SECONDS = 60.0
@@ -118,7 +118,7 @@ class ProcessExecutor(Executor):
         token = secrets.token_hex(16)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "paceline.axon.child", *_location_of(function), self.device),
+            *("-m", "paceline.axon.worker.child", *_location_of(function), self.device),
             stdin=asyncio.subprocess.PIPE,  # its end tells the child that this process is gone
             stdout=asyncio.subprocess.PIPE,
         )
