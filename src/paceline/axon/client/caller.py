@@ -106,12 +106,15 @@ class Caller:
             call_id: given by who wants to repeat the call or reattach to it; the function is never run twice
                 for one id.
         """
-        call_id = call_id or new_call_id()
         body = wire.encode(Kind.CALL, [list(args), dict(kwargs)], self.options.limits)
-        headers = {"content-type": AXON_TYPE, "axon-call": call_id, **bearer(self._token)}
+        headers = {"content-type": AXON_TYPE, **bearer(self._token)}
         request = Request("POST", f"/rpc/{name}", {}, headers, body)
         if self.options.duplex:
-            return await self._call_duplex(request, _Conversation(call_id, name))
+            call_id = call_id or new_call_id()
+        if call_id is not None:  # a simplex call is sent once, and needs none unless its caller wants to repeat it
+            headers["axon-call"] = call_id
+        if self.options.duplex:
+            return await self._call_duplex(request, _Conversation(headers["axon-call"], name))
         reply = await self._send(request)
         if reply.stream is None:
             self._check(reply)

@@ -28,6 +28,10 @@ _EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _ARRAYS, _MAPS = {0xDC: 2, 0xDD: 4}, {0xDE: 2, 0xDF: 4}
 
 
+_NOT_EXTENSION = bytes(b for b in range(256) if b not in {**_FIXED_EXTENSIONS, **_EXTENSIONS})
+_NOT_CONTAINER = bytes(b for b in range(256) if not 0x80 <= b < 0xA0 and b not in {**_ARRAYS, **_MAPS})
+
+
 class Scanner:
     """One look over a meta.
 
@@ -46,10 +50,18 @@ class Scanner:
 
     def check(self) -> None:
         """Raise `WireError` for what must not be decoded."""
+        if self._is_surely_harmless():
+            return
         try:
             self._items(1, depth=-1)
         except IndexError:
             raise WireError("the frame is damaged: its structure is cut short") from None
+
+    def _is_surely_harmless(self) -> bool:
+        """Whether there are too few bytes that could begin a container to reach a limit: true of most small calls."""
+        if len(self._meta) > self._max_items or self._meta.translate(None, _NOT_EXTENSION):
+            return False
+        return len(self._meta.translate(None, _NOT_CONTAINER)) <= min(self._max_depth, MAX_TUPLE_KEYS)
 
     def _items(self, count: int, depth: int, *, are_pairs: bool = False, are_keys: bool = False) -> None:
         """Pass `count` items (for a map: keys and values in turn) of a container at this depth."""

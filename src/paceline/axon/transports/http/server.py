@@ -126,7 +126,7 @@ class ServerConnection(HttpProtocol):
         self._is_head_request = fields.parser.get_method() == b"HEAD"
         self._request = Request(
             fields.parser.get_method().decode("latin-1"),
-            unquote(path),
+            unquote(path) if "%" in path else path,
             dict(parse_qsl(query)) if query else {},
             fields.headers,
             peer=self._peer,
@@ -161,12 +161,7 @@ class ServerConnection(HttpProtocol):
         assert self._request is not None
         self._request.body = [body]
         self.task = self.loop.create_task(self._respond(self._request))
-        self.task.add_done_callback(self._hang_up_if_cancelled)
         self._request = None
-
-    def _hang_up_if_cancelled(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            self.abort()  # a function cancelled itself: there will be no answer
 
     def fail(self, error: Exception) -> None:  # noqa: D102
         status = error.status if isinstance(error, ProtocolError) else 400
@@ -174,7 +169,11 @@ class ServerConnection(HttpProtocol):
         self._refuse_unread(Reply.refusal(status, str(error)))
 
     async def _respond(self, request: Request) -> None:
-        reply = await answer(self._app, request)
+        try:
+            reply = await answer(self._app, request)
+        except asyncio.CancelledError:
+            self.abort()  # should the peer still be there, it learns that there will be no answer
+            raise
         del request  # a large body is not kept while the reply is sent
         self._release()
         await self._send_reply(reply)
@@ -198,10 +197,14 @@ class ServerConnection(HttpProtocol):
         self._is_streaming = True
         async with contextlib.aclosing(reply.stream) as chunks:
             await self.send(self._head(reply, "Transfer-Encoding: chunked"))
-            async for chunk in chunks:
-                if self.is_closed:
-                    return
-                await self.send(b"%x\r\n" % num_bytes(chunk), [*chunk, b"\r\n"])
+            try:
+                async for chunk in chunks:
+                    if self.is_closed:
+                        return
+                    await self.send(b"%x\r\n" % num_bytes(chunk), [*chunk, b"\r\n"])
+            except asyncio.CancelledError:
+                self.abort()
+                raise
         await self.send(b"0\r\n\r\n")
         self._is_streaming = False
 
