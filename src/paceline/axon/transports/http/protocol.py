@@ -237,6 +237,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
     # The end.
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+        self.close()  # Python 3.10 calls a TLS transport unclosed that its peer has closed
         self._transport = None
         self._target = None
         if self._drained is not None and not self._drained.done():
