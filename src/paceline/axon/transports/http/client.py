@@ -18,6 +18,7 @@ from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http.protocol import (
     CHUNKED,
+    SMALL_BYTES,
     Head,
     HttpProtocol,
     ProtocolError,
@@ -28,7 +29,6 @@ from paceline.errors import BadReply, ConnectionLost, TimedOut, Unreachable
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 60.0  # shorter than a server's IDLE_SECONDS, so that the client is the one to let go
 _SURELY_OPEN_SECONDS = 0.05  # in use so recently that looking would cost more than it is worth
-_SMALL_BYTES = 64 * 1024  # sent at once
 _STREAM_AHEAD = 16  # chunks read before the consumer has taken them
 
 
@@ -143,7 +143,7 @@ class ClientConnection(HttpProtocol):
         waiter = self._waiter = self.loop.create_future()
         timer = self.loop.call_later(timeout, self._time_out, timeout)
         # The answer may come before all is sent, a refusal for instance: so do not wait for the sending.
-        sending = self.loop.create_task(self.send(head, body)) if num_bytes(body) > _SMALL_BYTES else None
+        sending = self.loop.create_task(self.send(head, body)) if num_bytes(body) > SMALL_BYTES else None
         try:
             if sending is None:
                 await self.send(head, body)

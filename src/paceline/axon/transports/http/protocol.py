@@ -21,7 +21,7 @@ MAX_HEAD_BYTES = 16 * 1024
 CHUNKED = -1
 """Announced by `head_received` instead of a length: the body is a stream of chunks."""
 
-_SMALL_BYTES = 64 * 1024  # up to here one joined write is cheaper than several
+SMALL_BYTES = 64 * 1024  # up to here one joined write is cheaper than several
 _SLICE_BYTES = 256 * 1024  # what a copying event loop may buffer at a time
 
 
@@ -39,6 +39,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
     A subclass implements `head_received`, `body_received`, for streams `chunk_received`, and `fail`. After a
     body no further head is parsed until `next_message` is called, so messages are handled one at a time.
     """
+
+    max_chunk_bytes = 1 << 40  # of a stream; a client sets its own
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -80,7 +82,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_SMALL_BYTES, low=0)
+        self._transport.set_write_buffer_limits(high=SMALL_BYTES, low=0)
         _keep_alive(transport.get_extra_info("socket"))
         is_tls = transport.get_extra_info("ssl_object") is not None
         is_uvloop = type(transport).__module__.startswith("uvloop")
@@ -144,8 +146,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
             raise ProtocolError(f"a chunk of {size} bytes is over the limit of {self.max_chunk_bytes}")
         self._expect(size + 2)
         return True
-
-    max_chunk_bytes = 1 << 40
 
     def _take(self, count: int) -> bytes:
         """Remove and return the first bytes that wait to be parsed."""
@@ -212,7 +212,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         """Write a message, and return when it is handed to the system whole (or the connection is gone)."""
         transport = self._transport
         assert transport is not None
-        if len(head) + num_bytes(body) <= _SMALL_BYTES:
+        if len(head) + num_bytes(body) <= SMALL_BYTES:
             transport.write(b"".join((head, *body)))
         elif not self._copies_on_write:
             transport.writelines([head, *body])
@@ -310,7 +310,7 @@ def content_length(headers: Mapping[str, str]) -> int:
 
 def _allocate(length: int) -> memoryview:
     """A writable buffer, not zeroed where that would take time: it is about to be filled."""
-    if length <= _SMALL_BYTES:
+    if length <= SMALL_BYTES:
         return memoryview(bytearray(length))
     try:
         return np.empty(length, np.uint8).data
