@@ -5,26 +5,17 @@ import subprocess
 import sys
 import threading
 
-import async_solipsism
 import psutil
 import pytest
 
+from paceline.fleets import virtual_loop
 from paceline.testing.transports import no_leftover_threads
 
 
 @pytest.fixture
 def run_virtual():
     """Run a coroutine on a clock that jumps to the next event."""
-
-    def run(coroutine):
-        loop = async_solipsism.EventLoop()
-        try:
-            return loop.run_until_complete(coroutine)
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
-
-    return run
+    return virtual_loop.run
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,63 @@
-"""Paceline trains PyTorch models on fleets of unequal edge devices, all done by the deadline."""
+"""Paceline trains PyTorch models on fleets of unequal edge devices, all done by the deadline.
 
-__version__ = "0.1.0"
-__all__ = ["__version__"]
+The names below are loaded when they are first used, so that what needs no PyTorch starts without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
+    from paceline.fleets.local import LocalDevice, LocalFleet
+    from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+    from paceline.learning.averaging import AggregationSpec
+    from paceline.learning.datasets import DataSpec
+    from paceline.learning.models import ModelSpec
+    from paceline.learning.tasks import OptimizerSpec
+    from paceline.runs import Run, train
+    from paceline.topologies.parallel import Job
+
+__version__ = "0.2.0"
+
+_HOMES = {
+    "AdaptiveDabAllocation": "paceline.allocation",
+    "AggregationSpec": "paceline.learning.averaging",
+    "DabAllocation": "paceline.allocation",
+    "DataSpec": "paceline.learning.datasets",
+    "EqualAllocation": "paceline.allocation",
+    "Job": "paceline.topologies.parallel",
+    "LocalDevice": "paceline.fleets.local",
+    "LocalFleet": "paceline.fleets.local",
+    "ModelSpec": "paceline.learning.models",
+    "OptimizerSpec": "paceline.learning.tasks",
+    "Run": "paceline.runs",
+    "VirtualDevice": "paceline.fleets.virtual",
+    "VirtualFleet": "paceline.fleets.virtual",
+    "train": "paceline.runs",
+}
+
+__all__ = [
+    "AdaptiveDabAllocation",
+    "AggregationSpec",
+    "DabAllocation",
+    "DataSpec",
+    "EqualAllocation",
+    "Job",
+    "LocalDevice",
+    "LocalFleet",
+    "ModelSpec",
+    "OptimizerSpec",
+    "Run",
+    "VirtualDevice",
+    "VirtualFleet",
+    "__version__",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

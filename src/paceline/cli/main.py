@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import paceline
-from paceline.cli import call, demo, worker
+from paceline.cli import bench, call, demo, join, report, serve, simulate, worker
 from paceline.errors import ConfigError, PacelineError
 
 EXIT_FAILED = 1
@@ -26,6 +26,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
+app.command("join")(join.join)
+app.command("bench")(bench.bench)
+app.command("simulate")(simulate.simulate)
+app.command("report")(report.report)
 app.command("worker")(worker.worker)
 app.command("call")(call.call)
 

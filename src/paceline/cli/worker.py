@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import platform
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from paceline.axon import ServerIdentity, trust
+from paceline.axon import trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.worker import modules
+from paceline.cli import doors
 from paceline.errors import ConfigError
 
 
@@ -34,7 +33,7 @@ def worker(
 
     Example: paceline worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
-    identity = _identity(tls or tls_dir is not None, tls_dir, cert, key)
+    identity = doors.identity_of(tls, tls_dir, cert, key)
     modules.load(location)
     served = axon_worker.default
     served.device = device or served.device
@@ -42,8 +41,7 @@ def worker(
         raise ConfigError(f"{location} offers nothing: decorate its functions with @axon.worker.rpc()")
 
     def announce(address: Address) -> None:
-        is_everywhere = address.host in ("0.0.0.0", "::")
-        url = str(replace(address, host=platform.node()) if is_everywhere else address)
+        url = doors.public_url(address)
         if as_json:
             told = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
             print(json.dumps(told), flush=True)
@@ -53,11 +51,3 @@ def worker(
         print(f"{served.device} serves {names} at {url}; ask it with\n  paceline call {url}{secrets}", flush=True)
 
     served.run(announce=announce, host=host, port=port, token=token, identity=identity, insecure=insecure)
-
-
-def _identity(tls: bool, tls_dir: Path | None, cert: Path | None, key: Path | None) -> ServerIdentity | None:
-    if (cert is None) != (key is None):
-        raise ConfigError("--cert and --key belong together: give both, or --tls for a self-made certificate")
-    if cert is not None and key is not None:
-        return ServerIdentity.from_files(cert, key)
-    return ServerIdentity.self_made(tls_dir) if tls else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from paceline.errors import ConfigError
@@ -19,7 +21,7 @@ class Rate(msgspec.Struct, frozen=True):
     spread: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.per_second < float("inf") and 0 <= self.spread < float("inf")):
+        if not (0 < self.per_second < math.inf and 0 <= self.spread < math.inf):
             raise ConfigError(f"{self}: per_second must be above 0 and spread at least 0")
 
 
@@ -37,3 +39,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     down: Rate
     up: Rate
     latency_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency_seconds < math.inf:
+            raise ConfigError(f"latency_seconds is {self.latency_seconds}; it must be at least 0")

@@ -2,10 +2,10 @@
 
 import asyncio
 
-import async_solipsism
 import pytest
 
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link, MemoryNetwork
+from paceline.fleets import virtual_loop
 from paceline.testing.transports import StubContract, TransportContract
 
 
@@ -64,14 +64,7 @@ class TestMemoryTransport(OverMemory, TransportContract):
 class TestMemoryTransportOnVirtualTime(OverMemory, TransportContract):
     @pytest.fixture
     def run(self):
-        def run_on_virtual_clock(coroutine):
-            loop = async_solipsism.EventLoop()
-            try:
-                loop.run_until_complete(coroutine)
-            finally:
-                loop.close()
-
-        return run_on_virtual_clock
+        return virtual_loop.run
 
 
 class TestMemoryStubs(OverMemory, StubContract):
@@ -89,7 +82,8 @@ class TestFaultyStubs(OverBadLink, StubContract):
 def test_a_day_on_virtual_time_takes_no_time():
     """A duplex call of a day, with its callback, over a network in memory and a clock that jumps."""
     from paceline.axon.client import CoroDuplexStub
-    from paceline.testing.transports import make_worker
+    from paceline.fleets import virtual_loop
+from paceline.testing.transports import make_worker
 
     async def main():
         network, loop = MemoryNetwork(), asyncio.get_running_loop()
@@ -111,6 +105,4 @@ def test_a_day_on_virtual_time_takes_no_time():
             assert await stub(86_000.0) == "trained"
             assert loop.time() - start == pytest.approx(86_000, abs=0.5)
 
-    loop = async_solipsism.EventLoop()
-    loop.run_until_complete(main())
-    loop.close()
+    virtual_loop.run(main())

@@ -36,18 +36,20 @@ class Link:
         up_bytes_per_second: shared by the requests that are sent over it at the same time.
         down_bytes_per_second: the same for replies.
         loss: probability that an exchange is lost, on its way there or back alike.
-        seed: of the losses.
+        jitter: how far the time of a transfer varies at random, as a ratio: 0.2 is ± 20 %.
+        seed: of what happens by chance.
     """
 
     latency_seconds: float = 0.0
     up_bytes_per_second: float = math.inf
     down_bytes_per_second: float = math.inf
     loss: float = 0.0
+    jitter: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.latency_seconds >= 0 and 0 <= self.loss <= 1):
-            raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1")
+        if not (self.latency_seconds >= 0 and 0 <= self.loss <= 1 and 0 <= self.jitter < 1):
+            raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1, jitter from 0 to below 1")
         if not (self.up_bytes_per_second > 0 and self.down_bytes_per_second > 0):
             raise ConfigError(f"{self}: bytes per second are above 0")
 
@@ -71,8 +73,8 @@ class FaultyTransport(Transport):
         self._link = link
         self._random = random.Random(link.seed)
         self._plan = plan or self._by_chance
-        self._up = _Lane(link.up_bytes_per_second, link.latency_seconds)
-        self._down = _Lane(link.down_bytes_per_second, link.latency_seconds)
+        self._up = _Lane(link.up_bytes_per_second, link, self._random)
+        self._down = _Lane(link.down_bytes_per_second, link, self._random)
         self._is_cut = False
         self._under_way: set[asyncio.Future[Reply]] = set()
         self._pumps: WeakSet[Pump] = WeakSet()
@@ -143,12 +145,17 @@ class FaultyTransport(Transport):
 class _Lane:
     """One direction of a link: what is sent over it queues up."""
 
-    def __init__(self, bytes_per_second: float, latency_seconds: float) -> None:
+    def __init__(self, bytes_per_second: float, link: Link, chance: random.Random) -> None:
         self._bytes_per_second = bytes_per_second
-        self._latency_seconds = latency_seconds
+        self._latency_seconds = link.latency_seconds
+        self._jitter = link.jitter
+        self._chance = chance
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
     async def carry(self, body: Body) -> None:
         now = asyncio.get_running_loop().time()
-        self._free_at = max(now, self._free_at) + (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
+        seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
+        if self._jitter:
+            seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
+        self._free_at = max(now, self._free_at) + seconds
         await asyncio.sleep(self._free_at + self._latency_seconds - now)

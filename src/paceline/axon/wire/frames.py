@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -273,7 +274,7 @@ class _Packer:
 def _fields_of(value: object) -> dict[str, object] | list[object]:
     """The fields of a dataclass instance or msgspec struct, as msgspec would make it again from them."""
     if isinstance(value, msgspec.Struct):
-        fields = {f.encode_name: getattr(value, f.name) for f in msgspec.structs.fields(value)}
+        fields = {encoded: getattr(value, name) for encoded, name in _struct_names(type(value))}
         config = value.__struct_config__
         if config.tag_field is not None:
             fields = {config.tag_field: config.tag, **fields}
@@ -285,6 +286,12 @@ def _fields_of(value: object) -> dict[str, object] | list[object]:
         "str, bytes, list, tuple, dict, set, datetime, date, timedelta, enums, dataclasses, msgspec structs, NumPy "
         "arrays and torch tensors"
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _struct_names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """The fields of a struct: their names as sent, and in the class. Reading the annotations takes a while."""
+    return tuple((field.encode_name, field.name) for field in msgspec.structs.fields(kind))
 
 
 class _BufferShape(msgspec.Struct, array_like=True):

@@ -24,6 +24,8 @@ _NUMPY_DTYPES = frozenset(
         *("float16", "float32", "float64", "complex64", "complex128"),
     )
 )
+_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in _NUMPY_DTYPES}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _TORCH_ONLY = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "complex32": 4}
 _ITEM_BYTES = {**{name: np.dtype(name).itemsize for name in _NUMPY_DTYPES}, **_TORCH_ONLY}
 _MAX_DIMENSIONS = 64
@@ -40,10 +42,11 @@ def describe_array(array: np.ndarray[Any, Any] | np.generic) -> tuple[str, tuple
     if isinstance(array, np.ma.MaskedArray):
         raise WireError("cannot send a masked array; send its data and its mask")
     array = np.asarray(array)
-    if array.dtype.name not in _NUMPY_DTYPES:
+    name = _NAMES.get(array.dtype) or array.dtype.name  # NumPy puts a name together each time it is asked for
+    if name not in _NUMPY_DTYPES:
         raise WireError(f"cannot send an array of dtype {array.dtype}; allowed: {', '.join(sorted(_NUMPY_DTYPES))}")
-    flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1)
-    return array.dtype.name, array.shape, _bytes_of(flat)
+    flat = np.ascontiguousarray(array, dtype=_DTYPES[name]).reshape(-1)
+    return name, array.shape, _bytes_of(flat)
 
 
 def describe_tensor(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], memoryview]:
@@ -79,7 +82,7 @@ def restore_array(dtype: str, shape: list[int], data: memoryview) -> np.ndarray[
     """An array over the received bytes, which it shares."""
     if dtype not in _NUMPY_DTYPES:
         raise WireError(f"dtype {dtype!r} is not one of NumPy's")
-    return np.frombuffer(data, dtype=np.dtype(dtype).newbyteorder("<")).reshape(shape)
+    return np.frombuffer(data, dtype=_DTYPES[dtype]).reshape(shape)
 
 
 def restore_tensor(dtype: str, shape: list[int], data: memoryview) -> torch.Tensor:

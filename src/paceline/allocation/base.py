@@ -1,0 +1,115 @@
+"""What every allocation policy sees and decides: plain data in, plain data out."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import msgspec
+
+from paceline.devices.profiles import Profile
+from paceline.errors import ConfigError
+
+_SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
+_MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
+_UNKNOWN_UPLOAD = 0.1  # of the deadline, as long as nothing is known of the link
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round asks of whoever takes part.
+
+    Attributes:
+        deadline_seconds: from the start of the learner's work until its update must be in.
+        iterations: passes over the allocated shards.
+        model_bytes: of the parameters as sent, the same in both directions.
+        shard_bytes: of a shard as sent; 0 if data stays on the devices.
+        shard_samples: in a shard.
+        num_shards: that there are to hand out.
+    """
+
+    deadline_seconds: float
+    iterations: int
+    model_bytes: int
+    shard_bytes: int
+    shard_samples: int
+    num_shards: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deadline_seconds < math.inf:
+            raise ConfigError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
+        for name, least in (
+            *(("iterations", 1), ("shard_samples", 1)),
+            *(("model_bytes", 0), ("shard_bytes", 0), ("num_shards", 0)),
+        ):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """What one past round took on a device; a count of 0 says that nothing was measured.
+
+    Attributes:
+        down_bytes: parameters and shards.
+        num_samples: samples trained, counted once per pass.
+        up_seconds: of the upload; if it did not arrive, for as long as it was tried.
+    """
+
+    down_bytes: int
+    down_seconds: float
+    num_samples: int
+    train_seconds: float
+    up_bytes: int
+    up_seconds: float
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner as a policy sees it.
+
+    Attributes:
+        profile: what its benchmark found; None if it was not measured.
+        history: its past rounds, oldest first.
+        max_shards: the most it is willing to take; None for no limit of its own.
+    """
+
+    name: str
+    profile: Profile | None = None
+    history: tuple[Timings, ...] = ()
+    max_shards: int | None = None
+
+    def most_shards(self, terms: Terms) -> int:
+        """The most it can be given: what there is, and what it is willing to take."""
+        return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
+
+
+class AllocationPolicy(ABC):
+    """Decides how many shards each learner trains in a round.
+
+    A policy's parameters are its fields, and it is frozen: the same arguments give the same answer. It opens no
+    socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
+
+    Attributes:
+        decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that
+            nothing about the device leaves it; one of the orchestrator's sees all candidates at once.
+    """
+
+    decided_by: ClassVar[Literal["learner", "orchestrator"]]
+
+    @abstractmethod
+    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+        """The shards of each candidate, in the fleet's order, from 0 (it sits the round out) to its `most_shards`."""
+
+    def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
+        """The seconds to keep free for the upload at the end of the round, margin included.
+
+        Training halts when no more than this is left until the deadline. From the benchmark if there was one: the
+        expected time, and three spreads of the rate on top, but at most that time again. Otherwise from past rounds,
+        their slowest.
+        """
+        if candidate.profile is not None:
+            up, latency_seconds = candidate.profile.up, candidate.profile.latency_seconds
+            margin = min(_SPREADS_KEPT_FREE * up.spread, _MOST_MARGIN)
+            return latency_seconds + terms.model_bytes / up.per_second * (1 + margin)
+        past = [past.up_seconds / past.up_bytes for past in candidate.history if past.up_bytes > 0]
+        return max(past) * terms.model_bytes if past else _UNKNOWN_UPLOAD * terms.deadline_seconds

@@ -1,0 +1,119 @@
+"""``paceline join``: be a learner."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline import events
+from paceline.axon.transports import FaultyTransport, HttpTransport, Link, Transport
+from paceline.errors import ConfigError
+from paceline.events import AnyEvent
+from paceline.fleets.live import run_live
+from paceline.learning import datasets
+from paceline.learning.tasks import Task
+from paceline.learning.trainers import ThreadTrainer, Trainer
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel import CannotKeepUp, Learner, LearnerOptions, reach
+
+_BYTES_PER_MBIT = 1e6 / 8
+
+
+def join(
+    url: Annotated[str, typer.Argument(help="The orchestrator's address, like https://10.0.0.2:7223.")],
+    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What the orchestrator asks for.")] = None,
+    fingerprint: Annotated[str | None, typer.Option(help="Of the orchestrator's self-made certificate.")] = None,
+    ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
+    name: Annotated[str | None, typer.Option(help="This learner's name; come back under it.")] = None,
+    max_shards: Annotated[int | None, typer.Option(help="Take at most so many shards a round.")] = None,
+    data: Annotated[Path | None, typer.Option(help="This device's own data (.npz), for federated jobs.")] = None,
+    allow_model: Annotated[
+        list[str] | None, typer.Option(help="Import path or package that jobs may load a model from.")
+    ] = None,
+    slowdown: Annotated[float, typer.Option(help="Train so many times slower than this device can.")] = 1.0,
+    down_mbit: Annotated[float, typer.Option(help="Download at most so many Mbit/s.")] = math.inf,
+    up_mbit: Annotated[float, typer.Option(help="Upload at most so many Mbit/s.")] = math.inf,
+    latency_ms: Annotated[float, typer.Option(help="Add so many milliseconds to each call, each way.")] = 0.0,
+    patience: Annotated[float, typer.Option(help="Seconds to try to reach an orchestrator that is gone.")] = 300.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell what happens as lines of JSON.")] = False,
+) -> None:
+    """Take part in a run: measure this device, train what it can by each deadline, until the run is over.
+
+    Example: paceline join https://10.0.0.2:7223 --token S3cret --fingerprint sha256:… --name pi4
+    """
+    if not 1 <= slowdown < math.inf:
+        raise ConfigError(f"--slowdown is {slowdown:g}; it must be at least 1")
+    own_data = datasets.load_local(data) if data is not None else None
+    allowed = tuple(allow_model or ())
+
+    def make_trainer(task: Task) -> Trainer:
+        return ThreadTrainer(LocalModel(task, allowed), slowdown)
+
+    learner = Learner(
+        reach(
+            url,
+            transport=_transport(down_mbit, up_mbit, latency_ms),
+            token=token,
+            fingerprint=fingerprint,
+            ca_file=ca_file,
+        ),
+        name or f"device-{secrets.token_hex(3)}",  # a host's name may say what it is
+        make_trainer,
+        emit=_print_json if as_json else _print,
+        options=LearnerOptions(max_shards=max_shards, own_data=own_data, patience_seconds=patience),
+    )
+    reason = run_live(_take_part(learner))
+    if not as_json:
+        print(f"the run is over: {reason}")
+
+
+async def _take_part(learner: Learner) -> str:
+    try:
+        return await learner.run()
+    except (asyncio.CancelledError, CannotKeepUp):
+        await learner.leave()
+        raise
+
+
+def _transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport:
+    http = HttpTransport()
+    if (down_mbit, up_mbit, latency_ms) == (math.inf, math.inf, 0.0):
+        return http
+    link = Link(
+        latency_seconds=latency_ms / 1000,
+        down_bytes_per_second=down_mbit * _BYTES_PER_MBIT,
+        up_bytes_per_second=up_mbit * _BYTES_PER_MBIT,
+    )
+    return FaultyTransport(http, link)
+
+
+def _print_json(event: AnyEvent) -> None:
+    sys.stdout.buffer.write(events.to_line(event))
+    sys.stdout.flush()
+
+
+def _print(event: AnyEvent) -> None:
+    if isinstance(event, events.PhaseStarted) and event.phase == "benchmark":
+        print("joined; measuring this device …", flush=True)
+    if isinstance(event, events.DeviceMeasured):
+        rates = {name: event.profile[name]["per_second"] for name in ("train", "down", "up")}
+        print(
+            f"measured in {event.seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
+            f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s (this stays here)",
+            flush=True,
+        )
+    if isinstance(event, events.RoundSpent):
+        verdict = "accepted" if event.is_accepted else "not used"
+        upload = "no upload" if event.upload_seconds is None else f"upload {event.upload_seconds:.2f} s: {verdict}"
+        print(
+            f"round {event.round}: {event.num_shards} shards, {event.num_samples:,} samples; download "
+            f"{event.download_seconds:.2f} s, train {event.train_seconds:.2f} s"
+            f"{' (halted in time)' if event.is_halted else ''}, {upload}",
+            flush=True,
+        )

@@ -1,0 +1,28 @@
+"""``paceline report``: a run folder as an HTML page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.monitor import RunFolder, write_report
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or not.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of RUN/report.html.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell where the page is as JSON.")] = False,
+) -> None:
+    """Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, and who came and left.
+
+    The page needs no network and no other file.
+
+    Example: paceline report runs/digits
+    """
+    path = write_report(RunFolder.open(run), output)
+    print(json.dumps({"report": str(path)}) if as_json else f"The report is in {path}")

@@ -1,0 +1,166 @@
+"""Job and fleet files: TOML to typed objects in one strict step.
+
+An unknown key, a wrong type or a missing value is a `ConfigError` that names the file, the key, the value and what is
+allowed.
+"""
+
+from __future__ import annotations
+
+import collections
+import difflib
+import os
+import reprlib
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from paceline import allocation
+from paceline.errors import ConfigError
+from paceline.fleets.virtual import VirtualDevice
+from paceline.learning.averaging import AggregationSpec
+from paceline.learning.datasets import DataSpec
+from paceline.learning.models import ModelSpec
+from paceline.learning.tasks import OptimizerSpec, Option
+from paceline.topologies.parallel import Job
+from paceline.topologies.parallel.jobs import TABLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MAX_FILE_BYTES = 1 << 20
+MAX_DEVICES = 100_000
+"""In a fleet file, with their counts."""
+
+_TABLES = {"model": ModelSpec, "data": DataSpec, "aggregation": AggregationSpec}
+_RULES = {field.name: field.type for field in msgspec.structs.fields(Job) if field.name not in TABLES}
+
+
+def load_job(path: Path) -> Job:
+    """The job in a file; raises `ConfigError`."""
+    return parse_job(_read(path), str(path), base=path.parent)
+
+
+def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = None) -> Job:
+    """A job from the tables of a job file, or from the record of a run.
+
+    Args:
+        source: where they are from, for errors.
+        base: what relative paths in it are relative to.
+    """
+    _check_keys(tables, ("job", *TABLES), source, "table")
+    rules = _table(tables, "job", source)
+    _check_keys(rules, list(_RULES), f"{source}: [job]", "key")
+    parts: dict[str, Any] = {}
+    for name, kind in _TABLES.items():
+        if name in tables:
+            table = _resolved(_table(tables, name, source), base)
+            parts[name] = _convert(table, kind, f"{source}: [{name}]")
+    if "optimizer" in tables:
+        table = dict(_table(tables, "optimizer", source))
+        name = table.pop("name", "SGD")
+        options = {key: _convert(value, Option, f"{source}: [optimizer] {key}") for key, value in table.items()}
+        parts["optimizer"] = _convert({"name": name, "options": options}, OptimizerSpec, f"{source}: [optimizer]")
+    if "allocation" in tables:
+        try:
+            parts["allocation"] = allocation.from_config(_table(tables, "allocation", source))
+        except ConfigError as error:
+            raise ConfigError(f"{source}: [allocation]: {error}") from error
+    typed = {name: _convert(value, _RULES[name], f"{source}: [job] {name}") for name, value in rules.items()}
+    try:
+        return Job(**typed, **parts)
+    except TypeError:
+        raise ConfigError(f"{source}: [job]: deadline_seconds is missing; it is how long a round may take") from None
+    except ValueError as error:
+        raise ConfigError(f"{source}: [job]: {error}") from None
+
+
+def load_fleet(path: Path) -> list[VirtualDevice]:
+    """The devices in a fleet file; raises `ConfigError`."""
+    tables = _read(path)
+    _check_keys(tables, ("device",), str(path), "table")
+    entries = tables.get("device")
+    if not isinstance(entries, list) or not entries:
+        raise ConfigError(f"{path}: there is no [[device]]; a fleet has at least one")
+    devices = [_convert(entry, VirtualDevice, f"{path}: device {n}") for n, entry in enumerate(entries, 1)]
+    num_devices = sum(device.count for device in devices)
+    if num_devices > MAX_DEVICES:
+        raise ConfigError(f"{path}: there are {num_devices} devices, by their counts; allowed: {MAX_DEVICES}")
+    names = collections.Counter(single.name for device in devices for single in device.each())
+    name, count = names.most_common(1)[0]
+    if count > 1:
+        raise ConfigError(f"{path}: {count} devices are called {name!r}; names must differ")
+    return devices
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the right file?")
+    try:
+        tables: dict[str, Any] = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # also of numbers too long, and tables too deep
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    return tables
+
+
+def _table(tables: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: {name} is {reprlib.repr(table)}; it must be a table, [{name}]")
+    return table
+
+
+def _resolved(table: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
+    """The table with paths made absolute, so that it means the same from anywhere."""
+    resolved = dict(table)
+    if base is not None and isinstance(resolved.get("path"), str):
+        resolved["path"] = os.path.abspath(base / resolved["path"])
+    file, _, factory = str(resolved.get("import", "")).rpartition(":")
+    if base is not None and file.endswith(".py"):
+        resolved["import"] = f"{os.path.abspath(base / file)}:{factory}"
+    return resolved
+
+
+def _convert(value: Any, kind: Any, source: str) -> Any:
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    if is_struct:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{source}: {reprlib.repr(value)} must be a table")
+        _check_keys(value, [field.encode_name for field in msgspec.structs.fields(kind)], source, "key")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$")
+        key = where.rstrip("`").lstrip(".")
+        if not is_struct:
+            message = f"{source} = {reprlib.repr(value)}: {message}"
+        elif key:
+            message = f"{source} {key} = {reprlib.repr(value.get(key))}: {message}{_choices(kind, key)}"
+        else:
+            message = f"{source}: {message}"
+        raise ConfigError(message) from None
+
+
+def _choices(kind: type[msgspec.Struct], key: str) -> str:
+    """The end of a message about a key that takes one of a few words; nothing for other keys."""
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    is_choice = typing.get_origin(types.get(key)) is Literal
+    return f"; allowed: {', '.join(typing.get_args(types[key]))}" if is_choice else ""
+
+
+def _check_keys(table: Mapping[str, Any], allowed: Sequence[str], source: str, what: str) -> None:
+    for key in table:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, 1)
+            hint = f"did you mean {near[0]!r}? Allowed" if near else "allowed"
+            raise ConfigError(f"{source}: unknown {what} {key!r}; {hint}: {', '.join(allowed)}")

@@ -1,0 +1,128 @@
+"""The subset benchmark: run a small part of a job on this device, and infer its rates for the whole.
+
+After Mays et al.: time a few shards down, then train a dummy copy of the model on them. Beyond the paper: a warm-up
+is discarded, latency is fitted besides the bandwidth, the way up is measured too, and the spread is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from paceline.devices.profiles import Profile, Rate
+from paceline.errors import ConfigError
+from paceline.learning.shards import Shard
+from paceline.learning.trainers import Trainer
+
+_NUM_SMALL, _NUM_LARGE = 3, 2  # transfers of each size, after the warm-up
+_LEAST_SECONDS = 1e-6  # a clock may not see less
+_TO_DEVIATION = 1.4826  # standard deviation of a normal distribution, as a ratio of its median deviation
+
+
+class Transfer(NamedTuple):
+    """Something that was sent, and how long that took."""
+
+    num_bytes: int
+    seconds: float
+
+
+class Lane(NamedTuple):
+    """One direction of a link: a transfer takes latency_seconds + bytes / rate."""
+
+    rate: Rate
+    latency_seconds: float
+
+
+class Link(ABC):
+    """What a benchmark needs of a device's link."""
+
+    @abstractmethod
+    async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
+        """Download shards, and the parameters if they are wanted; returns the shards and the bytes of it all."""
+
+    @abstractmethod
+    async def send(self, num_bytes: int) -> None:
+        """Upload so many bytes."""
+
+
+async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_bytes: int) -> Profile:
+    """Measure a device's link and its trainer.
+
+    Args:
+        trainer: of the job's model; it trains a dummy, whose parameters are thrown away.
+        num_shards: to measure with; more take longer and say more.
+        model_bytes: of the job's model.
+    """
+    shards: list[Shard] = []
+
+    async def fetch(is_large: bool) -> int:
+        shards[:], num_bytes = await link.fetch(num_shards if is_large else 1, with_parameters=is_large)
+        return num_bytes
+
+    async def send(is_large: bool) -> int:
+        num_bytes = model_bytes if is_large else model_bytes // 8
+        await link.send(num_bytes)
+        return num_bytes
+
+    down, up = fit_lane(await time_transfers(fetch)), fit_lane(await time_transfers(send))
+    return Profile(
+        train=await measure_training(trainer, shards),
+        down=down.rate,
+        up=up.rate,
+        latency_seconds=max(down.latency_seconds, up.latency_seconds),
+    )
+
+
+async def time_transfers(transfer: Callable[[bool], Awaitable[int]]) -> list[Transfer]:
+    """Time small and large transfers in turn, ending with a large one; `transfer` returns the bytes it moved."""
+    loop, timed = asyncio.get_running_loop(), []
+    await transfer(False)  # sets the connection up; not counted
+    for is_large in (*[False] * (_NUM_SMALL - _NUM_LARGE), *[False, True] * _NUM_LARGE):
+        start = loop.time()
+        num_bytes = await transfer(is_large)
+        timed.append(Transfer(num_bytes, max(loop.time() - start, _LEAST_SECONDS)))
+    return timed
+
+
+def fit_lane(transfers: Sequence[Transfer]) -> Lane:
+    """Bandwidth and latency from transfers of two sizes, by the median of each; and how far all are off those.
+
+    Raises `ConfigError` if no bytes were moved.
+    """
+    sizes = sorted({transfer.num_bytes for transfer in transfers})
+    if not sizes or sizes[-1] < 1:
+        raise ConfigError("the link could not be measured: no bytes came")
+    middles = {size: statistics.median(t.seconds for t in transfers if t.num_bytes == size) for size in sizes}
+    small, large = sizes[0], sizes[-1]
+    if middles[large] > middles[small]:
+        per_second = (large - small) / (middles[large] - middles[small])
+        latency_seconds = max(0.0, middles[small] - small / per_second)
+    else:  # too fast to tell sizes apart: all of it counts as bandwidth
+        per_second, latency_seconds = large / middles[large], 0.0
+    spread = _spread([transfer.seconds / middles[transfer.num_bytes] for transfer in transfers])
+    return Lane(Rate(per_second, spread), latency_seconds)
+
+
+async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
+    """Samples per second for one iteration, from training a dummy on each shard in turn.
+
+    Raises `ConfigError` if there are no shards.
+    """
+    if not shards:
+        raise ConfigError("training could not be measured: no shards came")
+    dummy = trainer.initial_state()
+    await trainer.train(dummy, shards[:1])  # warms up; not counted
+    seconds_per_sample = []
+    for shard in shards:
+        trained = await trainer.train(dummy, (shard,))
+        seconds_per_sample.append(max(trained.seconds, _LEAST_SECONDS) / trained.num_samples)
+    middle = statistics.median(seconds_per_sample)
+    return Rate(1 / middle, _spread([seconds / middle for seconds in seconds_per_sample]))
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    """Standard deviation of ratios around 1, unmoved by a few outliers."""
+    return _TO_DEVIATION * statistics.median(abs(ratio - 1) for ratio in ratios)

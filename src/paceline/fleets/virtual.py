@@ -1,0 +1,227 @@
+"""A fleet on virtual time: the same orchestrator and learners, in one process, with modelled speeds and links.
+
+Hours pass in seconds, and the same seed gives the same run, event by event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import torch
+
+from paceline.axon import loops
+from paceline.axon.transports.faulty import FaultyTransport, Link
+from paceline.axon.transports.memory import MemoryNetwork
+from paceline.fleets import virtual_loop
+from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.learning.averaging import State
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
+from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel import (
+    CannotKeepUp,
+    Learner,
+    LearnerOptions,
+    Orchestrator,
+    Surroundings,
+    hosted,
+    in_place,
+    reach,
+)
+from paceline.topologies.parallel.hosting import DEVICE
+
+_BYTES_PER_MBIT = 1e6 / 8
+
+
+class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device that is modelled, or `count` alike.
+
+    Attributes:
+        samples_per_second: that it trains in one iteration of the job's model.
+        cpu_share: of its processor that training gets.
+        speed_noise: how far its speed varies from round to round at random, as a ratio: 0.2 is ± 20 %.
+        link_noise: the same for each transfer.
+        joins_at_seconds: when it joins.
+        dies_at_seconds: when it vanishes without a word.
+        returns_at_seconds: when it joins again under its name.
+    """
+
+    name: str
+    samples_per_second: float
+    count: int = 1
+    down_mbit: float = math.inf
+    up_mbit: float = math.inf
+    latency_ms: float = 0.0
+    cpu_share: float = 1.0
+    speed_noise: float = 0.0
+    link_noise: float = 0.0
+    loss: float = 0.0
+    max_shards: int | None = None
+    joins_at_seconds: float = 0.0
+    dies_at_seconds: float | None = None
+    returns_at_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("samples_per_second", "down_mbit", "up_mbit", "cpu_share", "count"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+        for name in ("latency_ms", "joins_at_seconds"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("speed_noise", "link_noise", "loss"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
+        if not self.samples_per_second < math.inf:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
+        if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
+            raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
+
+    def each(self) -> list[VirtualDevice]:
+        """As many devices of count 1, numbered if there are several."""
+        names = [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+        return [msgspec.structs.replace(self, name=name, count=1) for name in names]
+
+    def link(self, seed: int) -> Link:
+        """Its link to the orchestrator."""
+        return Link(
+            latency_seconds=self.latency_ms / 1000,
+            up_bytes_per_second=self.up_mbit * _BYTES_PER_MBIT,
+            down_bytes_per_second=self.down_mbit * _BYTES_PER_MBIT,
+            loss=self.loss,
+            jitter=self.link_noise,
+            seed=seed,
+        )
+
+
+class ModelledTrainer(Trainer):
+    """Takes the time that a device would take, on the loop's clock; the training itself is real.
+
+    Args:
+        model: may be shared by many; None to take the time only, and return the parameters as they came.
+        seed: of the noise.
+    """
+
+    def __init__(self, task: Task, model: LocalModel | None, device: VirtualDevice, seed: int) -> None:
+        self._task = task
+        self._model = model
+        self._samples_per_second = device.samples_per_second * device.cpu_share
+        self._noise = device.speed_noise
+        self._chance = random.Random(seed)
+
+    def initial_state(self) -> State:  # noqa: D102
+        return {} if self._model is None else self._model.state()
+
+    async def train(  # noqa: D102
+        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+    ) -> Trained:
+        per_second = self._samples_per_second * (1 + self._noise * (2 * self._chance.random() - 1))
+        num_wanted = self._task.iterations * sum(shard.num_samples for shard in shards)
+        most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
+        trained, num_samples = self._learn(state, shards, num_wanted, most, seed)
+        seconds = num_samples / per_second
+        await asyncio.sleep(seconds)
+        return Trained(trained, num_samples, seconds, num_samples < num_wanted)
+
+    def _learn(
+        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], num_wanted: int, most: float, seed: int
+    ) -> tuple[State, int]:
+        if self._model is None:
+            batch = self._task.batch_size
+            return dict(state), num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
+        num_samples = 0
+        minibatches = self._model.minibatches(state, shards, seed)
+        while num_samples < num_wanted and num_samples + self._task.batch_size <= max(most, 0):
+            num_samples += next(minibatches)
+        return self._model.state(), num_samples
+
+
+class VirtualFleet(Fleet):
+    """Devices that are modelled, on a clock that jumps to the next event.
+
+    Args:
+        devices: as in a fleet file.
+        is_time_only: leave the gradients out, for fleets of thousands.
+    """
+
+    def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
+        self.devices = [single for device in devices for single in device.each()]
+        self._is_time_only = is_time_only
+
+    def run(self, launch: Launch) -> Outcome:  # noqa: D102
+        torch.manual_seed(launch.plan.job.seed)  # dropout and the like draw from there
+        num_threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
+        try:
+            outcome: Outcome = virtual_loop.run(self._run(launch))
+        finally:
+            torch.set_num_threads(num_threads)
+        return outcome
+
+    async def _run(self, launch: Launch) -> Outcome:
+        around = Surroundings(
+            emit=launch.emit, save=launch.save, aside=in_place, clock="virtual", started_at=launch.started_at
+        )
+        orchestrator = Orchestrator(launch.plan, launch.state, around, launch.first_round)
+        network = MemoryNetwork()
+        model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
+        async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
+            lives = [
+                asyncio.ensure_future(self._live(_Home(device, number, network, str(address)), model, launch))
+                for number, device in enumerate(self.devices)
+            ]
+            try:
+                ended = await orchestrator.run()
+                await orchestrator.farewell()
+            finally:
+                for life in lives:
+                    life.cancel()
+                await asyncio.gather(*lives, return_exceptions=True)
+        return Outcome(ended, orchestrator.state)
+
+    async def _live(self, home: _Home, model: LocalModel | None, launch: Launch) -> None:
+        """A device from when it joins until the run is over, or it dies for good."""
+        device, seed = home.device, launch.plan.job.seed * 1_000_003 + home.number
+        await asyncio.sleep(device.joins_at_seconds)
+        while True:
+            transport = FaultyTransport(home.network.host(device.name), device.link(seed))
+            learner = Learner(
+                reach(home.url, transport=transport),
+                device.name,
+                lambda task: ModelledTrainer(task, model, device, seed),
+                emit=launch.emit,
+                options=LearnerOptions(max_shards=device.max_shards),
+            )
+            dies_in = _until(device.dies_at_seconds)
+            try:
+                await loops.within(dies_in, learner.run())
+                return
+            except CannotKeepUp:
+                await learner.leave()
+                return
+            except asyncio.TimeoutError:
+                transport.cut()
+            returns_in = _until(device.returns_at_seconds)
+            if returns_in is None:
+                return
+            await asyncio.sleep(returns_in)
+
+
+class _Home(NamedTuple):
+    """Where a device lives, and where its orchestrator is."""
+
+    device: VirtualDevice
+    number: int
+    network: MemoryNetwork
+    url: str
+
+
+def _until(at_seconds: float | None) -> float | None:
+    """Seconds until a moment of virtual time; None if it is past, or was never set."""
+    now = asyncio.get_running_loop().time()
+    return at_seconds - now if at_seconds is not None and at_seconds > now else None

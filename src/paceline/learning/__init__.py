@@ -1,0 +1,1 @@
+"""Learning: plain PyTorch. Models, data in shards, local training that halts in time, averaging."""

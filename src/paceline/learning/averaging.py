@@ -1,0 +1,102 @@
+"""Averaging updates as they arrive: one pass over each, none kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+import torch
+
+_NAME_LENGTH = 80  # of a parameter that came from elsewhere, in a message
+
+State: TypeAlias = dict[str, torch.Tensor]
+"""A model's parameters and buffers by name, as `torch.nn.Module.state_dict` gives them."""
+
+
+class AggregationSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How updates become the next parameters.
+
+    Attributes:
+        method: ``fedavg`` averages by samples trained; ``fedprox`` does too, and holds local training near the
+            parameters it started from.
+        mu: the strength of that hold (FedProx only).
+    """
+
+    method: Literal["fedavg", "fedprox"] = "fedavg"
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.method == "fedprox" and not 0 < self.mu < float("inf"):
+            raise ValueError(f"mu is {self.mu}; fedprox needs one above 0")
+        if self.method == "fedavg" and self.mu:
+            raise ValueError(f'mu is {self.mu}, but fedavg has none; use method = "fedprox"')
+
+
+class RunningAverage:
+    """The weighted average of the states added so far; holds one state, however many are added."""
+
+    def __init__(self) -> None:
+        self._mean: State = {}
+        self.num_states = 0
+        self.weight = 0.0
+
+    def add(self, state: Mapping[str, torch.Tensor], weight: float) -> None:
+        """Take a state into account; it is read once and not kept."""
+        self.num_states += 1
+        self.weight += weight
+        if not self._mean:
+            self._mean = {name: _accumulator(tensor) for name, tensor in state.items()}
+            return
+        share = weight / self.weight
+        for name, tensor in state.items():
+            mean = self._mean[name]
+            mean.lerp_(tensor.to(mean.dtype), share)
+
+    def result(self, like: Mapping[str, torch.Tensor]) -> State:
+        """The average, in the types of `like`; whole numbers, such as counters of batches, are rounded.
+
+        Its tensors may be those that the next state would be added to: take it when all are in.
+        """
+        return {name: _as_type(mean, like[name].dtype) for name, mean in self._mean.items()}
+
+
+def why_unusable(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
+    """What is wrong with a state that should look like another, or None."""
+    if state.keys() != like.keys():
+        missing, extra = sorted(like.keys() - state.keys()), sorted(state.keys() - like.keys())
+        named = [name[:_NAME_LENGTH] for name in (missing or extra)[:3]]
+        return f"parameters {named} are missing" if missing else f"there are no parameters {named}"
+    for name, expected in like.items():
+        tensor = state[name]
+        if tensor.shape != expected.shape:
+            return f"{name} has shape {tuple(tensor.shape)}, not {tuple(expected.shape)}"
+        if tensor.dtype != expected.dtype:
+            return f"{name} has type {tensor.dtype}, not {expected.dtype}"
+        if tensor.numel() and not _is_finite(tensor):
+            return f"{name} holds NaN or infinity"
+    return None
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    if not tensor.is_floating_point():
+        return True
+    if tensor.dtype.itemsize == 1:  # torch compares no floats of 8 bits
+        tensor = tensor.to(torch.float16)
+    low, high = torch.aminmax(tensor)  # one pass, nothing allocated; NaN comes through
+    return bool(low.isfinite() and high.isfinite())
+
+
+def _accumulator(tensor: torch.Tensor) -> torch.Tensor:
+    # Whole numbers and halves would lose too much on the way.
+    if tensor.dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+        return tensor.clone()
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _as_type(mean: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if not (dtype.is_floating_point or dtype.is_complex):
+        mean = mean.round()
+    return mean.to(dtype)

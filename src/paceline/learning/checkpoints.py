@@ -1,0 +1,63 @@
+"""Parameters in files, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from paceline.errors import ConfigError
+from paceline.learning.averaging import State
+
+NUM_KEPT = 3
+"""Checkpoints that stay in a folder; older ones are removed."""
+
+_FILE = re.compile(r"round-(\d{5,})\.safetensors")
+
+
+def save(folder: Path, round: int, state: State) -> Path:
+    """Write the parameters after a round; a crash at any moment leaves the older files whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _path(folder, round)
+    partial = path.with_suffix(".partial")
+    save_file(_apart(state), partial)
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+    for number in rounds(folder)[:-NUM_KEPT]:
+        _path(folder, number).unlink(missing_ok=True)
+    return path
+
+
+def rounds(folder: Path) -> list[int]:
+    """The rounds after which the folder holds parameters, oldest first."""
+    found = (_FILE.fullmatch(path.name) for path in folder.glob("round-*"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def load(folder: Path, round: int) -> State:
+    """The parameters after a round; raises `ConfigError` if there are none, or if the file is damaged."""
+    path = _path(folder, round)
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
+
+
+def _apart(state: State) -> State:
+    """The state with memory of its own for each tensor: the format knows no tied weights."""
+    seen: set[int] = set()
+    apart: State = {}
+    for name, tensor in state.items():
+        memory = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if memory in seen else tensor.contiguous()
+        seen.add(memory)
+    return apart
+
+
+def _path(folder: Path, round: int) -> Path:
+    return folder / f"round-{round:05d}.safetensors"

@@ -1,0 +1,258 @@
+"""Datasets by name or from a file, all in one normal form.
+
+Samples are uint8 images (N, channels, height, width), or float32 images or features (N, features). Labels are class
+numbers. See `paceline.learning.normal_form`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.errors import ConfigError
+from paceline.learning import idx
+from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
+
+__all__ = ["DATASETS", "DataSpec", "Dataset", "Normalisation", "default_directories", "load", "load_local"]
+
+_KEYS = ("x_train", "y_train", "x_test", "y_test")
+_CHUNK_ELEMENTS = 1 << 20  # taken at a time for statistics, so that a float copy of all is never held
+
+
+class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which data a job trains on: the ``[data]`` table of a job.
+
+    Either `name` or `path` is given; with neither, the name is ``digits``. `ValueError` for anything else.
+
+    Attributes:
+        name: one of `DATASETS`.
+        path: an .npz file with the arrays x_train, y_train, x_test and y_test.
+        shard_size: samples in a shard.
+        placement: ``served`` by the orchestrator, or ``local``: devices train on data of their own.
+    """
+
+    name: str | None = None
+    path: str | None = None
+    shard_size: int = 100
+    placement: Literal["served", "local"] = "served"
+
+    def __post_init__(self) -> None:
+        if self.name is None and self.path is None:
+            msgspec.structs.force_setattr(self, "name", "digits")
+        if self.name is not None and self.path is not None:
+            raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
+        if self.name is not None and self.name not in DATASETS:
+            near = difflib.get_close_matches(self.name, DATASETS, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"dataset {self.name!r} is unknown; known: {', '.join(DATASETS)}{hint}")
+        if self.shard_size < 1:
+            raise ValueError(f"shard_size is {self.shard_size}, and must be at least 1 sample")
+
+
+class Normalisation(msgspec.Struct, frozen=True):
+    """How stored samples become what a model is fed: (x · scale − mean) / std.
+
+    Attributes:
+        mean: of the training data after scaling, one per channel; features have one for all.
+        std: its standard deviation, likewise; 1 where the data is constant.
+    """
+
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        is_finite = all(map(math.isfinite, (self.scale, *self.mean, *self.std)))
+        if not is_finite or len(self.mean) != len(self.std) or not self.std or min(self.std) <= 0:
+            raise ValueError(f"{self}: needs finite numbers, as many means as stds, and stds above 0")
+
+    @classmethod
+    def of(cls, x: NDArray[Any]) -> Normalisation:
+        """What makes these samples, in normal form, have mean 0 and variance 1."""
+        scale = 1 / 255 if x.dtype == np.uint8 else 1.0
+        num_channels = x.shape[1] if x.ndim > 2 else 1
+        channels = x.reshape(len(x), num_channels, -1)
+        step = max(1, _CHUNK_ELEMENTS // x[0].size)
+        chunks = [channels[start : start + step] for start in range(0, len(x), step)]
+        count = channels.size / num_channels
+        mean = sum(chunk.sum((0, 2), dtype=np.float64) for chunk in chunks) / count
+        centre = mean[:, None]
+        std = np.sqrt(sum(np.square(chunk - centre).sum((0, 2)) for chunk in chunks) / count)
+        mean, std = mean * scale, std * scale
+        std[std <= 1e-12 * np.abs(mean)] = 1.0  # rounding may leave a constant channel a little above 0
+        return cls(scale, tuple(mean.tolist()), tuple(std.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test data in normal form."""
+
+    name: str
+    x_train: NDArray[Any]
+    y_train: NDArray[Any]
+    x_test: NDArray[Any]
+    y_test: NDArray[Any]
+    normalisation: Normalisation
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one sample: (channels, height, width), or (features,)."""
+        return self.x_train.shape[1:]
+
+    @property
+    def num_classes(self) -> int:
+        """The largest label, plus one."""
+        return int(max(self.y_train.max(), self.y_test.max())) + 1
+
+
+def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
+    """The dataset of a job.
+
+    Args:
+        spec: which.
+        directories: where to look for datasets by name; `default_directories` if None.
+
+    Raises:
+        ConfigError: there is no such file, or it is not what it should be.
+    """
+    if spec.path is not None:
+        path = Path(spec.path)
+        return _dataset(path.stem, path, read_npz(path, _KEYS))
+    assert spec.name is not None
+    return DATASETS[spec.name](default_directories() if directories is None else directories)
+
+
+def load_local(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A device's own samples and labels in normal form, from an .npz file with the arrays x_train and y_train.
+
+    Raises:
+        ConfigError: there is no such file, or it is not what it should be.
+    """
+    path = Path(path)
+    return labelled(path, read_npz(path, _KEYS[:2]), "train")
+
+
+def default_directories() -> list[Path]:
+    """Where datasets are looked for: the folders in ``$PACELINE_DATA``, then the user's cache."""
+    told = [folder for folder in os.environ.get("PACELINE_DATA", "").split(os.pathsep) if folder]
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [*map(Path, told), Path(cache) / "paceline"]
+
+
+def _digits(directories: Sequence[Path]) -> Dataset:
+    """The 1797 digits of 8×8 pixels that come with scikit-learn, their 17 greys stretched over 0 to 255.
+
+    A fifth of each class, drawn with seed 0, is the test part; both parts are in the original order.
+    """
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # slow to import, and used here only
+
+    digits = load_digits()
+    random = np.random.RandomState(0)  # its draws never change between versions of NumPy
+    is_test = np.zeros(len(digits.target), bool)
+    for label in range(10):
+        members = np.flatnonzero(digits.target == label)
+        is_test[random.permutation(members)[: round(len(members) / 5)]] = True
+    x, y = np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target
+    arrays = {"x_train": x[~is_test], "y_train": y[~is_test], "x_test": x[is_test], "y_test": y[is_test]}
+    return _dataset("digits", Path("digits"), arrays)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """A dataset in files: ``NAME.npz``, ``NAME-something.npz``, or the four idx files it was published as.
+
+    Attributes:
+        idx_names: how the idx files of the training and the test part begin; none if it was not published so.
+        idx_folders: where they are, within a directory.
+        is_transposed: whether the idx files hold columns for rows.
+    """
+
+    name: str
+    num_classes: int
+    idx_names: tuple[str, ...] = ()
+    idx_folders: tuple[str, ...] = ()
+    is_transposed: bool = False
+
+    def __call__(self, directories: Sequence[Path]) -> Dataset:
+        for directory in directories:
+            path = self._find_npz(directory)
+            if path is not None:
+                return _dataset(self.name, path, read_npz(path, _KEYS), self.num_classes)
+            for folder in (directory / folder for folder in self.idx_folders):
+                files = self._find_idx(folder)
+                if files:
+                    return _dataset(self.name, folder, self._read_idx(files), self.num_classes)
+        wanted = f"{self.name}.npz with the arrays {', '.join(_KEYS)}"
+        if self.idx_folders:
+            wanted += f", or {', '.join(self._idx_files())} (or .gz) in a folder {self.name}"
+        looked = ", ".join(map(str, directories)) or "no folder"
+        raise ConfigError(
+            f"dataset {self.name!r} was not found in {looked}; put {wanted} there, or set PACELINE_DATA to its folder"
+        )
+
+    def _find_npz(self, directory: Path) -> Path | None:
+        exact = directory / f"{self.name}.npz"
+        if os.path.isfile(exact):
+            return exact
+        found = sorted(directory.glob(f"{self.name}-*.npz"))
+        if len(found) > 1:
+            names = " and ".join(path.name for path in found)
+            raise ConfigError(f"dataset {self.name!r}: {directory} has {names}; give the path of the one to use")
+        return found[0] if found else None
+
+    def _idx_files(self) -> list[str]:
+        return [f"{part}-{kind}" for part in self.idx_names for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+
+    def _find_idx(self, folder: Path) -> list[Path]:
+        """The four files, or none; raises `ConfigError` if there are only some."""
+        candidates = [(folder / name, folder / f"{name}.gz") for name in self._idx_files()]
+        found = [next((path for path in pair if os.path.isfile(path)), None) for pair in candidates]
+        missing = [pair[0].name for pair, path in zip(candidates, found, strict=True) if path is None]
+        if missing and len(missing) < len(found):
+            raise ConfigError(f"dataset {self.name!r}: {folder} lacks {', '.join(missing)}")
+        return [path for path in found if path is not None]
+
+    def _read_idx(self, files: Sequence[Path]) -> dict[str, NDArray[Any]]:
+        arrays = {key: idx.read(path, 3 if key.startswith("x") else 1) for key, path in zip(_KEYS, files, strict=True)}
+        if self.is_transposed:
+            arrays |= {key: arrays[key].transpose(0, 2, 1) for key in ("x_train", "x_test")}
+        return arrays
+
+
+_MNIST_IDX = ("train", "t10k")
+DATASETS: dict[str, Callable[[Sequence[Path]], Dataset]] = {
+    "digits": _digits,
+    "mnist": _Stored(name="mnist", num_classes=10, idx_names=_MNIST_IDX, idx_folders=("mnist", ".")),
+    "fashion-mnist": _Stored(
+        name="fashion-mnist", num_classes=10, idx_names=_MNIST_IDX, idx_folders=("fashion-mnist",)
+    ),
+    "emnist": _Stored(
+        name="emnist",
+        num_classes=62,
+        idx_names=("emnist-byclass-train", "emnist-byclass-test"),
+        idx_folders=("emnist",),
+        is_transposed=True,
+    ),
+    "cifar10": _Stored(name="cifar10", num_classes=10),
+}
+"""What loads a dataset from one of several directories, by name."""
+
+
+def _dataset(name: str, path: Path, arrays: Mapping[str, NDArray[Any]], max_classes: int = MAX_CLASSES) -> Dataset:
+    x_train, y_train = labelled(path, arrays, "train", max_classes)
+    x_test, y_test = labelled(path, arrays, "test", max_classes)
+    if x_train.shape[1:] != x_test.shape[1:] or x_train.dtype != x_test.dtype:
+        kinds = " and ".join(f"{x.dtype} of shape {x.shape[1:]}" for x in (x_train, x_test))
+        raise ConfigError(f"{path}: the samples of x_train and x_test differ: {kinds}")
+    dtype = np.promote_types(y_train.dtype, y_test.dtype)
+    y_train, y_test = y_train.astype(dtype, copy=False), y_test.astype(dtype, copy=False)
+    return Dataset(name, x_train, y_train, x_test, y_test, Normalisation.of(x_train))

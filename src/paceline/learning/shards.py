@@ -1,0 +1,76 @@
+"""Training data cut into shards: shuffled once, kept once as it is sent, handed out as views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class Shard(NamedTuple):
+    """The unit of data handed out: samples as they are stored (bytes, for images) and their labels."""
+
+    x: Array
+    y: Array
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples it holds."""
+        return len(self.y)
+
+
+class ShardStore:
+    """A training set as shards of `shard_size` samples; the last one may be smaller.
+
+    Samples are shuffled once, so that each shard is a fair sample and a contiguous view.
+    """
+
+    def __init__(self, x: Array, y: Array, shard_size: int, seed: int) -> None:
+        order = np.random.default_rng(seed).permutation(len(y))
+        self._x = np.ascontiguousarray(x[order])
+        self._y = np.ascontiguousarray(y[order])
+        self.shard_samples = min(shard_size, len(y))
+
+    def __len__(self) -> int:
+        return math.ceil(len(self._y) / self.shard_samples)
+
+    def __getitem__(self, index: int) -> Shard:
+        """A shard; its arrays are views of the store. Raises `IndexError` if there is none of that number."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"there is no shard {index}; there are 0 to {len(self) - 1}")
+        samples = slice(index * self.shard_samples, (index + 1) * self.shard_samples)
+        return Shard(self._x[samples], self._y[samples])
+
+    @property
+    def shard_bytes(self) -> int:
+        """The bytes of a full shard."""
+        return sum(array.nbytes for array in self[0])
+
+
+class Deck:
+    """Deals shard numbers in random order, none twice before all were dealt.
+
+    Args:
+        seed: numbers that the order depends on, such as the job's seed and the round.
+    """
+
+    def __init__(self, num_shards: int, seed: Sequence[int]) -> None:
+        self._num_shards = num_shards
+        self._random = np.random.default_rng(seed)
+        self._left: list[int] = []
+
+    def deal(self, count: int) -> list[int]:
+        """So many different shards, at most all there are."""
+        count = min(count, self._num_shards)
+        dealt, self._left = self._left[:count], self._left[count:]
+        if len(dealt) < count:
+            fresh, held = self._random.permutation(self._num_shards).tolist(), set(dealt)
+            dealt += [number for number in fresh if number not in held][: count - len(dealt)]
+            # What was held already is dealt again in its turn: it was the last of the former deck.
+            used = set(dealt) - held
+            self._left = [number for number in fresh if number not in used]
+        return dealt

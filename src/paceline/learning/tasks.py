@@ -1,0 +1,170 @@
+"""What a device needs to know to train: sent by the orchestrator, trusted as little as anything from the network."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning import models
+from paceline.learning.datasets import Normalisation
+from paceline.learning.models import ModelSpec
+from paceline.learning.normal_form import MAX_CLASSES
+
+# What an orchestrator may ask of a device; far beyond any job, and far below what would exhaust the device.
+_MAX_BATCH = 1 << 20
+_MAX_ITERATIONS = 1 << 16
+_MAX_DIMENSIONS = 8
+_MAX_INPUT_VALUES = 1 << 24
+_MAX_PARAMETERS = 1 << 30
+_MAX_SEED = (1 << 63) - 1
+_MAX_OPTION_VALUES = 8
+_MAX_SHOWN = 200  # characters of what others wrote, in a message
+
+# LBFGS calls the model back several times a step, which cannot be halted in between. Muon trains matrices only, and
+# no biases; SparseAdam wants sparse gradients, which no model here has.
+_UNFIT = ("LBFGS", "Muon", "SparseAdam")
+
+Option: TypeAlias = bool | int | float | str | list[float]
+"""A value that an option of an optimizer may have."""
+
+
+def _optimizers() -> dict[str, type[torch.optim.Optimizer]]:
+    found = inspect.getmembers(torch.optim, inspect.isclass)
+    base = torch.optim.Optimizer
+    return {name: kind for name, kind in found if issubclass(kind, base) and kind is not base and name not in _UNFIT}
+
+
+OPTIMIZERS = _optimizers()
+
+
+class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An optimizer of torch.optim, made anew for each round.
+
+    Raises `ValueError`, in one line, for a name, an option or a value that it cannot be made or used with.
+
+    Attributes:
+        name: such as ``SGD`` or ``Adam``.
+        options: its keyword arguments, such as ``lr``.
+    """
+
+    name: str = "SGD"
+    options: dict[str, Option] = msgspec.field(default_factory=lambda: {"lr": 0.1})
+
+    def __post_init__(self) -> None:
+        if self.name not in OPTIMIZERS:
+            raise ValueError(f"optimizer {_shown(self.name)} is unknown; {_known(self.name, list(OPTIMIZERS))}")
+        known = [*inspect.signature(OPTIMIZERS[self.name]).parameters][1:]
+        for option, value in self.options.items():
+            if option not in known:
+                raise ValueError(f"{self.name} has no option {_shown(option)}; {_known(option, known)}")
+            _check_value(f"{self.name}: {option}", value)
+        try:
+            self._try()
+        except Exception as error:  # whatever torch raises, here or in a step
+            given = ", ".join(f"{option} = {_shown(value)}" for option, value in self.options.items())
+            raise ValueError(f"{self.name} does not work with {given}: {_one_line(error)}") from error
+
+    def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer for a model's parameters."""
+        make: Any = OPTIMIZERS[self.name]
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
+        return make(parameters, **options)  # type: ignore[no-any-return]
+
+    def _try(self) -> None:
+        """Train something tiny: many a wrong value is noticed only then."""
+        parameter = torch.nn.Parameter(torch.zeros(1))
+        parameter.grad = torch.zeros(1)
+        self.make([parameter]).step()
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained, and how; `ConfigError` for more than a device could be asked to do.
+
+    Attributes:
+        input_shape: of one sample.
+        iterations: passes over the shards of a round.
+        proximal_mu: strength of FedProx's hold; 0 for none.
+        seed: of everything that is drawn at random.
+    """
+
+    model: ModelSpec
+    optimizer: OptimizerSpec
+    normalisation: Normalisation
+    input_shape: tuple[int, ...]
+    num_classes: int
+    batch_size: int
+    iterations: int
+    proximal_mu: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("batch_size", 1, _MAX_BATCH),
+            ("iterations", 1, _MAX_ITERATIONS),
+            ("num_classes", 1, MAX_CLASSES),
+            ("seed", 0, _MAX_SEED),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: {least} to {most}")
+        if not 0 <= self.proximal_mu < math.inf:
+            raise ConfigError(f"proximal_mu is {self.proximal_mu}; allowed: 0 or more")
+        self._check_shape()
+        self._check_size()
+
+    def _check_shape(self) -> None:
+        shape, num_channels = self.input_shape, len(self.normalisation.mean)
+        is_possible = 1 <= len(shape) <= _MAX_DIMENSIONS and min(shape) >= 1
+        if not is_possible or math.prod(shape) > _MAX_INPUT_VALUES:
+            raise ConfigError(
+                f"input_shape is {_shown(shape)}; allowed: 1 to {_MAX_DIMENSIONS} sizes of 1 or more, "
+                f"{_MAX_INPUT_VALUES} values in all"
+            )
+        if num_channels not in (1, shape[0]):
+            raise ConfigError(
+                f"the normalisation is for {num_channels} channels; samples of shape {shape} need 1 or {shape[0]}"
+            )
+
+    def _check_size(self) -> None:
+        if self.model.name is None:
+            return  # the device allowed that very model
+        with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
+            model = models.build(self.model, self.input_shape, self.num_classes)
+        num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        if num_parameters > _MAX_PARAMETERS:
+            raise ConfigError(
+                f"model {self.model.name!r} would have {num_parameters} parameters for samples of shape "
+                f"{self.input_shape} and {self.num_classes} classes; allowed: {_MAX_PARAMETERS}"
+            )
+
+
+def _check_value(what: str, value: Option) -> None:
+    numbers = value if isinstance(value, list | tuple) else [value] if isinstance(value, int | float) else []
+    if len(numbers) > _MAX_OPTION_VALUES:
+        raise ValueError(f"{what} has {len(numbers)} values; allowed: at most {_MAX_OPTION_VALUES}")
+    # As float32, which parameters are.
+    if not all(abs(number) <= torch.finfo(torch.float32).max for number in numbers):
+        raise ValueError(f"{what} is {_shown(value)}; allowed: finite numbers")
+
+
+def _known(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, however it is spelled, and all."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    hint = f"did you mean {by_lower[near[0]]!r}? Allowed" if near else "allowed"
+    return f"{hint}: {', '.join(by_lower.values())}"
+
+
+def _shown(value: object) -> str:
+    told = repr(value)
+    return told if len(told) <= _MAX_SHOWN else f"{told[:_MAX_SHOWN]}…"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:_MAX_SHOWN] or type(error).__name__

@@ -1,0 +1,119 @@
+"""Local training: passes over shards in minibatches, as an iterator that may be left after any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning import models
+from paceline.learning.averaging import State
+from paceline.learning.datasets import Normalisation
+from paceline.learning.shards import Array, Shard
+from paceline.learning.tasks import Task
+
+_CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
+_MAX_REASON = 300  # characters of what torch finds wrong with parameters
+
+
+class LocalModel:
+    """One device's copy of the model.
+
+    Args:
+        allowed: import paths of models that may be loaded; None for any. See `models.build`.
+    """
+
+    def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
+        torch.manual_seed(task.seed)  # the initial parameters follow from the seed
+        self.task = task
+        self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
+        self._loss = models.loss_function(task.model)
+
+    def state(self) -> State:
+        """A copy of the parameters and buffers."""
+        return {name: tensor.detach().clone() for name, tensor in self._model.state_dict().items()}
+
+    def minibatches(self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], seed: int) -> Iterator[int]:
+        """Train from these parameters; yields after each minibatch how many samples it had.
+
+        `state` then tells what has been learned so far, also if the iterator is left early, or before it begins.
+        Raises `ConfigError` at once for parameters or shards that are not of this task.
+        """
+        for shard in shards:
+            self._check(shard)
+        self._load(state)
+        return self._train(shards, seed)
+
+    def _train(self, shards: Sequence[Shard], seed: int) -> Iterator[int]:
+        self._model.train()
+        parameters = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        anchors = [parameter.detach().clone() for parameter in parameters] if self.task.proximal_mu else []
+        optimizer = self.task.optimizer.make(parameters)
+        for x, y in self._batches(shards, seed):
+            optimizer.zero_grad()
+            self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
+            for parameter, anchor in zip(parameters, anchors, strict=False):
+                if parameter.grad is not None:  # else the model does not use it, and it has not moved
+                    parameter.grad.add_(parameter.detach() - anchor, alpha=self.task.proximal_mu)
+            optimizer.step()
+            yield len(y)
+
+    def _batches(self, shards: Sequence[Shard], seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        x = np.concatenate([shard.x for shard in shards])
+        y = torch.from_numpy(np.concatenate([shard.y for shard in shards]).astype(np.int64))
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(self.task.iterations):
+            order = torch.randperm(len(y), generator=generator)
+            yield from self._pass(x, y, order)
+
+    def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        size = self.task.batch_size
+        chunk = size * max(1, _CHUNK_SAMPLES // size)
+        for start in range(0, len(y), chunk):
+            chosen = order[start : start + chunk]
+            xs, ys = normalised(x[chosen.numpy()], self.task.normalisation), y[chosen]
+            yield from zip(torch.split(xs, size), torch.split(ys, size), strict=True)
+
+    @torch.inference_mode()
+    def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:
+        """Mean loss and share of right answers of these parameters on test data."""
+        self._load(state)
+        self._model.eval()
+        loss, num_right = 0.0, 0
+        for start in range(0, len(y), _CHUNK_SAMPLES):
+            inputs = normalised(x[start : start + _CHUNK_SAMPLES], self.task.normalisation)
+            labels = torch.from_numpy(y[start : start + _CHUNK_SAMPLES].astype(np.int64))
+            outputs = self._model(inputs)
+            loss += float(self._loss(outputs, labels)) * len(labels)
+            num_right += int((outputs.argmax(1) == labels).sum())
+        return loss / len(y), num_right / len(y)
+
+    def _load(self, state: Mapping[str, torch.Tensor]) -> None:
+        try:
+            self._model.load_state_dict(state)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:_MAX_REASON]
+            raise ConfigError(f"the parameters do not fit the model: {reason}") from error
+
+    def _check(self, shard: Shard) -> None:
+        x, y = shard
+        shape, num_classes = self.task.input_shape, self.task.num_classes
+        if x.dtype not in (np.uint8, np.float32) or x.shape[1:] != shape or y.dtype.kind not in "iu":
+            raise ConfigError(
+                f"a shard has samples of type {x.dtype} and shape {x.shape[1:]}, and labels of type {y.dtype}; "
+                f"the task wants uint8 or float32 of shape {shape}, and whole numbers"
+            )
+        if y.shape != x.shape[:1] or not len(y):
+            raise ConfigError(f"a shard has {len(x)} samples and labels of shape {y.shape}; as many are wanted, not 0")
+        if y.min() < 0 or y.max() >= num_classes:
+            raise ConfigError(f"a shard has labels from {y.min()} to {y.max()}; allowed: 0 to {num_classes - 1}")
+
+
+def normalised(x: Array, normalisation: Normalisation) -> torch.Tensor:
+    """Stored samples as the floats a model is fed."""
+    channels = (-1, *[1] * (x.ndim - 2))
+    scale = normalisation.scale / torch.tensor(normalisation.std).view(channels)
+    shift = torch.tensor(normalisation.mean).view(channels) / torch.tensor(normalisation.std).view(channels)
+    return torch.from_numpy(x).to(torch.float32, copy=True).mul_(scale).sub_(shift)

@@ -1,0 +1,126 @@
+"""The figures of a run: what learners, rounds and the whole came to, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from paceline.events import AnyEvent, RunEnded, RunStarted
+
+Outcome: TypeAlias = Literal["pending", "accepted", "late", "refused", "missing"]
+"""What became of a learner's work: not known yet, averaged in, came too late, was rubbish, or never came."""
+
+
+class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a learner did in a round. Seconds without more said are durations.
+
+    Attributes:
+        num_samples: trained, as far as told.
+        start_seconds: when it began, after the round opened.
+        arrival_seconds: when its update came, after the round opened; None if none came.
+        download_seconds: None, as are the next two, if the learner did not tell; then all that can be seen from
+            outside is the stretch from start to arrival.
+        upload_seconds: None also if the update did not arrive.
+    """
+
+    round: int
+    num_shards: int = 0
+    num_samples: int = 0
+    start_seconds: float = 0.0
+    arrival_seconds: float | None = None
+    download_seconds: float | None = None
+    train_seconds: float | None = None
+    upload_seconds: float | None = None
+    is_halted: bool = False
+    outcome: Outcome = "pending"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the learner told how it spent the round."""
+        return self.download_seconds is not None
+
+    @property
+    def busy_seconds(self) -> float | None:
+        """From start to the arrival of the update; None if none came."""
+        return None if self.arrival_seconds is None else self.arrival_seconds - self.start_seconds
+
+
+class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a learner did in the run.
+
+    Attributes:
+        rounds: those in which it took work, in order.
+        num_samples: of its updates that were averaged in.
+        num_late: rounds closed without its update though it had taken work.
+        deadline_use: mean of the time from start to arrival over the deadline; None if no update ever came.
+        profile: the fields of `paceline.devices.Profile`, None if not told.
+        benchmark_seconds: how long measuring it took, None if not told.
+        left_because: why it was not there at the end, None if it was.
+    """
+
+    name: str
+    rounds: tuple[LearnerRound, ...]
+    num_shards: int
+    num_samples: int
+    num_late: int
+    num_refused: int
+    deadline_use: float | None
+    profile: dict[str, Any] | None
+    benchmark_seconds: float | None
+    left_because: str | None
+
+
+class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A closed round.
+
+    Attributes:
+        truancy: of the last update that came, late ones included: (seconds of that − deadline) / deadline.
+        late: learners that took work and whose update was not in.
+    """
+
+    round: int
+    opened_at: float
+    closed_at: float
+    deadline_seconds: float
+    seconds: float
+    truancy: float
+    num_learners: int
+    num_updates: int
+    num_shards: int
+    num_samples: int
+    late: tuple[str, ...]
+    loss: float | None
+    accuracy: float | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to.
+
+    Attributes:
+        started: as first told; None if nothing was recorded.
+        ended: None for a run that is under way or was interrupted.
+        learners: in the order in which they were first heard of.
+        happenings: joins, leaves, refusals, waits and resumes, in order; each can be said by `say_event`.
+        seconds: from the start to the last event.
+        loss: the last known, as is `accuracy`.
+        truancy_max: over the closed rounds, as is `truancy_mean`; None without any.
+        num_learner_rounds: how often a learner took work, in closed rounds.
+        num_late: how many of those closed without its update.
+        deadline_use: mean over the learners that have one.
+    """
+
+    started: RunStarted | None
+    ended: RunEnded | None
+    rounds: tuple[RoundSummary, ...]
+    learners: tuple[LearnerSummary, ...]
+    happenings: tuple[AnyEvent, ...]
+    seconds: float
+    loss: float | None
+    accuracy: float | None
+    truancy_max: float | None
+    truancy_mean: float | None
+    num_samples: int
+    num_learner_rounds: int
+    num_late: int
+    deadline_use: float | None

@@ -1,0 +1,204 @@
+"""Charts over rounds as SVG that keeps its text size at any width.
+
+All horizontal places are in per cent of the drawing, so that it stretches; labels stand outside of it, in the padding
+that the style sheet gives. Whatever has the class ``tip`` tells its title on hover.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from paceline.monitor.page.markup import Markup, element, joined, number, percent
+
+_HEIGHT_PIXELS = 190
+_MAX_POINTS = 400
+_MAX_DOTS = 60
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A value, None if there is none, at a round (or whatever the chart goes over).
+
+    Attributes:
+        tip: told on hover.
+        is_bad: drawn with a colour and a pattern of its own.
+    """
+
+    x: int
+    value: float | None
+    tip: str
+    is_bad: bool = False
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chart is called, says and counts in.
+
+    Attributes:
+        name: unique on the page.
+        caption: the title that is shown.
+        note: shown beside the title, such as the last value.
+        description: for those who cannot see it.
+        say: how a value is written on the axis.
+        floor: the least that the axis can show.
+        ceiling: the most that the axis can show.
+        over: what it goes over; a click on one of the rounds picks it.
+    """
+
+    name: str
+    caption: str
+    note: str
+    description: str
+    say: Callable[[float], str]
+    floor: float = -math.inf
+    ceiling: float = math.inf
+    over: str = "round"
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers, about so many, that reach from at most `low` to at least `high`."""
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    rough = (high - low) / max(count - 1, 1)
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def whole_ticks(first: int, last: int, count: int = 8) -> list[int]:
+    """Round whole numbers, at most so many, from `first` to `last`; the two themselves if there is room for all."""
+    step = next(
+        factor * 10**power
+        for power in range(20)
+        for factor in (1, 2, 5)
+        if (last - first) // (factor * 10**power) < count
+    )
+    return list(range(first + -first % step, last + 1, step))
+
+
+def line_chart(chart: Chart, points: Sequence[Point]) -> Markup:
+    """A line through the values; a gap where there is none."""
+    step = math.ceil(len(points) / _MAX_POINTS)
+    points = points[::-1][::step][::-1]
+    known = [point.value for point in points if point.value is not None]
+    axis = ticks(max(min(known), chart.floor), min(max(known), chart.ceiling))
+    axis = [tick for tick in axis if chart.floor - 1e-9 <= tick <= chart.ceiling + 1e-9] or axis
+    scale = _Scale(points, axis)
+    stretches = _stretches(points)
+    lines = [
+        joined(
+            element("polygon", class_="area", points=scale.path(stretch, is_closed=True)),
+            element("polyline", class_="line", points=scale.path(stretch)),
+        )
+        for stretch in stretches
+    ]
+    stretched = element("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%")
+    dots = "dots" if len(points) <= _MAX_DOTS else "dots hidden"
+    marks = [_column(chart, scale, point, _dot(scale, point)) for point in points]
+    note = f"; every {step}th {chart.over} is shown" if step > 1 else ""
+    return _drawing(chart, scale, note, stretched, element("g", *marks, class_=dots))
+
+
+def column_chart(chart: Chart, points: Sequence[Point]) -> Markup:
+    """A column from zero for each value, and a line at zero."""
+    step = math.ceil(len(points) / _MAX_POINTS)
+    groups = (points[start : start + step] for start in range(0, len(points), step))
+    points = [max(group, key=lambda point: -math.inf if point.value is None else point.value) for group in groups]
+    known = [point.value for point in points if point.value is not None]
+    scale = _Scale(points, ticks(min(0.0, *known), max(0.0, *known)), is_columns=True)
+    marks = [_column(chart, scale, point, _bar(scale, point)) for point in points]
+    zero = percent(scale.y(0.0))
+    line = element("line", class_="zero", x1="0", x2="100%", y1=zero, y2=zero)
+    note = f"; each column is the highest of {step}" if step > 1 else ""
+    return _drawing(chart, scale, note, element("g", *marks), line)
+
+
+class _Scale:
+    """Where rounds and values are, as ratios of the drawing."""
+
+    def __init__(self, points: Sequence[Point], axis: list[float], is_columns: bool = False) -> None:
+        self.axis = axis
+        self.first, self.last = first, last = points[0].x, points[-1].x
+        step = (last - first) / max(len(points) - 1, 1) or 1
+        margin = step / 2 if is_columns or first == last else 0
+        self.low, self.width = first - margin, last - first + 2 * margin
+        self.step = step / self.width
+
+    def x(self, place: int) -> float:
+        return (place - self.low) / self.width
+
+    def y(self, value: float) -> float:
+        return 1 - (value - self.axis[0]) / (self.axis[-1] - self.axis[0])
+
+    def path(self, stretch: Sequence[tuple[int, float]], is_closed: bool = False) -> str:
+        places = [(self.x(x), self.y(value)) for x, value in stretch]
+        if is_closed:
+            places = [(places[0][0], 1.0), *places, (places[-1][0], 1.0)]
+        return " ".join(f"{number(1000 * x)},{number(1000 * y)}" for x, y in places)
+
+
+def _stretches(points: Sequence[Point]) -> list[list[tuple[int, float]]]:
+    stretches: list[list[tuple[int, float]]] = [[]]
+    for point in points:
+        if point.value is not None:
+            stretches[-1].append((point.x, point.value))
+        elif stretches[-1]:
+            stretches.append([])
+    return [stretch for stretch in stretches if stretch]
+
+
+def _column(chart: Chart, scale: _Scale, point: Point, mark: Markup | None) -> Markup:
+    left, right = (min(max(scale.x(point.x) + side * scale.step / 2, 0), 1) for side in (-1, 1))
+    hit = element("rect", class_="hit", x=percent(left), y="0", width=percent(right - left), height="100%")
+    picked = point.x if chart.over == "round" else None
+    return element("g", element("title", point.tip), hit, mark, class_="tip", data_round=picked)
+
+
+def _dot(scale: _Scale, point: Point) -> Markup | None:
+    if point.value is None:
+        return None
+    return element("circle", class_="dot", cx=percent(scale.x(point.x)), cy=percent(scale.y(point.value)), r="3.5")
+
+
+def _bar(scale: _Scale, point: Point) -> Markup | None:
+    if point.value is None:
+        return None
+    top, bottom = sorted((scale.y(point.value), scale.y(0.0)))
+    width = 0.66 * scale.step
+    return element(
+        "rect",
+        class_="column bad" if point.is_bad else "column",
+        x=percent(scale.x(point.x) - width / 2),
+        y=percent(top),
+        width=percent(width),
+        height=percent(max(bottom - top, 0.004)),
+        rx="2",
+    )
+
+
+def _drawing(chart: Chart, scale: _Scale, note: str, *content: Markup) -> Markup:
+    grid = []
+    for tick in scale.axis:
+        y = percent(scale.y(tick))
+        grid.append(element("line", class_="grid", x1="0", x2="100%", y1=y, y2=y))
+        grid.append(element("text", chart.say(tick), class_="y", x="-8", y=y, dy="4"))
+    for place in whole_ticks(scale.first, scale.last):
+        x = percent(scale.x(place))
+        grid.append(element("text", str(place), class_="x", x=x, y="100%", dy="18"))
+    grid.append(element("text", chart.over, class_="axis", x="100%", y="100%", dy="34"))
+    ids = f"{chart.name}-title {chart.name}-about"
+    drawing = element(
+        "svg",
+        element("title", chart.caption, id=f"{chart.name}-title"),
+        element("desc", chart.description, id=f"{chart.name}-about"),
+        *grid,
+        *content,
+        role="img",
+        aria_labelledby=ids,
+        width="100%",
+        height=str(_HEIGHT_PIXELS),
+    )
+    caption = element("figcaption", element("b", chart.caption), element("span", chart.note + note))
+    return element("figure", caption, element("div", drawing, class_="plot"), class_="card", id=chart.name)

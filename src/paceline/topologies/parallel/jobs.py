@@ -1,0 +1,74 @@
+"""A job of the parallel topology: model, data and rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from paceline import allocation
+from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy
+from paceline.learning.averaging import AggregationSpec
+from paceline.learning.datasets import DataSpec
+from paceline.learning.models import ModelSpec
+from paceline.learning.tasks import OptimizerSpec
+
+TABLES = ("model", "optimizer", "data", "allocation", "aggregation")
+"""Fields of a job that are tables of their own in a job file; the others are its [job] table."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained, on what, and by which rules.
+
+    Attributes:
+        rounds: how many there are.
+        deadline_seconds: how long each may take.
+        iterations: passes of each learner over its shards.
+        batch_size: samples per minibatch.
+        seed: of everything that is drawn at random.
+        min_learners: a round opens when so many are ready.
+        benchmark_shards: shards that a device measures itself with.
+        target_accuracy: ends the run once reached, as a ratio.
+    """
+
+    deadline_seconds: float
+    rounds: int = 10
+    iterations: int = 1
+    batch_size: int = 32
+    seed: int = 0
+    min_learners: int = 1
+    benchmark_shards: int = 8
+    target_accuracy: float | None = None
+    model: ModelSpec = ModelSpec(name="two-nn")
+    optimizer: OptimizerSpec = OptimizerSpec()
+    data: DataSpec = DataSpec()
+    allocation: AllocationPolicy = AdaptiveDabAllocation()
+    aggregation: AggregationSpec = AggregationSpec()
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "iterations", "batch_size", "min_learners", "benchmark_shards"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 < self.deadline_seconds < math.inf:
+            raise ValueError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
+        if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
+            raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be at least 0")
+
+    def described(self) -> dict[str, Any]:
+        """The tables of a job file that make this job, every default spelled out."""
+        rules = {name: getattr(self, name) for name in self.__struct_fields__ if name not in TABLES}
+        return {
+            "job": _without_none(rules),
+            "model": _without_none(msgspec.to_builtins(self.model)),
+            "optimizer": {"name": self.optimizer.name, **self.optimizer.options},
+            "data": _without_none(msgspec.to_builtins(self.data)),
+            "allocation": allocation.describe(self.allocation),
+            "aggregation": msgspec.to_builtins(self.aggregation),
+        }
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}

@@ -1,0 +1,102 @@
+"""A job made ready to run: its data cut into shards, its model's size known, its results judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from paceline import allocation
+from paceline.allocation import Terms
+from paceline.learning import datasets
+from paceline.learning.averaging import State
+from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.tasks import Task
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.messages import Offer
+from paceline.topologies.parallel.rounds import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A job with all that is needed to serve it.
+
+    Attributes:
+        store: the shards to serve; None if data stays on the devices.
+        evaluate: loss and accuracy of parameters on the test data; None to leave that out.
+    """
+
+    job: Job
+    task: Task
+    terms: Terms
+    store: ShardStore | None
+    evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
+
+    @property
+    def num_served_shards(self) -> int:
+        """Shards that the orchestrator has to hand out."""
+        return 0 if self.store is None else len(self.store)
+
+    def draw(self, count: int) -> list[Shard]:
+        """Some of the shards to serve, at random."""
+        assert self.store is not None
+        return [self.store[number] for number in Deck(len(self.store), (self.job.seed,)).deal(count)]
+
+    def offer(self, session: str) -> Offer:
+        """What a learner is told when it joins."""
+        return Offer(
+            session=session,
+            task=self.task,
+            terms=self.terms,
+            policy=allocation.describe(self.job.allocation),
+            placement=self.job.data.placement,
+            benchmark_shards=self.job.benchmark_shards,
+        )
+
+    def share(self, deck: Deck, num_shards: int) -> Share:
+        """Shards for one learner, at most all there are."""
+        if self.store is None:
+            return Share([], num_shards, num_shards * self.terms.shard_samples * self.terms.iterations)
+        numbers = deck.deal(num_shards)
+        num_samples = sum(self.store[number].num_samples for number in numbers)
+        return Share(numbers, len(numbers), num_samples * self.terms.iterations)
+
+    def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
+        """Shards as they are sent: views of the store."""
+        assert self.store is not None or not numbers
+        return [tuple(self.store[number]) for number in numbers] if self.store is not None else []  # type: ignore[misc]
+
+
+def make_plan(job: Job) -> tuple[Plan, State]:
+    """Load a job's data and build its model; returns the plan and the initial parameters."""
+    dataset = datasets.load(job.data)
+    task = Task(
+        model=job.model,
+        optimizer=job.optimizer,
+        normalisation=dataset.normalisation,
+        input_shape=dataset.input_shape,
+        num_classes=dataset.num_classes,
+        batch_size=job.batch_size,
+        iterations=job.iterations,
+        proximal_mu=job.aggregation.mu,
+        seed=job.seed,
+    )
+    model = LocalModel(task, allowed=None)
+    state = model.state()
+    is_served = job.data.placement == "served"
+    store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
+    terms = Terms(
+        deadline_seconds=job.deadline_seconds,
+        iterations=job.iterations,
+        model_bytes=sum(tensor.nbytes for tensor in state.values()),
+        shard_bytes=0 if store is None else store.shard_bytes,
+        shard_samples=job.data.shard_size if store is None else store.shard_samples,
+        num_shards=0 if store is None else len(store),
+    )
+
+    def evaluate(state: Mapping[str, torch.Tensor]) -> tuple[float, float]:
+        return model.evaluate(state, dataset.x_test, dataset.y_test)
+
+    return Plan(job=job, task=task, terms=terms, store=store, evaluate=evaluate), state

@@ -1,0 +1,99 @@
+"""Who takes part in a run."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paceline.topologies.parallel.messages import MAX_NAME_LENGTH
+
+_MISSED_ROUNDS = 2  # without a sign of life, then a learner counts as gone
+
+_NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
+
+
+@dataclass
+class Member:
+    """A learner that joined.
+
+    Attributes:
+        is_ready: whether it will take part in the next round that opens.
+        num_missed: rounds in a row in which nothing was heard of it.
+    """
+
+    name: str
+    session: str
+    is_ready: bool = False
+    has_been_ready: bool = False
+    max_shards: int | None = None
+    num_missed: int = 0
+
+
+class Roster:
+    """The learners of a run, by session and by name."""
+
+    def __init__(self) -> None:
+        self._by_session: dict[str, Member] = {}
+        self._by_name: dict[str, Member] = {}
+        self._seen: set[str] = set()
+        self.num_ready = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def join(self, name: str) -> tuple[Member, bool]:
+        """A new member, and whether one of that name was there before; raises `ValueError` for an unfit name."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:80]!r} cannot be a learner's name: letters, digits, and . _ - @ in 1 to {MAX_NAME_LENGTH} "
+                "characters are allowed"
+            )
+        is_back = name in self._seen
+        former = self._by_name.get(name)
+        if former is not None:
+            self.remove(former)
+        member = Member(name, secrets.token_hex(16))
+        self._by_session[member.session] = self._by_name[name] = member
+        self._seen.add(name)
+        return member, is_back
+
+    def find(self, session: str) -> Member:
+        """The member of a session; raises `LookupError`."""
+        member = self._by_session.get(session)
+        if member is None:
+            raise LookupError("this session is not known here; join again")
+        member.num_missed = 0
+        return member
+
+    def set_ready(self, member: Member, is_ready: bool) -> None:
+        """Say whether a member will take part in the next round."""
+        if self._by_session.get(member.session) is member:
+            self.num_ready += is_ready - member.is_ready
+            member.is_ready = is_ready
+            member.has_been_ready |= is_ready
+
+    def remove(self, member: Member) -> None:
+        """Forget a member and its session."""
+        self.set_ready(member, False)
+        self._by_session.pop(member.session, None)
+        if self._by_name.get(member.name) is member:
+            del self._by_name[member.name]
+
+    @property
+    def ready(self) -> list[Member]:
+        """Those that will take part in the next round, in the order of joining."""
+        return [member for member in self if member.is_ready]
+
+    def count_missed(self) -> list[Member]:
+        """Count a round for those that are not heard of; returns, and forgets, who missed too many."""
+        for member in self:
+            member.num_missed += member.has_been_ready and not member.is_ready  # before, it measures itself
+        gone = [member for member in self if member.num_missed > _MISSED_ROUNDS]
+        for member in gone:
+            self.remove(member)
+        return gone

@@ -1,0 +1,102 @@
+"""The state of one open round: who is awaited, who took what, whose update is in. No clock, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from paceline.learning.averaging import RunningAverage, State, why_unusable
+
+
+@dataclass
+class Share:
+    """What one learner took.
+
+    Attributes:
+        numbers: the shards served; none if it trains on its own data.
+        max_samples: that can be trained on its shards, counted once per pass.
+    """
+
+    numbers: list[int]
+    num_shards: int
+    max_samples: int
+
+
+@dataclass
+class OpenRound:
+    """One round while it is open.
+
+    Attributes:
+        number: counts from 1.
+        opened_at: loop time, in seconds.
+        awaited: learners whose update, or word that none will come, is still missing.
+        allocation: shards per learner, if the orchestrator decides.
+    """
+
+    number: int
+    opened_at: float
+    deadline_seconds: float
+    awaited: set[str]
+    allocation: Mapping[str, int] | None = None
+    shares: dict[str, Share] = field(default_factory=dict)
+    delivered: set[str] = field(default_factory=set)
+    average: RunningAverage = field(default_factory=RunningAverage)
+
+    @property
+    def closes_at(self) -> float:
+        """Loop time of the deadline."""
+        return self.opened_at + self.deadline_seconds
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nobody left to wait for."""
+        return not self.awaited and bool(self.delivered)
+
+    @property
+    def late(self) -> list[str]:
+        """Learners that took work and have not delivered."""
+        return sorted(self.shares.keys() - self.delivered)
+
+    @property
+    def num_shards(self) -> int:
+        """Shards taken by all."""
+        return sum(share.num_shards for share in self.shares.values())
+
+    def is_open_to(self, learner: str, after: int) -> bool:
+        """Whether a learner that has seen the rounds up to `after` can still take part."""
+        return self.number > after and learner not in self.delivered
+
+    def expect(self, learner: str) -> None:
+        """Wait for this learner too, unless its update is in."""
+        if learner not in self.delivered:
+            self.awaited.add(learner)
+
+    def share_of(self, learner: str) -> int | None:
+        """The shards allocated to a learner; None if the orchestrator does not decide."""
+        return None if self.allocation is None else self.allocation.get(learner, 0)
+
+    def give_up(self, learner: str) -> None:
+        """Do not wait for a learner any longer."""
+        self.awaited.discard(learner)
+
+    def accept(self, learner: str, state: Mapping[str, torch.Tensor], num_samples: int, like: State) -> str | None:
+        """Average an update in; returns the reason if it cannot be used."""
+        reason = self._why_refused(learner, num_samples) or why_unusable(state, like)
+        if reason is None:
+            self.average.add(state, num_samples)
+            self.delivered.add(learner)
+        if learner in self.shares:
+            self.give_up(learner)
+        return reason
+
+    def _why_refused(self, learner: str, num_samples: int) -> str | None:
+        share = self.shares.get(learner)
+        if share is None:
+            return f"took no shards in round {self.number}"
+        if learner in self.delivered:
+            return f"its update of round {self.number} is in already"
+        if not 0 < num_samples <= share.max_samples:
+            return f"{num_samples} samples are impossible; its shards allow 1 to {share.max_samples}"
+        return None

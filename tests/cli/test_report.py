@@ -1,0 +1,54 @@
+"""``paceline report`` as a user sees it."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from paceline.cli.report import report
+from paceline.errors import ConfigError
+from paceline.monitor import RunFolder
+from tests.monitor.synthetic import JOB, run_events
+
+
+@pytest.fixture
+def run(tmp_path):
+    with RunFolder.create(tmp_path, "digits", JOB) as folder:
+        for event in run_events(rounds=2):
+            folder.record(event)
+    return folder.path
+
+
+@pytest.fixture
+def invoke():
+    app = typer.Typer(add_completion=False)
+    app.command()(report)
+
+    def invoke(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return invoke
+
+
+def test_page_is_written_into_the_run(invoke, run):
+    result = invoke(run)
+    assert (result.exit_code, result.output) == (0, f"The report is in {run / 'report.html'}\n")
+    assert (run / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_elsewhere_and_as_json(invoke, run, tmp_path):
+    result = invoke(run, "--output", tmp_path / "page.html", "--json")
+    assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
+    assert (tmp_path / "page.html").exists()
+    assert not (run / "report.html").exists()
+
+
+def test_what_is_not_a_run(invoke, run):
+    result = invoke(run.with_name("digit"))
+    assert isinstance(result.exception, ConfigError)
+    assert str(result.exception).endswith(f"digit: no such folder; did you mean {run}?")
+
+
+def test_help_has_an_example(invoke):
+    assert "Example: paceline report runs/digits" in invoke("--help").output

@@ -1,0 +1,42 @@
+"""Models by import path, for what the named ones do not have."""
+
+import torch
+from torch import nn
+
+
+class Line(nn.Sequential):
+    """Two features in, two logits out, and nothing else: steps can be computed by hand."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(2, 2, bias=False))
+
+
+class Counting(nn.Sequential):
+    """With batch normalisation, whose buffers hold floats and a counter."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+class Idle(nn.Module):
+    """With a parameter that no output depends on, and one that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.idle = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.fixed = nn.Parameter(torch.ones(2), requires_grad=False)
+
+    def forward(self, x):
+        return self.used(x) * self.fixed
+
+
+class Tied(nn.Module):
+    """Two layers of the same weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))

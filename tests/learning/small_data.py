@@ -1,0 +1,31 @@
+"""Small datasets in files, made up."""
+
+import numpy as np
+
+from paceline.learning.datasets import DataSpec, load
+
+
+def small(shape=(28, 28), num_classes=10, num_train=30, num_test=12, seed=0):
+    random = np.random.default_rng(seed)
+    return {
+        "x_train": random.integers(0, 256, (num_train, *shape), dtype=np.uint8),
+        "y_train": np.arange(num_train, dtype=np.uint8) % num_classes,
+        "x_test": random.integers(0, 256, (num_test, *shape), dtype=np.uint8),
+        "y_test": np.arange(num_test, dtype=np.uint8) % num_classes,
+    }
+
+
+def write_npz(path, **arrays):
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def load_path(path):
+    return load(DataSpec(path=str(path)))
+
+
+def scaled(dataset):
+    """The training samples as floats, normalised."""
+    how = dataset.normalisation
+    side = (1, -1) + (1,) * (dataset.x_train.ndim - 2)
+    return (dataset.x_train * how.scale - np.reshape(how.mean, side)) / np.reshape(how.std, side)

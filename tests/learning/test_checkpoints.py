@@ -1,0 +1,153 @@
+"""Checkpoints: whole or not at all, the newest few kept, and damaged ones told in one line."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning import checkpoints
+from paceline.learning.checkpoints import NUM_KEPT
+from tests.learning.own_models import Counting, Tied
+from tests.learning.small_tasks import are_equal
+
+
+def state_of(round):
+    return {"w": torch.full((2, 3), float(round)), "n": torch.tensor(round)}
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool, torch.complex64],
+)
+def test_a_state_comes_back_as_it_was(tmp_path, dtype):
+    state = {
+        "0.weight": torch.arange(6).view(2, 3).to(dtype),
+        "scalar": torch.ones((), dtype=dtype),
+        "none": torch.zeros(0, 3, dtype=dtype),
+        "turned": torch.arange(6).view(2, 3).to(dtype).t(),
+    }
+    path = checkpoints.save(tmp_path / "deep" / "folder", 7, state)
+    assert path.parent == tmp_path / "deep" / "folder"
+    loaded = checkpoints.load(path.parent, 7)
+    assert loaded.keys() == state.keys()
+    for name, tensor in state.items():
+        assert loaded[name].dtype == dtype
+        assert torch.equal(loaded[name], tensor)
+
+
+def test_buffers_are_saved_too(tmp_path):
+    state = Counting().state_dict()
+    checkpoints.save(tmp_path, 1, state)
+    assert are_equal(checkpoints.load(tmp_path, 1), state)
+
+
+def test_tied_weights_come_back_under_both_names(tmp_path):
+    model, other = Tied(), Tied()
+    checkpoints.save(tmp_path, 1, model.state_dict())
+    loaded = checkpoints.load(tmp_path, 1)
+    assert torch.equal(loaded["first.weight"], loaded["second.weight"])
+    other.load_state_dict(loaded)
+    assert other.first.weight is other.second.weight
+    assert are_equal(other.state_dict(), model.state_dict())
+
+
+def test_parts_of_one_buffer_come_back_each_by_itself(tmp_path):
+    buffer = torch.arange(10.0)
+    state = {"head": buffer[:4], "tail": buffer[4:], "all": buffer, "every other": buffer[::2]}
+    path = checkpoints.save(tmp_path, 1, state)
+    assert are_equal(checkpoints.load(tmp_path, 1), state)
+    assert path.stat().st_size < 1000
+
+
+def test_the_newest_are_kept(tmp_path):
+    for number in range(1, 7):
+        checkpoints.save(tmp_path, number, state_of(number))
+        newest = list(range(max(1, number - NUM_KEPT + 1), number + 1))
+        assert checkpoints.rounds(tmp_path) == newest
+        assert [int(checkpoints.load(tmp_path, kept)["n"]) for kept in newest] == newest
+    assert len(list(tmp_path.iterdir())) == NUM_KEPT
+
+
+def test_rounds_are_ordered_by_number_also_beyond_five_digits(tmp_path):
+    for number in (100_001, 99_999, 9, 100_000):
+        checkpoints.save(tmp_path, number, state_of(number))
+    assert checkpoints.rounds(tmp_path) == [99_999, 100_000, 100_001]
+
+
+def test_a_round_that_is_repeated_replaces_its_file(tmp_path):
+    checkpoints.save(tmp_path, 3, state_of(3))
+    checkpoints.save(tmp_path, 3, state_of(33))
+    assert checkpoints.rounds(tmp_path) == [3]
+    assert int(checkpoints.load(tmp_path, 3)["n"]) == 33
+
+
+def test_other_files_are_left_alone(tmp_path):
+    names = ["round-best.safetensors", "round-00001 (copy).safetensors", "round-1.safetensors", "round-00009.partial"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"mine")
+    for number in range(1, 6):
+        checkpoints.save(tmp_path, number, state_of(number))
+    assert checkpoints.rounds(tmp_path) == [3, 4, 5]
+    assert all((tmp_path / name).read_bytes() == b"mine" for name in names)
+
+
+def test_an_empty_or_absent_folder_has_no_rounds(tmp_path):
+    assert checkpoints.rounds(tmp_path) == checkpoints.rounds(tmp_path / "absent") == []
+
+
+CRASHING = """
+import os, sys
+from pathlib import Path
+import torch
+from paceline.learning import checkpoints
+
+for moment in sys.argv[2:]:
+    child = os.fork()
+    if not child:
+        folder = Path(sys.argv[1]) / moment
+        for number in range(1, 4):
+            checkpoints.save(folder, number, {"n": torch.tensor(number)})
+        sys.addaudithook(lambda event, arguments: os._exit(7) if event == moment else None)
+        checkpoints.save(folder, 4, {"n": torch.tensor(4)})
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_crash_leaves_whole_files_only(tmp_path):
+    """Killed when the file is written and not yet renamed, and when it is and old ones are not yet removed."""
+    moments = {"os.rename": [1, 2, 3], "os.remove": [1, 2, 3, 4]}
+    subprocess.run([sys.executable, "-c", CRASHING, str(tmp_path), *moments], check=True)
+    for moment, rounds in moments.items():
+        folder = tmp_path / moment
+        assert checkpoints.rounds(folder) == rounds
+        assert [int(checkpoints.load(folder, number)["n"]) for number in rounds] == rounds
+        checkpoints.save(folder, 4, state_of(4))
+        assert sorted(path.name for path in folder.iterdir()) == [f"round-0000{n}.safetensors" for n in (2, 3, 4)]
+
+
+def test_damaged_files_are_refused_in_one_line_whatever_the_damage(tmp_path):
+    path = checkpoints.save(tmp_path, 1, state_of(1))
+    whole, chance, refusals = path.read_bytes(), random.Random(0), []
+    for position in range(len(whole)):
+        flipped = whole[:position] + bytes((whole[position] ^ chance.randrange(1, 256),)) + whole[position + 1 :]
+        for content in (whole[:position], flipped):
+            path.write_bytes(content)
+            try:
+                checkpoints.load(tmp_path, 1)
+            except ConfigError as error:
+                refusals.append(str(error))
+    assert len(refusals) > len(whole)
+    assert all(refusal.startswith(f"{path}: cannot be read as a checkpoint: ") for refusal in refusals)
+    assert not any("\n" in refusal for refusal in refusals)
+
+
+def test_files_that_are_not_there_are_told(tmp_path):
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/round-00002.safetensors: cannot be read as a checkpoint"):
+        checkpoints.load(tmp_path, 2)
+    (tmp_path / "round-00003.safetensors").mkdir()
+    with pytest.raises(ConfigError, match="round-00003.safetensors: cannot be read as a checkpoint"):
+        checkpoints.load(tmp_path, 3)

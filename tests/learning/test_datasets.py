@@ -1,0 +1,243 @@
+"""Datasets: the embedded digits, where files are looked for, and normalisation."""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from paceline.errors import ConfigError
+from paceline.learning.datasets import DATASETS, DataSpec, Normalisation, default_directories, load, load_local
+from tests.learning.small_data import load_path, scaled, small, write_npz
+
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+def write_idx(folder, arrays, parts=("train", "t10k"), suffix=""):
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = [f"{part}-{kind}" for part in parts for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+    for name, key in zip(kinds, KEYS, strict=True):
+        array = arrays[key]
+        content = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+        (folder / f"{name}{suffix}").write_bytes(gzip.compress(content) if suffix else content)
+
+
+def test_spec_of_nothing_means_digits():
+    assert DataSpec().name == "digits"
+    assert DataSpec() == DataSpec(name="digits") == msgspec.convert({}, DataSpec)
+    assert DataSpec(path="a.npz").name is None
+    spec = DataSpec(path="a.npz", shard_size=7, placement="local")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(spec), type=DataSpec) == spec
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": "mnist", "path": "a.npz"}, "either a name or a path, not name 'mnist' and path 'a.npz'"),
+        ({"name": "minst"}, "'minst' is unknown; known: digits, mnist, .*; did you mean 'mnist'"),
+        ({"shard_size": 0}, "shard_size is 0, and must be at least 1"),
+        ({"placement": "remote"}, "Invalid enum value 'remote'"),
+        ({"shards": 3}, "unknown field `shards`"),
+    ],
+)
+def test_bad_specs_are_refused(fields, message):
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(fields, DataSpec)
+
+
+def test_a_spec_made_in_code_is_checked_too():
+    with pytest.raises(ValueError, match="shard_size is -1"):
+        DataSpec(shard_size=-1)
+
+
+def test_digits_are_embedded_and_split_once_and_for_all():
+    data = load(DataSpec(), directories=[])
+    assert (data.name, data.input_shape, data.num_classes) == ("digits", (1, 8, 8), 10)
+    assert (len(data.x_train), len(data.x_test)) == (len(data.y_train), len(data.y_test)) == (1438, 359)
+    assert (data.x_train.dtype, data.y_train.dtype) == (np.uint8, np.uint8)
+    assert (data.x_train.min(), data.x_train.max()) == (0, 255)
+    shares = np.bincount(data.y_test) / (np.bincount(data.y_train) + np.bincount(data.y_test))
+    assert np.allclose(shares, 0.2, atol=0.003)
+    assert zlib.crc32(data.x_test.tobytes() + data.y_test.tobytes()) == 3000327782
+
+
+def test_digits_are_all_there_and_in_one_part_only():
+    data, original = load(DataSpec(), directories=[]), load_digits()
+    x, y = np.concatenate([data.x_train, data.x_test]), np.concatenate([data.y_train, data.y_test])
+    greys = np.rint(x.reshape(1797, 64) / (255 / 16))
+    assert sorted(np.column_stack([greys, y]).tolist()) == sorted(
+        np.column_stack([original.data, original.target]).tolist()
+    )
+
+
+def test_normalised_samples_have_mean_0_and_variance_1_per_channel(tmp_path):
+    arrays = small((9, 9, 3))
+    arrays["x_train"][..., 1] //= 2
+    data = load_path(write_npz(tmp_path / "colours.npz", **arrays))
+    assert data.normalisation.scale == 1 / 255
+    assert len(data.normalisation.mean) == len(data.normalisation.std) == 3
+    assert np.allclose(scaled(data).mean((0, 2, 3)), 0)
+    assert np.allclose(scaled(data).std((0, 2, 3)), 1)
+
+
+def test_statistics_of_many_chunks_are_those_of_the_whole():
+    x = np.random.default_rng(0).integers(0, 256, (700, 2, 40, 40), dtype=np.uint8)
+    how = Normalisation.of(x)
+    assert how.mean == pytest.approx(x.mean((0, 2, 3)) / 255)
+    assert how.std == pytest.approx(x.std((0, 2, 3)) / 255)
+
+
+def test_a_constant_channel_is_divided_by_1():
+    x = np.full((50, 2, 4, 4), 0.1, np.float32)
+    x[:, 1] = np.random.default_rng(0).normal(5, 2, (50, 4, 4))
+    how = Normalisation.of(x)
+    assert how.std[0] == 1
+    assert how.std[1] == pytest.approx(2, rel=0.1)
+    assert Normalisation.of(np.zeros((5, 3), np.uint8)) == Normalisation(1 / 255, (0.0,), (1.0,))
+
+
+@pytest.mark.parametrize(
+    "fields", [(1, [0.0], [0.0]), (1, [0.0], [1.0, 1.0]), (1, [], []), (1e999, [0.0], [1.0]), (1, [-1e999], [1.0])]
+)
+def test_normalisation_from_the_network_is_checked(fields):
+    with pytest.raises(msgspec.ValidationError, match="finite numbers"):
+        msgspec.convert(dict(zip(("scale", "mean", "std"), fields, strict=True)), Normalisation)
+
+
+def test_a_named_dataset_has_no_more_classes_than_it_was_published_with(tmp_path):
+    path = write_npz(tmp_path / "mnist.npz", **small(num_classes=11))
+    with pytest.raises(ConfigError, match=f"{path}: y_train has the label 10; allowed: 0 to 9"):
+        load(DataSpec(name="mnist"), [tmp_path])
+
+
+def test_a_part_of_a_name_may_follow_it(tmp_path):
+    arrays = small(num_classes=62, num_train=70)
+    write_npz(tmp_path / "emnist-byclass-116k.npz", **arrays)
+    data = load(DataSpec(name="emnist"), [tmp_path / "absent", tmp_path])
+    assert (data.name, data.num_classes) == ("emnist", 62)
+    assert np.array_equal(data.x_train[:, 0], arrays["x_train"])
+
+
+def test_the_whole_name_comes_first_and_two_parts_of_it_are_one_too_many(tmp_path):
+    write_npz(tmp_path / "cifar10-5k.npz", **small((32, 32, 3)))
+    write_npz(tmp_path / "cifar10-25k.npz", **small((32, 32, 3)))
+    with pytest.raises(ConfigError, match="cifar10-25k.npz and cifar10-5k.npz; give the path"):
+        load(DataSpec(name="cifar10"), [tmp_path])
+    write_npz(tmp_path / "cifar10.npz", **small((16, 16, 3)))
+    assert load(DataSpec(name="cifar10"), [tmp_path]).input_shape == (3, 16, 16)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(("name", "folder"), [("mnist", "mnist"), ("mnist", "."), ("fashion-mnist", "fashion-mnist")])
+def test_original_files_are_read(tmp_path, name, folder, suffix):
+    arrays = small()
+    write_idx(tmp_path / folder, arrays, suffix=suffix)
+    data = load(DataSpec(name=name), [tmp_path])
+    assert (data.name, data.input_shape, data.x_train.flags.c_contiguous) == (name, (1, 28, 28), True)
+    assert np.array_equal(data.x_train[:, 0], arrays["x_train"])
+    assert np.array_equal(data.x_test[:, 0], arrays["x_test"])
+    assert np.array_equal(data.y_train, arrays["y_train"])
+    assert np.array_equal(data.y_test, arrays["y_test"])
+
+
+def test_original_files_of_emnist_are_turned_upright(tmp_path):
+    arrays = small(num_classes=62, num_train=70)
+    write_idx(tmp_path / "emnist", arrays, ("emnist-byclass-train", "emnist-byclass-test"), ".gz")
+    data = load(DataSpec(name="emnist"), [tmp_path])
+    assert np.array_equal(data.x_train[:, 0], arrays["x_train"].transpose(0, 2, 1))
+    assert np.array_equal(data.x_test[:, 0], arrays["x_test"].transpose(0, 2, 1))
+    assert data.x_train.flags.c_contiguous
+
+
+def test_original_files_that_are_incomplete_or_disagree_are_refused(tmp_path):
+    write_idx(tmp_path / "mnist", small() | {"y_train": np.zeros(29, np.uint8)})
+    with pytest.raises(ConfigError, match=f"{tmp_path}/mnist: x_train has 30 samples and y_train 29 labels"):
+        load(DataSpec(name="mnist"), [tmp_path])
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(ConfigError, match=f"{tmp_path}/mnist lacks t10k-labels-idx1-ubyte$"):
+        load(DataSpec(name="mnist"), [tmp_path])
+
+
+def test_fashion_is_not_taken_from_the_files_of_mnist(tmp_path):
+    write_idx(tmp_path, small())
+    write_npz(tmp_path / "mnist.npz", **small())
+    with pytest.raises(ConfigError, match="'fashion-mnist' was not found"):
+        load(DataSpec(name="fashion-mnist"), [tmp_path])
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
+def test_what_is_missing_is_told_with_where_and_what_to_do(tmp_path, name, monkeypatch):
+    monkeypatch.setenv("PACELINE_DATA", f"{tmp_path}/a")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    with pytest.raises(ConfigError) as caught:
+        load(DataSpec(name=name))
+    message = str(caught.value)
+    assert message.startswith(f"dataset {name!r} was not found in {tmp_path}/a, {tmp_path}/cache/paceline; put")
+    assert f"{name}.npz" in message
+    assert ("images-idx3-ubyte" in message) == (name != "cifar10")
+    assert "\n" not in message
+
+
+def test_places_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("PACELINE_DATA", "/a::/b")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert default_directories() == [Path("/a"), Path("/b"), Path("/cache/paceline")]
+    monkeypatch.delenv("PACELINE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_directories() == [Path("/home/someone/.cache/paceline")]
+
+
+def test_the_first_place_that_has_it_is_used(tmp_path, monkeypatch):
+    for number, folder in enumerate(("a", "b", "cache/paceline")):
+        (tmp_path / folder).mkdir(parents=True)
+        write_npz(tmp_path / folder / "mnist.npz", **small((8, 8 + number)))
+    monkeypatch.setenv("PACELINE_DATA", f"{tmp_path}/none:{tmp_path}/b")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    assert load(DataSpec(name="mnist")).input_shape == (1, 8, 9)
+    monkeypatch.delenv("PACELINE_DATA")
+    assert load(DataSpec(name="mnist")).input_shape == (1, 8, 10)
+
+
+def test_local_data_needs_no_test_part(tmp_path):
+    arrays = small((6, 5, 3))
+    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], y_train=arrays["y_train"], y_test=np.zeros(0))
+    x, y = load_local(path)
+    assert np.array_equal(x, np.moveaxis(arrays["x_train"], 3, 1))
+    assert (x.dtype, y.dtype, x.flags.c_contiguous) == (np.uint8, np.uint8, True)
+    assert np.array_equal(y, arrays["y_train"])
+    assert np.array_equal(load_local(str(path))[0], x)
+
+
+def test_local_data_is_checked(tmp_path):
+    arrays = small((6, 5))
+    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"])
+    with pytest.raises(ConfigError, match=f"{path}: lacks y_train; it has x_train"):
+        load_local(path)
+    write_npz(path, x_train=arrays["x_train"], y_train=arrays["y_train"][1:])
+    with pytest.raises(ConfigError, match=f"{path}: x_train has 30 samples and y_train 29 labels"):
+        load_local(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_train", "num_test", "input_shape", "num_classes"),
+    [
+        ("mnist", 60_000, 10_000, (1, 28, 28), 10),
+        ("fashion-mnist", 60_000, 10_000, (1, 28, 28), 10),
+        ("emnist", 96_323, 20_000, (1, 28, 28), 62),
+        ("cifar10", 20_000, 5_000, (3, 32, 32), 10),
+    ],
+)
+def test_large_datasets_are_read(shared_data, name, num_train, num_test, input_shape, num_classes):
+    data = load(DataSpec(name=name), [shared_data])
+    assert (len(data.x_train), len(data.y_test)) == (num_train, num_test)
+    assert (data.input_shape, data.num_classes) == (input_shape, num_classes)
+    assert data.x_train.flags.c_contiguous
+    if name == "mnist":  # as every tutorial has it
+        assert data.normalisation.mean == pytest.approx([0.1307], abs=5e-5)
+        assert data.normalisation.std == pytest.approx([0.3081], abs=5e-5)
+        assert np.bincount(data.y_train).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

@@ -1,0 +1,250 @@
+"""Models: the papers' sizes, other shapes, import paths that are allowed or not, and the two losses."""
+
+import math
+import sys
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+
+from paceline.axon.worker import worker
+from paceline.errors import ConfigError
+from paceline.learning.models import MODELS, ModelSpec, build, loss_function
+
+MNIST, DIGITS, CIFAR10 = (1, 28, 28), (1, 8, 8), (3, 32, 32)
+NUM_PARAMETERS = {
+    "two-nn": 40_480,
+    "three-nn": 573_910,
+    "conv-net": 102_250,
+    "fashion-net": 2_079_310,
+    "deadline-net": 1_663_370,
+    "mel-net": 280_934,
+    "lenet-5": 61_706,
+}
+LAYERS = {
+    "two-nn": ["784-50", "50-20", "20-10"],
+    "three-nn": ["784-500", "500-300", "300-100", "100-10"],
+    "conv-net": ["1-6 3×3+0", "6-16 3×3+0", "400-200", "200-100", "100-10"],
+    "fashion-net": ["1-16 3×3+1", "16-32 3×3+1", "1568-1000", "1000-500", "500-10"],
+    "deadline-net": ["1-32 5×5+2", "32-64 5×5+2", "3136-512", "512-10"],
+    "mel-net": ["784-300", "300-124", "124-60", "60-10"],
+    "lenet-5": ["1-6 5×5+2", "6-16 5×5+0", "400-120", "120-84", "84-10"],
+}
+TOO_LARGE_FOR_DIGITS = {"conv-net": "10×10", "lenet-5": "12×12"}
+
+
+def describe(layer):
+    if isinstance(layer, nn.Linear):
+        return f"{layer.in_features}-{layer.out_features}"
+    height, width = layer.kernel_size
+    return f"{layer.in_channels}-{layer.out_channels} {height}×{width}+{layer.padding[0]}"
+
+
+@pytest.fixture
+def own_imports(monkeypatch, tmp_path):
+    """Modules in a folder that is gone from the import path, with all that it brought in, after the test."""
+    modules = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(worker, "init_returns", worker.init_returns)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def write_package(folder, name, source="import torch\ndef Net(): return torch.nn.Linear(3, 2)\n"):
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text("")
+    (folder / name / "nets.py").write_text(source)
+
+
+def by_import(path):
+    return ModelSpec(import_path=path)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sizes_are_those_of_the_papers(name):
+    model = build(ModelSpec(name=name), MNIST, 10)
+    assert sum(parameter.numel() for parameter in model.parameters()) == NUM_PARAMETERS[name]
+    assert [describe(layer) for layer in model if isinstance(layer, nn.Linear | nn.Conv2d)] == LAYERS[name]
+
+
+def test_convolutions_are_pooled_before_they_are_activated():
+    model = build(ModelSpec(name="conv-net"), MNIST, 10)
+    kinds = [type(layer).__name__ for layer in model]
+    assert kinds[:7] == ["Conv2d", "MaxPool2d", "ReLU", "Conv2d", "MaxPool2d", "ReLU", "Flatten"]
+    assert kinds[7:] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
+
+
+def test_mel_net_has_the_weights_that_its_paper_counts():
+    model = build(ModelSpec(name="mel-net"), MNIST, 10)
+    weights = [parameter for name, parameter in model.named_parameters() if name.endswith("weight")]
+    assert 32 * sum(weight.numel() for weight in weights) == 8_974_080
+
+
+@pytest.mark.parametrize("shape", [DIGITS, CIFAR10, (1, 13, 40)])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_of_training_lowers_the_loss_or_the_shape_is_refused(name, shape):
+    spec = ModelSpec(name=name)
+    if shape == DIGITS and name in TOO_LARGE_FOR_DIGITS:
+        with pytest.raises(ConfigError, match=rf"{name}.*\(1, 8, 8\).*at least {TOO_LARGE_FOR_DIGITS[name]}$"):
+            build(spec, shape, 10)
+        return
+    torch.manual_seed(0)
+    model, loss_of = build(spec, shape, 7), loss_function(spec)
+    x, y = torch.randn(8, *shape), torch.arange(8) % 7
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    before = loss_of(model(x), y)
+    before.backward()
+    optimizer.step()
+    assert model(x).shape == (8, 7)
+    assert loss_of(model(x), y) < before
+
+
+@pytest.mark.parametrize("name", TOO_LARGE_FOR_DIGITS)
+def test_the_smallest_image_told_is_the_smallest_that_fits(name):
+    side = int(TOO_LARGE_FOR_DIGITS[name].partition("×")[0])
+    model = build(ModelSpec(name=name), (1, side, 30), 4)
+    assert model(torch.zeros(2, 1, side, 30)).shape == (2, 4)
+    with pytest.raises(ConfigError, match=f"at least {side}×{side}"):
+        build(ModelSpec(name=name), (1, 30, side - 1), 4)
+
+
+def test_features_fit_dense_models_only():
+    assert build(ModelSpec(name="two-nn"), (13,), 3)(torch.zeros(2, 13)).shape == (2, 3)
+    with pytest.raises(ConfigError, match=r"'fashion-net'.*\(13,\).*channels, height, width"):
+        build(ModelSpec(name="fashion-net"), (13,), 3)
+
+
+@pytest.mark.parametrize(("shape", "num_classes"), [((), 10), ((1, 0, 28), 10), ((-3,), 10), (MNIST, 0)])
+def test_shapes_of_nothing_are_refused(shape, num_classes):
+    with pytest.raises(ConfigError, match="no model fits"):
+        build(ModelSpec(name="two-nn"), shape, num_classes)
+
+
+def test_models_return_logits():
+    torch.manual_seed(0)
+    outputs = build(ModelSpec(name="two-nn"), MNIST, 10)(torch.randn(8, *MNIST))
+    assert not torch.allclose(outputs.sum(1), torch.ones(8))
+    assert outputs.min() < 0
+
+
+def test_spec_travels_under_the_names_of_the_job_file():
+    spec = ModelSpec(import_path="nets.py:Net", loss="cross-entropy-of-softmax")
+    encoded = msgspec.to_builtins(spec)
+    assert encoded == {"name": None, "import": "nets.py:Net", "loss": "cross-entropy-of-softmax"}
+    assert msgspec.convert(encoded, ModelSpec) == spec
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(spec), type=ModelSpec) == spec
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "either a name or an import"),
+        ({"name": "two-nn", "import": "nets:Net"}, "either a name or an import, not name 'two-nn' and import 'nets:N"),
+        ({"name": "two-n"}, "'two-n' is unknown; known: two-nn, three-nn, .*; did you mean 'two-nn'"),
+        ({"name": "zzz"}, "known: two-nn, three-nn, conv-net, fashion-net, deadline-net, mel-net, lenet-5"),
+        ({"name": "two-nn", "loss": "mse"}, "Invalid enum value 'mse'"),
+        ({"name": "two-nn", "los": "mse"}, "unknown field `los`"),
+        ({"import": "nets"}, "'nets' must read package.module:Factory or path/to/file.py:Factory"),
+        ({"import": "nets:"}, "must read"),
+        ({"import": ":Net"}, "must read"),
+        ({"import": "nets:a.b"}, "must read"),
+        ({"import": "../nets:Net"}, "must read"),
+        ({"import": ".nets:Net"}, "must read"),
+    ],
+)
+def test_bad_specs_are_refused(fields, message):
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(fields, ModelSpec)
+
+
+def test_a_spec_made_in_code_is_checked_too():
+    with pytest.raises(ValueError, match="unknown"):
+        ModelSpec(name="lenet")
+
+
+@pytest.mark.parametrize("allowed", [None, ["mypackage"], ["mypackage.nets"], ["other", "mypackage.nets:Net"]])
+def test_a_module_is_imported_where_it_is_allowed(own_imports, allowed):
+    write_package(own_imports, "mypackage")
+    model = build(by_import("mypackage.nets:Net"), MNIST, 10, allowed=allowed)
+    assert isinstance(model, nn.Linear)
+
+
+@pytest.mark.parametrize("given", ["nets.py", "folder"])
+def test_a_file_is_imported_where_it_is_allowed(own_imports, given):
+    (own_imports / "folder").mkdir()
+    path = own_imports / "folder" / "nets.py" if given == "folder" else given
+    (own_imports / path).write_text("from torch import nn\ndef Net(): return nn.Linear(4, 5)\n")
+    for allowed in (None, [f"{path}:Net"], [str(path)]):
+        model = build(by_import(f"{path}:Net"), MNIST, 10, allowed=allowed)
+        assert (model.in_features, model.out_features) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("mypackage_evil.nets:Net", ["mypackage"]),
+        ("mypackage.nets:Net", []),
+        ("mypackage.nets:Net", ["mypackage.nets:Other", "mypackage.net", "mypackage.nets.Net", "package", ""]),
+        ("mypackage.nets.py:Net", ["mypackage", "mypackage.nets"]),
+        ("mypackage/nets.py:Net", ["mypackage", "mypackage.nets", "mypackage/", "nets.py"]),
+        ("mypackage.x/../mypackage/nets.py:Net", ["mypackage", "mypackage/nets.py"]),
+    ],
+)
+def test_what_is_not_allowed_is_not_imported(own_imports, path, allowed):
+    for name in ("mypackage", "mypackage_evil"):
+        write_package(own_imports, name, "import pathlib\npathlib.Path('ran').touch()\n")
+    (own_imports / "mypackage.nets.py").write_text("import pathlib\npathlib.Path('ran').touch()\n")
+    modules = set(sys.modules)
+    with pytest.raises(ConfigError) as caught:
+        build(by_import(path), MNIST, 10, allowed=allowed)
+    assert str(caught.value).endswith(f"is not allowed on this device; to allow it, pass --allow-model {path}")
+    assert not (own_imports / "ran").exists()
+    assert set(sys.modules) == modules
+
+
+def test_nothing_is_allowed_unless_told():
+    with pytest.raises(ConfigError, match="not allowed"):
+        build(by_import("torch.nn:Identity"), MNIST, 10)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("", "bad.nets has no 'Net'"),
+        ("Net = 3", "'Net' cannot be called, it is of type int"),
+        ("def Net(): return [1]", r"Net\(\) made no torch.nn.Module but a list"),
+        ("def Net(width): pass", r"calling Net\(\) failed: TypeError: .*'width'"),
+        ("def Net(): raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("import a_module_that_is_not_there", "importing it failed: ModuleNotFoundError: .*a_module_that_is_not_there"),
+        ("def Net(:", "importing it failed: SyntaxError"),
+        ("raise SystemExit(3)", "importing it failed: SystemExit: 3"),
+    ],
+)
+def test_a_factory_that_cannot_be_used_is_told_in_one_line(own_imports, source, reason):
+    write_package(own_imports, "bad", source)
+    with pytest.raises(ConfigError, match=f"^model 'bad.nets:Net': .*{reason}") as caught:
+        build(by_import("bad.nets:Net"), MNIST, 10, allowed=None)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["absent_package:Net", "absent/nets.py:Net"])
+def test_a_module_that_is_not_there_is_told_in_one_line(own_imports, path):
+    with pytest.raises(ConfigError, match=f"^model '{path}': .*no (module|such file)"):
+        build(by_import(path), MNIST, 10, allowed=None)
+
+
+def test_cross_entropy_is_of_logits():
+    loss = loss_function(ModelSpec(name="two-nn"))
+    assert loss(torch.eye(10) * 100, torch.arange(10)) < 1e-6
+    assert loss(torch.zeros(4, 10), torch.arange(4)).item() == pytest.approx(math.log(10))
+
+
+def test_cross_entropy_of_softmax_has_the_floor_of_the_thesis():
+    loss = loss_function(ModelSpec(name="two-nn", loss="cross-entropy-of-softmax"))
+    perfect = loss(torch.eye(10) * 100, torch.arange(10)).item()
+    assert perfect == pytest.approx(-math.log(math.e / (math.e + 9)))
+    assert perfect == pytest.approx(1.461, abs=5e-4)
+    assert loss(torch.zeros(4, 10), torch.arange(4)).item() == pytest.approx(math.log(10))

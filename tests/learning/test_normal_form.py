@@ -1,0 +1,146 @@
+"""The normal form: what files may hold, what becomes of it, and every refusal."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+
+from paceline.errors import ConfigError
+from tests.learning.small_data import load_path, scaled, small, write_npz
+
+
+@pytest.mark.parametrize(
+    ("shape", "input_shape"),
+    [
+        ((28, 28), (1, 28, 28)),
+        ((1, 28, 28), (1, 28, 28)),
+        ((28, 28, 1), (1, 28, 28)),
+        ((32, 30, 3), (3, 32, 30)),
+        ((3, 32, 30), (3, 32, 30)),
+        ((3, 32, 3), (3, 32, 3)),
+        ((7, 8, 9), (7, 8, 9)),
+        ((6,), (6,)),
+    ],
+)
+def test_images_become_channels_first(tmp_path, shape, input_shape):
+    arrays = small(shape)
+    data = load_path(write_npz(tmp_path / "own.npz", **arrays))
+    assert (data.name, data.input_shape) == ("own", input_shape)
+    for x, original in ((data.x_train, arrays["x_train"]), (data.x_test, arrays["x_test"])):
+        assert x.dtype == np.uint8
+        assert x.flags.c_contiguous
+        colour_last = len(shape) == 3 and input_shape != shape
+        assert np.array_equal(x, np.moveaxis(original, 3, 1) if colour_last else original.reshape(x.shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("shape", [(5,), (16, 8, 3)])
+def test_floats_stay_as_they_are(tmp_path, shape, dtype):
+    arrays = small(shape)
+    arrays |= {key: (arrays[key] / 7).astype(dtype) for key in ("x_train", "x_test")}
+    data = load_path(write_npz(tmp_path / "own.npz", **arrays))
+    assert data.input_shape == shape
+    assert data.x_train.dtype == np.float32
+    assert data.x_train.dtype.isnative
+    assert np.allclose(data.x_train, arrays["x_train"])
+    assert data.normalisation.scale == 1
+    assert len(data.normalisation.mean) == (1 if len(shape) == 1 else shape[0])
+    assert scaled(data).mean() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint16, ">i4"])
+def test_labels_of_many_classes_are_int32_in_both_parts(tmp_path, dtype):
+    arrays = small((3,))
+    for factor, num_classes, normal in ((30, 271, np.int32), (1, 10, np.uint8)):
+        labels = arrays["y_train"].astype(dtype) * factor
+        data = load_path(write_npz(tmp_path / "own.npz", **arrays | {"y_train": labels}))
+        assert (data.num_classes, data.y_train.dtype, data.y_test.dtype) == (num_classes, normal, normal)
+        assert data.y_train.dtype.isnative
+        assert np.array_equal(data.y_train, labels)
+
+
+def change(key, value):
+    return lambda arrays: arrays.__setitem__(key, value(arrays[key]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda arrays: arrays.pop("y_test"), "lacks y_test; it has x_train, y_train, x_test"),
+        (lambda arrays: arrays.clear(), "lacks x_train, y_train, x_test, y_test; it has no arrays"),
+        (change("x_train", lambda x: x[:-1]), "x_train has 29 samples and y_train 30 labels"),
+        (change("y_test", lambda y: y[:-1]), "x_test has 12 samples and y_test 11 labels"),
+        (change("x_train", lambda x: x.astype(np.int64)), "x_train is of type int64; allowed: uint8, float32"),
+        (change("x_train", lambda x: x.astype(str)), "x_train is of type <U3"),
+        (change("x_train", lambda x: x[0, 0]), r"x_train has shape \(28,\); allowed: \(N, features\)"),
+        (change("x_train", lambda x: x[:, :0]), r"x_train has shape \(30, 0, 28\)"),
+        (change("x_test", lambda x: x[:, 1:]), r"differ: uint8 of shape \(1, 28, 28\) and uint8 of shape \(1, 27, 28"),
+        (change("x_test", lambda x: x.astype(np.float32)), "differ: uint8 .* and float32"),
+        (change("x_train", lambda x: np.where(x == 7, np.nan, x)), "x_train has values that are not finite"),
+        (change("x_train", lambda x: x * 1e300), "x_train has values that are not finite in float32"),
+        (change("y_train", lambda y: y.astype(np.float32)), r"y_train is float32 of shape \(30,\)"),
+        (change("y_train", lambda y: y[:, None]), r"y_train is uint8 of shape \(30, 1\)"),
+        (change("y_train", lambda y: y[:0]), "y_train is empty"),
+        (change("y_train", lambda y: y.astype(np.int64) - 3), "y_train has the label -3; allowed: 0 to 65535"),
+        (change("y_train", lambda y: y.astype(np.uint64) * 2**60), "y_train has the label 1037.*; allowed: 0 to 65535"),
+        (change("y_train", lambda y: y.astype(object)), "not a readable .npz file: Object arrays cannot be loaded"),
+    ],
+)
+def test_files_that_are_not_what_they_should_be_are_refused(tmp_path, damage, reason):
+    arrays = small()
+    damage(arrays)
+    path = write_npz(tmp_path / "own.npz", **arrays)
+    with pytest.raises(ConfigError, match=f"^{path}: .*{reason}") as caught:
+        load_path(path)
+    assert "\n" not in str(caught.value)
+
+
+def npy():
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", npy(), b"\x80\x04K\x01.", b"text\n"])
+def test_files_of_another_kind_are_refused(tmp_path, content):
+    path = tmp_path / "own.npz"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"{path}: not a readable .npz file: it is not a whole zip archive"):
+        load_path(path)
+
+
+def test_members_that_are_no_arrays_are_refused(tmp_path):
+    path = write_npz(tmp_path / "own.npz", **small())
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as target, zipfile.ZipFile(path) as source:
+        for name in source.namelist():
+            target.writestr(name, b"text" if name == "y_test.npy" else source.read(name))
+    with pytest.raises(ConfigError, match="lacks y_test"):
+        load_path(tmp_path / "text.npz")
+
+
+@pytest.mark.filterwarnings("ignore:Reading `.npy`")  # NumPy takes some damaged headers for those of Python 2
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damaged_files_are_refused_in_one_line_whatever_the_damage(tmp_path, save):
+    path = tmp_path / "own.npz"
+    save(path, **small((2, 2), num_train=4, num_test=2))
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+    refusals = []
+    for position in range(0, len(whole), 3):
+        cut = whole[:position]
+        flipped = cut + bytes((whole[position] ^ random.integers(1, 256),)) + whole[position + 1 :]
+        for content in (cut, flipped):
+            path.write_bytes(content)
+            try:
+                load_path(path)
+            except ConfigError as error:
+                refusals.append(str(error))
+    assert len(refusals) > len(whole) / 3
+    assert all(refusal.startswith(f"{path}: ") and "\n" not in refusal for refusal in refusals)
+
+
+def test_what_cannot_be_opened_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/own.npz: no such file$"):
+        load_path(tmp_path / "own.npz")
+    with pytest.raises(ConfigError, match=f"^{tmp_path}: cannot be read: Is a directory$"):
+        load_path(tmp_path)

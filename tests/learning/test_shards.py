@@ -1,0 +1,103 @@
+"""Shards: stored once as they are sent, handed out as views; and a deck that deals them fairly."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.learning.shards import Deck, Shard, ShardStore
+
+
+def numbered(count):
+    """Images whose pixels are their numbers, and labels that follow from them."""
+    x = np.broadcast_to(np.arange(count, dtype=np.uint8)[:, None, None, None], (count, 1, 4, 4))
+    return x, (np.arange(count) % 7).astype(np.uint8)
+
+
+def test_shards_are_views_of_one_store():
+    x, y = numbered(25)
+    store = ShardStore(x, y, 10, seed=1)
+    for number, shard in enumerate(store):
+        again = store[number]
+        for array, twin in zip(shard, again, strict=True):
+            assert np.shares_memory(array, twin)
+            assert array.flags.c_contiguous
+        assert shard.x.base is store[0].x.base
+        assert shard.y.base is store[0].y.base
+    assert not np.shares_memory(store[0].x, store[1].x)
+    assert (store[0].x.base.nbytes, store[0].y.base.nbytes) == (x.size, y.size)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_samples_stay_as_they_are_stored(dtype):
+    x, y = numbered(8)
+    shard = ShardStore(x.astype(dtype), y, 3, seed=0)[0]
+    assert (shard.x.dtype, shard.y.dtype) == (dtype, np.uint8)
+    assert (shard.x.shape, shard.num_samples) == ((3, 1, 4, 4), 3)
+
+
+@given(st.integers(1, 60), st.integers(1, 80), st.integers(0, 5))
+def test_every_sample_is_in_one_shard_with_its_label(num_samples, shard_size, seed):
+    x, y = numbered(num_samples)
+    store = ShardStore(x, y, shard_size, seed)
+    shards = list(store)
+    sizes = [shard.num_samples for shard in shards]
+    assert len(shards) == len(store)
+    assert sizes[:-1] == [store.shard_samples] * (len(store) - 1)
+    assert 0 < sizes[-1] <= store.shard_samples <= shard_size
+    pixels = np.concatenate([shard.x[:, 0, 0, 0] for shard in shards])
+    assert sorted(pixels.tolist()) == list(range(num_samples))
+    assert all((shard.y == shard.x[:, 0, 0, 0] % 7).all() for shard in shards)
+
+
+def test_the_order_follows_from_the_seed():
+    x, y = numbered(50)
+    first, again, other = (ShardStore(x, y, 20, seed)[0].x[:, 0, 0, 0].tolist() for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+    assert first != sorted(first)
+
+
+def test_shard_bytes_are_those_of_a_full_shard():
+    x, y = numbered(25)
+    assert ShardStore(x, y, 10, 0).shard_bytes == 10 * (16 + 1)
+    assert ShardStore(x, y.astype(np.int32), 100, 0).shard_bytes == 25 * (16 + 4)
+    assert ShardStore(x, y, 10, 0)[2].x.nbytes == 5 * 16
+
+
+@pytest.mark.parametrize("number", [-1, 3, 10**9])
+def test_a_shard_that_is_not_there_is_an_error(number):
+    with pytest.raises(IndexError, match=f"no shard {number}; there are 0 to 2"):
+        ShardStore(*numbered(25), 10, 0)[number]
+
+
+def test_shards_of_other_arrays_count_their_labels():
+    assert Shard(np.zeros((3, 2)), np.zeros(3)).num_samples == 3
+
+
+@given(st.integers(0, 12), st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 9), min_size=1))
+def test_a_deck_deals_none_twice_before_all_were_dealt(num_shards, counts, seed):
+    deck, dealt = Deck(num_shards, seed), Counter(dict.fromkeys(range(num_shards), 0))
+    for count in counts:
+        hand = deck.deal(count)
+        assert len(hand) == len(set(hand)) == min(count, num_shards)
+        dealt.update(hand)
+        assert set(dealt) == set(range(num_shards))
+        assert max(dealt.values(), default=0) - min(dealt.values(), default=0) <= 1
+
+
+def test_a_deck_deals_in_an_order_that_follows_from_its_seed():
+    def hands(*seed):
+        deck = Deck(30, seed)
+        return [deck.deal(count) for count in (4, 10, 25, 7)]
+
+    assert hands(1, 2) == hands(1, 2)
+    assert len({repr(hands(*seed)) for seed in ((1, 2), (2, 1), (1, 3), (1,))}) == 4
+    assert hands(1, 2)[1] != sorted(hands(1, 2)[1])
+
+
+def test_each_shard_is_as_likely_as_another():
+    first = Counter(Deck(4, (seed,)).deal(1)[0] for seed in range(400))
+    assert min(first.values()) > 70

@@ -1,0 +1,241 @@
+"""Tasks and optimizers: what torch offers, and nothing that an orchestrator could harm a device with."""
+
+import math
+
+import msgspec
+import pytest
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning.datasets import Normalisation
+from paceline.learning.models import ModelSpec
+from paceline.learning.tasks import OPTIMIZERS, OptimizerSpec, Task
+from tests.learning.small_tasks import are_equal, make_model, make_shards, make_task
+
+
+def from_network(fields, kind):
+    """What a device makes of a message."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(fields), type=kind)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_trains_a_step_with_its_defaults(name):
+    model = make_model("two-nn", optimizer=OptimizerSpec(name=name, options={}))
+    before = model.state()
+    assert next(model.minibatches(before, make_shards(4), seed=0)) == 4
+    after = model.state()
+    assert not are_equal(before, after)
+    assert all(tensor.isfinite().all() for tensor in after.values())
+
+
+def test_the_usual_optimizers_are_there():
+    assert {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"} <= set(OPTIMIZERS)
+    assert not {"Optimizer", "LBFGS", "SparseAdam", "Muon"} & set(OPTIMIZERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": 1}),
+        ("SGD", {"lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}),
+        ("Adam", {"lr": 1e-3, "betas": [0.8, 0.99], "amsgrad": True}),
+        ("Rprop", {"etas": [0.5, 1.2], "step_sizes": [1e-6, 50]}),
+    ],
+)
+def test_options_reach_the_optimizer(name, options):
+    spec = from_network({"name": name, "options": options}, OptimizerSpec)
+    made = spec.make([torch.nn.Parameter(torch.zeros(2))])
+    assert type(made) is getattr(torch.optim, name)
+    for option, value in options.items():
+        assert made.defaults[option] == (tuple(value) if isinstance(value, list) else value)
+
+
+def test_each_optimizer_is_made_anew():
+    """No momentum is carried from one round into the next."""
+    model = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
+    start, shards = model.state(), make_shards(8)
+    list(model.minibatches(start, shards, seed=0))
+    first = model.state()
+    list(model.minibatches(start, shards, seed=0))
+    assert are_equal(first, model.state())
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"name": "Sgd"}, "optimizer 'Sgd' is unknown; did you mean 'SGD'? Allowed: ASGD, Adadelta,"),
+        ({"name": "adam"}, "optimizer 'adam' is unknown; did you mean 'Adam'?"),
+        ({"name": "LBFGS"}, "optimizer 'LBFGS' is unknown; allowed: ASGD, Adadelta,"),
+        ({"name": "SparseAdam"}, "optimizer 'SparseAdam' is unknown; did you mean"),
+        ({"name": "__import__('os')"}, "is unknown; allowed: ASGD"),
+        ({"name": "lr_scheduler"}, "optimizer 'lr_scheduler' is unknown"),
+        ({"name": ""}, "optimizer '' is unknown; allowed: ASGD"),
+        ({"options": {"learning_rate": 1}}, "SGD has no option 'learning_rate'; allowed: lr, momentum,"),
+        ({"options": {"momentun": 1}}, "SGD has no option 'momentun'; did you mean 'momentum'? Allowed: lr,"),
+        ({"options": {"params": [1.0]}}, "SGD has no option 'params'"),
+        ({"options": {"self": 1}}, "SGD has no option 'self'"),
+        ({"options": {"lr": -1}}, "SGD does not work with lr = -1: Invalid learning rate: -1"),
+        ({"options": {"lr": "0.1"}}, "SGD does not work with lr = '0.1': '<' not supported"),
+        ({"options": {"lr": [0.1]}}, "SGD does not work with lr = [0.1]:"),
+        ({"options": {"lr": math.nan}}, "SGD: lr is nan; allowed: finite numbers"),
+        ({"options": {"lr": math.inf}}, "SGD: lr is inf; allowed: finite numbers"),
+        ({"options": {"lr": 1e300}}, "SGD: lr is 1e+300; allowed: finite numbers"),
+        ({"options": {"momentum": -math.inf}}, "SGD: momentum is -inf; allowed: finite numbers"),
+        ({"options": {"lr": 1 << 63}}, "SGD does not work with lr = 9223372036854775808"),
+        ({"options": {"nesterov": True}}, "SGD does not work with nesterov = True: Nesterov momentum requires"),
+        ({"options": {"differentiable": True}}, "SGD does not work with differentiable = True: a leaf Variable"),
+        ({"name": "Adam", "options": {"betas": []}}, "Adam does not work with betas = []: tuple index out of range"),
+        ({"name": "Adam", "options": {"betas": [0.9]}}, "Adam does not work with betas = [0.9]"),
+        ({"name": "Adam", "options": {"betas": [0.9] * 3}}, "Adam does not work with betas = [0.9, 0.9, 0.9]"),
+        ({"name": "Adam", "options": {"betas": [0.9, 1.5]}}, "Invalid beta parameter at index 1: 1.5"),
+        ({"name": "Adam", "options": {"betas": [0.9, math.nan]}}, "Adam: betas is [0.9, nan]; allowed: finite"),
+        ({"name": "Adam", "options": {"betas": 0.9}}, "Adam does not work with betas = 0.9"),
+        ({"name": "Adam", "options": {"capturable": True}}, "Adam does not work with capturable = True"),
+        ({"name": "Adam", "options": {"fused": True, "foreach": True}}, "cannot be `True` together"),
+    ],
+)
+def test_bad_optimizers_are_refused_in_one_line(fields, reason):
+    with pytest.raises(msgspec.ValidationError) as caught:
+        from_network(fields, OptimizerSpec)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the reason is checked below)
+        OptimizerSpec(**fields)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"name": 3}, "Expected `str`, got `int`"),
+        ({"options": {"lr": None}}, "got `null`"),
+        ({"options": {"lr": {"a": 1}}}, "got `object`"),
+        ({"options": {"lr": ["a"]}}, "Expected `float`, got `str`"),
+        ({"options": [1]}, "Expected `object`, got `array`"),
+        ({"lr": 1}, "unknown field `lr`"),
+    ],
+)
+def test_values_of_other_types_are_refused(fields, reason):
+    with pytest.raises(msgspec.ValidationError, match=reason):
+        from_network(fields, OptimizerSpec)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "x" * 1_000_000},
+        {"name": "a\nb" * 100_000},
+        {"options": {"y" * 1_000_000: 1}},
+        {"options": {"lr": "z" * 1_000_000}},
+        {"name": "Adam", "options": {"betas": [0.9] * 1_000_000}},
+        {"options": {"lr": "__import__('os').abort()"}},
+    ],
+)
+def test_hostile_optimizers_are_refused_in_few_words(fields):
+    with pytest.raises(msgspec.ValidationError) as caught:
+        from_network(fields, OptimizerSpec)
+    assert len(str(caught.value)) < 700
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_travels_as_it_is():
+    task = make_task("two-nn", iterations=3, proximal_mu=0.1, seed=9, normalisation=Normalisation(0.1, (1.0,), (2.0,)))
+    assert from_network(task, Task) == task
+
+
+FITTING = {
+    "model": {"name": "two-nn"},
+    "optimizer": {},
+    "normalisation": {"scale": 1.0, "mean": [0.0], "std": [1.0]},
+    "input_shape": [1, 28, 28],
+    "num_classes": 10,
+    "batch_size": 32,
+    "iterations": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"batch_size": 1},
+        {"batch_size": 1 << 20},
+        {"iterations": 1 << 16},
+        {"num_classes": 1},
+        {"num_classes": 1 << 16},
+        {"seed": (1 << 63) - 1},
+        {"proximal_mu": 1e6},
+        {"input_shape": [7]},
+        {"input_shape": [3, 32, 32]},
+        {"input_shape": [3, 32, 32], "normalisation": {"scale": 1.0, "mean": [0.0] * 3, "std": [1.0] * 3}},
+        {"input_shape": [3, 512, 512], "model": {"name": "fashion-net"}},
+    ],
+)
+def test_tasks_of_any_sensible_size_are_allowed(fields):
+    task = from_network(FITTING | fields, Task)
+    assert all(msgspec.to_builtins(task)[name] == value for name, value in fields.items() if name != "model")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"batch_size": 0}, "batch_size is 0; allowed: 1 to 1048576"),
+        ({"batch_size": (1 << 20) + 1}, "batch_size is 1048577; allowed: 1 to 1048576"),
+        ({"batch_size": 1 << 63}, "batch_size is 9223372036854775808; allowed"),
+        ({"iterations": 0}, "iterations is 0; allowed: 1 to 65536"),
+        ({"iterations": -1}, "iterations is -1; allowed"),
+        ({"iterations": 1 << 40}, "iterations is 1099511627776; allowed: 1 to 65536"),
+        ({"num_classes": 0}, "num_classes is 0; allowed: 1 to 65536"),
+        ({"num_classes": 1 << 40}, "num_classes is 1099511627776; allowed: 1 to 65536"),
+        ({"seed": -1}, "seed is -1; allowed: 0 to"),
+        ({"seed": 1 << 63}, "seed is 9223372036854775808; allowed: 0 to"),
+        ({"proximal_mu": -0.1}, "proximal_mu is -0.1; allowed: 0 or more"),
+        ({"proximal_mu": math.nan}, "proximal_mu is nan; allowed: 0 or more"),
+        ({"proximal_mu": math.inf}, "proximal_mu is inf; allowed: 0 or more"),
+        ({"input_shape": []}, "input_shape is (); allowed: 1 to 8 sizes of 1 or more"),
+        ({"input_shape": [1, 0, 28]}, "input_shape is (1, 0, 28); allowed"),
+        ({"input_shape": [-28, -28]}, "input_shape is (-28, -28); allowed"),
+        ({"input_shape": [1 << 40]}, "input_shape is (1099511627776,); allowed"),
+        ({"input_shape": [1 << 20, 1 << 20, 1 << 20]}, "allowed: 1 to 8 sizes of 1 or more, 16777216 values in all"),
+        ({"input_shape": [1] * 1_000_000}, "input_shape is (1, 1, 1,"),
+        ({"input_shape": [3, 28, 28], "normalisation": {"scale": 1.0, "mean": [0.0] * 2, "std": [1.0] * 2}}, "2 channels"),
+        ({"normalisation": {"scale": 1.0, "mean": [0.0] * 3, "std": [1.0] * 3}}, "is for 3 channels; samples of shape"),
+        ({"input_shape": [4096, 64, 64], "model": {"name": "three-nn"}}, "'three-nn' would have 8388820810 parameters"),
+        ({"input_shape": [1, 4096, 4096], "model": {"name": "fashion-net"}}, "would have 335"),
+        ({"input_shape": [28], "model": {"name": "lenet-5"}}, "'lenet-5' does not fit inputs of shape (28,)"),
+    ],
+)
+def test_tasks_beyond_a_device_are_refused(fields, reason):
+    with pytest.raises(ConfigError) as caught:
+        from_network(FITTING | fields, Task)
+    assert reason in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"normalisation": {"scale": 1.0, "mean": [], "std": []}},
+        {"normalisation": {"scale": 1.0, "mean": [0.0], "std": [0.0]}},
+        {"normalisation": {"scale": math.nan, "mean": [0.0], "std": [1.0]}},
+        {"model": {"name": "no-such-net"}},
+        {"optimizer": {"name": "no-such-optimizer"}},
+        {"input_shape": [1.5]},
+        {"batch_size": "32"},
+    ],
+)
+def test_parts_of_a_task_are_checked_too(fields):
+    with pytest.raises(msgspec.ValidationError):
+        from_network(FITTING | fields, Task)
+
+
+def test_checking_a_task_draws_nothing_at_random():
+    before = torch.random.get_rng_state()
+    make_task("two-nn")
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_model_by_import_path_is_not_imported_to_check_its_task():
+    spec = ModelSpec(import_path="no.such.module:Net")
+    assert make_task("two-nn", model=spec).model == spec

@@ -1,0 +1,19 @@
+"""Shared by the tests of the monitor: a folder with a run in it."""
+
+import pytest
+
+from paceline.monitor import RunFolder
+from tests.monitor.synthetic import JOB, run_events
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Record events as a run of this name; gives its folder, closed."""
+
+    def make_run(events=None, name="digits", job=None):
+        with RunFolder.create(tmp_path, name, job or JOB) as folder:
+            for event in run_events() if events is None else events:
+                folder.record(event)
+        return folder
+
+    return make_run

@@ -1,0 +1,142 @@
+"""A run over real HTTP in separate processes: devices die, come late, and the orchestrator itself is killed."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from paceline import events
+from paceline.monitor import RunFolder
+
+JOB = """
+[job]
+rounds = 8
+deadline_seconds = 1.5
+batch_size = 16
+min_learners = 1
+benchmark_shards = 2
+[model]
+name = "three-nn"
+[data]
+name = "digits"
+shard_size = 16
+"""
+PATIENCE_SECONDS = 60
+
+
+class Stage:
+    """Starts `paceline` commands, and follows what the orchestrator records."""
+
+    def __init__(self, folder):
+        self.run = folder / "run"
+        self._folder = folder
+        self._processes = []
+        (folder / "job.toml").write_text(JOB)
+
+    def start(self, *arguments, **changes):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "paceline", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=self._folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **changes},
+        )
+        self._processes.append(process)
+        return process
+
+    def serve(self, *arguments):
+        """An orchestrator, and what it said of how to join."""
+        process = self.start("serve", *arguments, "--json")
+        return process, json.loads(process.stdout.readline())
+
+    def join(self, told, name, *options):
+        trust = ("--fingerprint", told["fingerprint"])
+        return self.start("join", told["url"], *trust, "--name", name, *options, PACELINE_TOKEN=told["token"])
+
+    def until(self, is_reached):
+        """Wait for something to be recorded."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while not is_reached(recorded := self.recorded()):
+            assert time.monotonic() < give_up, [type(event).__name__ for event in recorded[-20:]]
+            time.sleep(0.02)
+
+    def recorded(self):
+        return list(RunFolder.open(self.run).events())
+
+    def end(self):
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def stage(tmp_path):
+    stage = Stage(tmp_path)
+    yield stage
+    stage.end()
+
+
+def has_closed(number):
+    return lambda recorded: any(isinstance(e, events.RoundClosed) and e.round == number for e in recorded)
+
+
+def works_at_a_later_round_than(learner, number):
+    def is_reached(recorded):
+        taken = [e for e in recorded if isinstance(e, (events.ShardsTaken, events.RoundClosed)) and e.round > number]
+        return bool(taken) and isinstance(taken[-1], events.ShardsTaken) and taken[-1].learner == learner
+
+    return is_reached
+
+
+@pytest.mark.slow
+def test_a_run_survives_all_that_happens_to_it(stage):
+    serving, told = stage.serve("job.toml", "--folder", stage.run, "--port", 0, "--tls", "--token", "S3cret")
+    assert told["url"].startswith("https://")
+    assert told["token"] == "S3cret"
+    first = stage.join(told, "first")
+    mortal = stage.join(told, "mortal", "--slowdown", 8)
+    stage.until(works_at_a_later_round_than("mortal", 1))
+    mortal.send_signal(signal.SIGKILL)
+    late = stage.join(told, "late", "--slowdown", 2)
+    stage.until(has_closed(4))
+    stage.until(works_at_a_later_round_than("first", 4))
+    serving.send_signal(signal.SIGKILL)
+    serving.wait()
+    killed_after = max(e.round for e in stage.recorded() if isinstance(e, events.RoundClosed))
+
+    resumed, told_again = stage.serve("--resume", stage.run)
+    assert told_again == told  # the same address, token and certificate: learners find it by themselves
+    result = json.loads(resumed.communicate(timeout=PATIENCE_SECONDS)[0])
+    assert resumed.returncode == 0
+    assert [process.wait(timeout=PATIENCE_SECONDS) for process in (first, late)] == [0, 0]
+
+    recorded = stage.recorded()
+    closed = [event for event in recorded if isinstance(event, events.RoundClosed)]
+    assert [event.round for event in closed] == list(range(1, 9))
+    assert [event.at for event in closed] == sorted(event.at for event in closed)
+    assert [event.first_round for event in recorded if isinstance(event, events.RunStarted)] == [1, killed_after + 1]
+    assert any("mortal" in event.late for event in closed)
+    of_late = [e.round for e in recorded if isinstance(e, events.UpdateAccepted) and e.learner == "late"]
+    assert of_late
+    assert min(of_late) > 1
+    assert {e.learner for e in recorded if isinstance(e, events.UpdateAccepted) and e.round > killed_after} >= {"first"}
+    with open(stage.run / "metrics.csv") as file:
+        assert [int(row["round"]) for row in csv.DictReader(file)] == list(range(1, 9))
+    assert result["rounds"] == 8
+    assert result["accuracy"] == pytest.approx(undisturbed_accuracy(stage), abs=0.05)
+
+
+def undisturbed_accuracy(stage):
+    stage.run = stage.run.with_name("undisturbed")
+    serving, told = stage.serve("job.toml", "--folder", stage.run, "--port", 0, "--tls", "--token", "S3cret")
+    stage.join(told, "first")
+    stage.join(told, "second", "--slowdown", 2)
+    result = json.loads(serving.communicate(timeout=PATIENCE_SECONDS)[0])
+    assert result["accuracy"] > 0.9
+    return result["accuracy"]

@@ -1,0 +1,170 @@
+"""In a DAB run nothing about the hardware leaves a learner: every byte it sends is recorded and accounted for."""
+
+import asyncio
+import contextlib
+
+import httptools
+import pytest
+import torch
+
+import paceline
+from paceline.axon import loops, wire
+from paceline.learning.trainers import ThreadTrainer
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel import Learner, LearnerOptions, Orchestrator, Surroundings, hosted, make_plan, reach
+from tests.topologies.parallel.runs import small_job
+
+# What each call may carry, argument by argument. A session is the orchestrator's own word, given back to it.
+ALLOWED_ARGUMENTS = {
+    "join": ("name", "version"),
+    "sample": ("session", "count of the benchmark", "with parameters"),
+    "discard": ("session", "zeros"),
+    "next_round": ("session", "round"),
+    "take": ("session", "round", "shards"),
+    "update": ("session", "round", "parameters", "samples"),
+}
+ALLOWED_HEADERS = {"host", "content-type", "content-length", "authorization"}
+
+
+class Recorder:
+    """Passes bytes on between a learner and an orchestrator, and keeps what the learner sends."""
+
+    def __init__(self, port):
+        self._port = port
+        self.streams = []
+
+    async def pass_on(self, reader, writer):
+        sent = bytearray()
+        self.streams.append(sent)
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        await asyncio.gather(pump(reader, far_writer, sent), pump(far_reader, writer, bytearray()))
+
+
+async def pump(reader, writer, kept):
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            kept += data
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+class Requests:
+    """The HTTP requests in a stream of bytes, every byte of it."""
+
+    def __init__(self, stream):
+        self.found = []
+        parser = httptools.HttpRequestParser(self)
+        self._method = parser.get_method
+        parser.feed_data(bytes(stream))
+
+    def on_message_begin(self):
+        self.url, self.headers, self.body = b"", {}, b""
+
+    def on_url(self, url):
+        self.url += url
+
+    def on_header(self, name, value):
+        self.headers[name.decode().lower()] = value.decode()
+
+    def on_body(self, body):
+        self.body += body
+
+    def on_message_complete(self):
+        self.found.append((self._method().decode(), self.url.decode(), self.headers, self.body))
+
+
+async def recorded_run(job):
+    plan, state = make_plan(job)
+    orchestrator = Orchestrator(plan, state, Surroundings(emit=lambda event: None))
+
+    def make_trainer(task):
+        return ThreadTrainer(LocalModel(task))
+
+    async with hosted(orchestrator, plan.terms.model_bytes, port=0, token="S3cret") as address:
+        recorder = Recorder(address.port)
+        async with await asyncio.start_server(recorder.pass_on, "127.0.0.1", 0) as proxy:
+            url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+            learners = [
+                Learner(reach(url, token="S3cret"), name, make_trainer, options=LearnerOptions(max_shards=limit))
+                for name, limit in (("a", None), ("b", 3))
+            ]
+            running = [asyncio.ensure_future(learner.run()) for learner in learners]
+            await orchestrator.run()
+            await asyncio.gather(*running)
+    return plan, [request for stream in recorder.streams for request in Requests(stream).found]
+
+
+@pytest.fixture(scope="module")
+def recording():
+    # max_shards is a wish about the hardware, too: it must not be told, either.
+    job = small_job("dab", rounds=2, deadline_seconds=0.5, min_learners=2, benchmark_shards=2)
+    loop = loops.new_event_loop()
+    try:
+        return loop.run_until_complete(recorded_run(job))
+    finally:
+        loops.shut_down(loop)
+
+
+def calls(recording):
+    """Name and arguments of each call."""
+    for method, url, _, body in recording[1]:
+        if method == "POST":
+            args, kwargs = wire.decode(memoryview(bytearray(body)))[1]
+            assert kwargs == {}
+            yield url.removeprefix("/rpc/"), args
+
+
+def test_only_calls_that_are_allowed_are_made(recording):
+    listing = {(method, url) for method, url, _, body in recording[1] if method != "POST" and not body}
+    assert listing == {("GET", "/")}
+    assert {name for name, _ in calls(recording)} == set(ALLOWED_ARGUMENTS)
+
+
+def test_headers_tell_nothing(recording):
+    for method, _, headers, body in recording[1]:
+        assert set(headers) <= ALLOWED_HEADERS
+        assert headers["authorization"] == "Bearer S3cret"
+        assert headers.get("content-type") == ("application/x-axon" if method == "POST" else None)
+        assert int(headers.get("content-length", 0)) == len(body)
+
+
+def test_calls_carry_what_is_allowed_and_nothing_else(recording):
+    plan, _ = recording
+    shapes = {name: tensor.shape for name, tensor in LocalModel(plan.task).state().items()}
+    for name, args in calls(recording):
+        fields = dict(zip(ALLOWED_ARGUMENTS[name], args, strict=True))
+        for field, value in fields.items():
+            if field == "name":
+                assert value in ("a", "b")  # the name that its user gave it
+            elif field == "version":
+                assert value == paceline.__version__
+            elif field == "session":
+                assert len(value) == 32
+                assert int(value, 16) >= 0
+            elif field == "count of the benchmark":
+                assert value in (1, 2)  # as the job says, on every device
+            elif field == "with parameters":
+                assert type(value) is bool
+            elif field == "zeros":
+                assert value == bytes(len(value))
+                assert len(value) in (plan.terms.model_bytes // 8, plan.terms.model_bytes)
+            elif field == "round":
+                assert value in (0, 1, 2)
+            elif field == "shards":
+                assert type(value) is int
+                assert 1 <= value <= plan.terms.num_shards
+            elif field == "samples":
+                assert type(value) is int
+                assert 1 <= value <= plan.terms.num_shards * plan.terms.shard_samples
+            else:
+                assert field == "parameters"
+                assert {key: tensor.shape for key, tensor in value.items()} == shapes
+                assert all(tensor.dtype == torch.float32 for tensor in value.values())
+
+
+def test_all_rounds_were_recorded(recording):
+    updates = [args[1] for name, args in calls(recording) if name == "update"]
+    assert sorted(updates) == [1, 1, 2, 2]

@@ -1,0 +1,223 @@
+"""Updates that cannot be used are refused with a reason, and the round goes on without them."""
+
+import asyncio
+import contextlib
+
+import pytest
+import torch
+
+import paceline
+from paceline import events
+from paceline.fleets import virtual_loop
+from paceline.learning.datasets import DataSpec
+from paceline.topologies.parallel import Orchestrator, Surroundings, in_place, make_plan
+from tests.topologies.parallel.runs import closed, of, small_job
+
+
+class Table:
+    """An orchestrator to call by hand, on virtual time."""
+
+    def __init__(self, **changes):
+        data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
+        plan, self.state = make_plan(small_job(data=data, **changes))
+        self.told = []
+        around = Surroundings(emit=self.told.append, aside=in_place, clock="virtual")
+        self.orchestrator = Orchestrator(plan, self.state, around)
+
+    @contextlib.asynccontextmanager
+    async def played(self):
+        running = asyncio.ensure_future(self.orchestrator.run())
+        try:
+            yield self.orchestrator
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+
+    async def seat(self, name="a", shards=32):
+        """Join, and take work in the first round."""
+        offer = await self.orchestrator.join(name, paceline.__version__)
+        ticket = await self.orchestrator.next_round(offer.session, 0)
+        await self.orchestrator.take(offer.session, ticket.round, shards)
+        return offer.session
+
+
+def with_value(value):
+    def change(state):
+        state["1.weight"].view(-1)[17] = value
+
+    return change
+
+
+def without_a_tensor(state):
+    del state["1.bias"]
+
+
+def with_another_tensor(state):
+    state["extra"] = torch.zeros(1)
+
+
+def with_another_shape(state):
+    state["1.weight"] = state["1.weight"].T.contiguous()
+
+
+def with_another_type(state):
+    state["1.weight"] = state["1.weight"].double()
+
+
+RUBBISH = [
+    (with_value(float("nan")), "1.weight holds NaN or infinity"),
+    (with_value(float("inf")), "1.weight holds NaN or infinity"),
+    (with_value(-float("inf")), "1.weight holds NaN or infinity"),
+    (without_a_tensor, "parameters ['1.bias'] are missing"),
+    (with_another_tensor, "there are no parameters ['extra']"),
+    (with_another_shape, "1.weight has shape (64, 50), not (50, 64)"),
+    (with_another_type, "1.weight has type torch.float64, not torch.float32"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), RUBBISH)
+def test_rubbish_is_refused_and_the_round_goes_on(change, reason):
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            good, bad = await table.seat("good"), await table.seat("bad")
+            state = {name: tensor.clone() for name, tensor in table.state.items()}
+            change(state)
+            receipt = await orchestrator.update(bad, 1, state, 64)
+            assert (receipt.is_accepted, receipt.reason) == (False, reason)
+            assert (await orchestrator.update(good, 1, table.state, 64)).is_accepted
+            await asyncio.sleep(0.1)
+
+    virtual_loop.run(main())
+    (end,) = closed(table.told)
+    assert (end.num_updates, end.num_samples, end.late) == (1, 64, ("bad",))
+    assert [event.reason for event in of(events.UpdateRefused, table.told)] == [reason]
+    assert end.seconds == 0.0  # nobody waits for one that sent rubbish
+
+
+@pytest.mark.parametrize("num_samples", [0, -1, 65, 10**12])
+def test_impossible_counts_are_refused(num_samples):
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat(shards=32)  # of 2 samples each
+            return await orchestrator.update(session, 1, table.state, num_samples)
+
+    receipt = virtual_loop.run(main())
+    assert receipt.reason == f"{num_samples} samples are impossible; its shards allow 1 to 64"
+
+
+def test_what_is_sent_twice_counts_once():
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat()
+            await table.seat("another")
+            first = await orchestrator.update(session, 1, table.state, 64)
+            second = await orchestrator.update(session, 1, table.state, 64)
+            return first, second
+
+    first, second = virtual_loop.run(main())
+    assert first.is_accepted
+    assert second.reason == "its update of round 1 is in already"
+
+
+@pytest.mark.parametrize("number", [0, 2, -1, 10**9])
+def test_other_rounds_are_refused(number):
+    table = Table(rounds=3)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat()
+            with pytest.raises(ValueError, match=f"round {number} is not open, round 1 is"):
+                await orchestrator.take(session, number, 1)
+            return await orchestrator.update(session, number, table.state, 64)
+
+    assert virtual_loop.run(main()).reason == f"round {number} is not open"
+
+
+def test_who_took_nothing_hands_in_nothing():
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            await table.seat("a")
+            offer = await orchestrator.join("b", paceline.__version__)
+            return await orchestrator.update(offer.session, 1, table.state, 1)
+
+    assert virtual_loop.run(main()).reason == "took no shards in round 1"
+
+
+def test_late_updates_are_told_with_their_time():
+    table = Table(rounds=2, min_learners=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat()
+            await asyncio.sleep(4.5)  # the round closes at 4 s
+            receipt = await orchestrator.update(session, 1, table.state, 64)
+            assert receipt.reason == "round 1 is closed"
+
+    virtual_loop.run(main())
+    (late,) = of(events.UpdateRefused, table.told)
+    assert (late.is_late, late.seconds) == (True, pytest.approx(4.5))
+    assert closed(table.told)[0].late == ("a",)
+
+
+def test_asking_again_gives_the_same_shards():
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat(shards=3)
+            first, second = [await orchestrator.take(session, 1, count) for count in (3, 20)]
+            assert [x.tobytes() for x, _ in first.shards] == [x.tobytes() for x, _ in second.shards]
+            assert len(first.shards) == 3
+
+    virtual_loop.run(main())
+    assert len(of(events.ShardsTaken, table.told)) == 1
+
+
+@pytest.mark.parametrize("count", [0, -3, 1 << 40])
+def test_impossible_shards_are_refused(count):
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            session = await table.seat()
+            with pytest.raises(ValueError, match="cannot be taken"):
+                await orchestrator.take(session, 1, count)
+            if count:
+                with pytest.raises(ValueError, match="shards to measure with"):
+                    await orchestrator.sample(session, count, True)
+
+    virtual_loop.run(main())
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "tab\there", "<script>", " leading", "new\nline"])
+def test_unfit_names_are_refused(name):
+    with pytest.raises(ValueError, match="cannot be a learner's name"):
+        virtual_loop.run(Table().orchestrator.join(name, paceline.__version__))
+
+
+def test_another_version_is_refused():
+    with pytest.raises(ValueError, match=r"version mismatch: the orchestrator runs paceline .*, the device 99.1.0"):
+        virtual_loop.run(Table().orchestrator.join("a", "99.1.0"))
+
+
+def test_a_newer_self_takes_the_seat():
+    table = Table(rounds=1)
+
+    async def main():
+        async with table.played() as orchestrator:
+            old = await table.seat("a")
+            new = await table.seat("a")
+            with pytest.raises(LookupError, match="join again"):
+                await orchestrator.update(old, 1, table.state, 64)
+            assert (await orchestrator.update(new, 1, table.state, 64)).is_accepted
+
+    virtual_loop.run(main())
+    assert [event.is_back for event in of(events.LearnerJoined, table.told)] == [False, True]
