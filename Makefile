@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint check bench fuzz docs clean
+.PHONY: demo test lint check bench bench-flower fuzz docs clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
@@ -23,6 +23,10 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
 	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
 
+bench-flower: .venv/.installed-bench .venv-flower/.installed
+	$(BIN)/python benchmarks/rounds.py --markdown benchmarks/results/rounds.md
+	$(BIN)/python benchmarks/simulate.py --markdown benchmarks/results/simulate.md
+
 fuzz: .venv/.installed-dev
 	$(BIN)/python -m tests.axon.fuzz --requests 100000
 
@@ -30,7 +34,7 @@ docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --quiet --strict
 
 clean:
-	rm -rf .venv site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-flower site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Paceline needs Python 3.10 or newer; set PYTHON=python3.x") if sys.version_info < (3, 10) else None'
@@ -43,4 +47,12 @@ clean:
 
 .venv/.installed-%: .venv/.installed
 	$(PIP) -e '.[$*]'
+	@touch $@
+
+# Flower's pins are not ours. PyTorch is ours, at the pinned release: a plain one pulls gigabytes of GPU packages.
+.venv-flower/.installed: benchmarks/peers/flower/requirements.txt constraints.txt .venv/bin/python
+	@echo "Setting up .venv-flower (once; Ray and PyTorch take two minutes)"
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/flower/requirements.txt
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	@touch $@

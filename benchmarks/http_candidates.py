@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import commandline
+import rpc_benchmark
 from candidates import CANDIDATES
 
 PACKAGES = ("paceline", "numpy", "uvloop", "httptools", "uvicorn", "aiohttp")
@@ -13,7 +13,7 @@ PACKAGES = ("paceline", "numpy", "uvloop", "httptools", "uvicorn", "aiohttp")
 
 def main(argv: list[str] | None = None) -> int:
     """Run it; exit code 1 if a candidate could not be measured."""
-    return commandline.run(
+    return rpc_benchmark.run(
         __doc__ or "",
         CANDIDATES,
         output=Path(__file__).parent / "results" / "http_candidates.json",

@@ -1,19 +1,18 @@
-"""Measures systems side by side: each in fresh processes, interleaved within every repeat."""
+"""Measures RPC systems side by side, each in fresh processes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-import statistics
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import processes
-from contention import CpuSeconds
+from repeats import Case, MeasurementFailed, Measurements, interleave
 
 SMALL_CALL = "small_call_p50_us"
 CALLS = "calls_per_second"
@@ -55,57 +54,24 @@ QUICK = Settings(
 """A size for tests: shows that all of it runs, says little about speed."""
 
 
-@dataclass
-class Measurements:
-    """What was measured, by system and metric, one value per repeat; and who could not be, and why."""
-
-    settings: Settings
-    repeats: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    cpu_share_of_others: float = 0.0
-    """Of all CPU time while this was measured, what other processes took: the more, the less the figures say."""
-
-    def values(self, system: str, metric: str) -> list[float]:
-        """The repeats' values, empty where it was not measured."""
-        return self.repeats.get(system, {}).get(metric, [])
-
-    def median(self, system: str, metric: str) -> float | None:
-        """The median over the repeats."""
-        values = self.values(system, metric)
-        return statistics.median(values) if values else None
-
-    def add(self, system: str, figures: Mapping[str, float]) -> None:
-        """Take the figures of one repeat."""
-        for metric, value in figures.items():
-            self.repeats.setdefault(system, {}).setdefault(metric, []).append(value)
-
-
-class ProbeFailed(Exception):
-    """A probe process ended without figures; the message has the errors it and its server printed."""
-
-
 def measure(
     systems: Mapping[str, str], settings: Settings, on_progress: Callable[[str], None] = lambda _: None
 ) -> Measurements:
-    """Measure the systems (name -> "module:Class"). One that fails is left out from then on, and reported."""
-    measurements = Measurements(settings)
-    start = CpuSeconds.now()
-    for repeat in range(settings.num_repeats):
-        kinds = ["speed"]
-        if repeat < settings.num_memory_repeats:
-            kinds += ["memory-push", "memory-pull"]
-        for name, spec in systems.items():
-            if name in measurements.failures:
-                continue
-            on_progress(f"repeat {repeat + 1} of {settings.num_repeats}: {name}")
-            try:
-                for kind in kinds:
-                    measurements.add(name, run_probe(spec, kind, settings))
-            except ProbeFailed as error:
-                measurements.failures[name] = str(error)
-                measurements.repeats.pop(name, None)  # half a row would be read as a whole one
-    measurements.cpu_share_of_others = CpuSeconds.now().share_of_others_since(start)
-    return measurements
+    """Measure the systems (name -> "module:Class")."""
+
+    def case_of(spec: str) -> Case:
+        def case(repeat: int) -> dict[str, float]:
+            kinds = ["speed"]
+            if repeat < settings.num_memory_repeats:
+                kinds += ["memory-push", "memory-pull"]
+            figures: dict[str, float] = {}
+            for kind in kinds:
+                figures.update(run_probe(spec, kind, settings))
+            return figures
+
+        return case
+
+    return interleave({name: case_of(spec) for name, spec in systems.items()}, settings, on_progress)
 
 
 def run_probe(spec: str, kind: str, settings: Settings) -> dict[str, float]:
@@ -126,6 +92,6 @@ def run_probe(spec: str, kind: str, settings: Settings) -> dict[str, float]:
     if code != 0:
         # The server's error, if it had one, comes before the client's.
         raised = dict.fromkeys(_RAISED.findall(log))
-        raise ProbeFailed(f"{kind}: {'; then '.join(raised) or f'exit code {code}'}")
+        raise MeasurementFailed(f"{kind}: {'; then '.join(raised) or f'exit code {code}'}")
     figures: dict[str, float] = json.loads(output)
     return figures

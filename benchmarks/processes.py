@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -31,15 +31,23 @@ def exit_with_parent() -> None:
 
 @contextlib.contextmanager
 def child(
-    module: str, *arguments: str, stdout: int = subprocess.DEVNULL, stderr: IO[bytes] | None = None
+    module: str,
+    *arguments: str,
+    stdout: int | IO[bytes] = subprocess.DEVNULL,
+    stderr: int | IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `python -m module`, which must call `exit_with_parent`; leaving ends it."""
+    """Run `python -m module`, which must call `exit_with_parent`; leaving ends it.
+
+    Commands of others are run by the module `lifeline`. Without `environment` it is that of this process.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=BENCHMARKS,
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,
+        env=environment,
     )
     try:
         yield process

@@ -9,50 +9,36 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from measure import CALLS, METRICS, PULL, PUSH, SMALL_CALL, Measurements
+from repeats import Measurements
 from targets import Verdict
 
-_MISSING = "–"
+MISSING = "–"
 
 
-def headings(measurements: Measurements) -> list[str]:
-    """The columns' titles, with units."""
-    payload = f"{measurements.settings.num_payload_bytes / 1e6:g} MB"
-    return [
-        "System",
-        "100 B call p50 µs",
-        f"calls/s, {measurements.settings.num_in_flight} in flight",
-        f"{payload} push MB/s",
-        "pull MB/s",
-        "push: extra peak MB client / server",
-        "pull: extra peak MB client / server",
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A benchmark's table and how it was measured."""
+
+    setting: str
+    """As part of a sentence: where it ran, and how."""
+    headings: Sequence[str]
+    """With units; the first is the system's."""
+    rows: Sequence[Sequence[str]]
 
 
-def rows(measurements: Measurements) -> list[list[str]]:
-    """One row of medians per measured system."""
-    return [
-        [
-            name,
-            *(_number(measurements.median(name, metric)) for metric in (SMALL_CALL, CALLS, PUSH, PULL)),
-            *(_peaks(measurements, name, direction) for direction in ("push", "pull")),
-        ]
-        for name in measurements.repeats
-    ]
-
-
-def print_report(measurements: Measurements, verdicts: Sequence[Verdict], console: Console) -> None:
+def print_report(page: Page, measurements: Measurements, verdicts: Sequence[Verdict], console: Console) -> None:
     """Print the table, who failed, and the targets."""
-    table = Table(*headings(measurements), title=f"Loopback, {_num_repeats(measurements)}")
+    table = Table(*page.headings, title=f"{page.setting.capitalize()}, {_num_repeats(measurements)}")
     for column in table.columns[1:]:
         column.justify = "right"
-    for row in rows(measurements):
+    for row in page.rows:
         table.add_row(*row)
     console.print(table)
     console.print(_contention(measurements))
@@ -65,15 +51,15 @@ def print_report(measurements: Measurements, verdicts: Sequence[Verdict], consol
         console.print(targets)
 
 
-def markdown(measurements: Measurements, verdicts: Sequence[Verdict]) -> str:
+def markdown(page: Page, measurements: Measurements, verdicts: Sequence[Verdict]) -> str:
     """The same tables for the docs, with where and when they were measured."""
     about = machine()
     lines = [
         f"Measured on {about['date']}, {about['cpu']}, {about['num_cores']} cores, Python {about['python']}; "
-        f"loopback, server in its own process, {_num_repeats(measurements)}. "
+        f"{page.setting}, {_num_repeats(measurements)}. "
         f"{_contention(measurements)}",
         "",
-        *_markdown_table(headings(measurements), rows(measurements)),
+        *_markdown_table(page.headings, page.rows),
     ]
     if measurements.failures:
         lines += ["", *(f"Not measured: {name}: {why}" for name, why in measurements.failures.items())]
@@ -83,7 +69,7 @@ def markdown(measurements: Measurements, verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(measurements: Measurements, verdicts: Sequence[Verdict], packages: Sequence[str]) -> str:
+def as_json(measurements: Measurements, verdicts: Sequence[Verdict], versions: Mapping[str, str | None]) -> str:
     """Everything: machine, versions, settings, each repeat, medians, targets."""
     systems = {
         name: {
@@ -93,14 +79,13 @@ def as_json(measurements: Measurements, verdicts: Sequence[Verdict], packages: S
                 "max": max(values),
                 "repeats": values,
             }
-            for metric in METRICS
-            if (values := measurements.values(name, metric))
+            for metric, values in metrics.items()
         }
-        for name in measurements.repeats
+        for name, metrics in measurements.repeats.items()
     }
     document = {
         "machine": machine(),
-        "versions": versions(packages),
+        "versions": versions,
         "cpu_share_of_others": measurements.cpu_share_of_others,
         "settings": dataclasses.asdict(measurements.settings),
         "systems": systems,
@@ -132,6 +117,18 @@ def versions(packages: Sequence[str]) -> dict[str, str | None]:
     return found
 
 
+def whole(value: float | None) -> str:
+    """For tables: no decimals."""
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def significant(value: float | None) -> str:
+    """For tables: three digits that mean something."""
+    if value is None or abs(value) >= 100:
+        return whole(value)
+    return f"{value:.3g}"
+
+
 def _cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -150,17 +147,10 @@ def _contention(measurements: Measurements) -> str:
     return f"Other processes took {measurements.cpu_share_of_others:.0%} of the CPUs meanwhile."
 
 
-def _number(value: float | None) -> str:
-    return _MISSING if value is None else f"{value:,.0f}"
-
-
 def _ratio(value: float | None) -> str:
-    return _MISSING if value is None else f"{value:.2f}×"
-
-
-def _peaks(measurements: Measurements, name: str, direction: str) -> str:
-    sides = [measurements.median(name, f"{direction}_{side}_peak_mb") for side in ("client", "server")]
-    return _MISSING if None in sides else " / ".join(_number(side) for side in sides)
+    if value is None:
+        return MISSING
+    return f"{value:.2f}×" if value >= 0.1 else f"{value:.2g}×"
 
 
 def _markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:

@@ -1,10 +1,10 @@
-"""What Paceline's RPC promises relative to its peers, and whether a measurement keeps it."""
+"""What Paceline promises relative to its peers, and whether a measurement keeps it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from measure import CALLS, PEAKS, PULL, PUSH, SMALL_CALL, Measurements
+from repeats import Measurements
 
 
 @dataclass(frozen=True)
@@ -62,23 +62,6 @@ class Verdict:
             "repeat_ratios": self.repeat_ratios,
             "met": self.is_met,
         }
-
-
-GRPCIO = ("grpcio", "grpcio-aio")
-TARGETS = (
-    Target("small call p50, paceline / grpcio sync", "paceline", (SMALL_CALL,), ("grpcio",), 0.5, True),
-    Target("small call p50, paceline coro / grpcio sync", "paceline-coro", (SMALL_CALL,), ("grpcio",), 0.5, True),
-    Target("calls/s, paceline / better grpcio", "paceline", (CALLS,), GRPCIO, 3.0),
-    Target("calls/s, paceline / axon-ECRG", "paceline", (CALLS,), ("axon-ecrg",), 20.0),
-    Target("push, paceline / raw TCP", "paceline", (PUSH,), ("raw-tcp",), 0.8),
-    Target("pull, paceline / raw TCP", "paceline", (PULL,), ("raw-tcp",), 0.8),
-    Target("push, paceline / better grpcio", "paceline", (PUSH,), GRPCIO, 3.0),
-    Target("pull, paceline / better grpcio", "paceline", (PULL,), GRPCIO, 3.0),
-    Target("push, paceline TLS / raw TCP", "paceline-tls", (PUSH,), ("raw-tcp",), 0.3),
-    Target("pull, paceline TLS / raw TCP", "paceline-tls", (PULL,), ("raw-tcp",), 0.3),
-    Target("largest extra peak, paceline / payload", "paceline", PEAKS, (), 1.2, True),
-    Target("largest extra peak, paceline TLS / payload", "paceline-tls", PEAKS, (), 1.2, True),
-)
 
 
 def judge(target: Target, measurements: Measurements) -> Verdict:

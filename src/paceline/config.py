@@ -67,8 +67,9 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
         options = {key: _convert(value, Option, f"{source}: [optimizer] {key}") for key, value in table.items()}
         parts["optimizer"] = _convert({"name": name, "options": options}, OptimizerSpec, f"{source}: [optimizer]")
     if "allocation" in tables:
+        table = dict(_table(tables, "allocation", source))
         try:
-            parts["allocation"] = allocation.from_config(_table(tables, "allocation", source))
+            parts["allocation"] = allocation.from_config(table)
         except ConfigError as error:
             raise ConfigError(f"{source}: [allocation]: {error}") from error
     typed = {name: _convert(value, _RULES[name], f"{source}: [job] {name}") for name, value in rules.items()}

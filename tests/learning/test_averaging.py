@@ -136,7 +136,11 @@ def test_a_state_of_several_tensors():
     one = {"w": torch.zeros(2, 2), "n": torch.tensor(4), "h": torch.tensor([1.0], dtype=torch.float16)}
     two = {"h": torch.tensor([2.0], dtype=torch.float16), "w": torch.ones(2, 2), "n": torch.tensor(8)}
     result = average((one, 1), (two, 3))
-    assert {name: tensor.flatten().tolist() for name, tensor in result.items()} == {"w": [0.75] * 4, "n": [7], "h": [1.75]}
+    assert {name: tensor.flatten().tolist() for name, tensor in result.items()} == {
+        "w": [0.75] * 4,
+        "n": [7],
+        "h": [1.75],
+    }
     assert why_unusable(result, one) is None
 
 

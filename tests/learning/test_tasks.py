@@ -81,7 +81,7 @@ def test_each_optimizer_is_made_anew():
         ({"options": {"lr": math.inf}}, "SGD: lr is inf; allowed: finite numbers"),
         ({"options": {"lr": 1e300}}, "SGD: lr is 1e+300; allowed: finite numbers"),
         ({"options": {"momentum": -math.inf}}, "SGD: momentum is -inf; allowed: finite numbers"),
-        ({"options": {"lr": 1 << 63}}, "SGD does not work with lr = 9223372036854775808"),
+        ({"options": {"lr": (1 << 64) - 1}}, "SGD does not work with lr = 18446744073709551615"),
         ({"options": {"nesterov": True}}, "SGD does not work with nesterov = True: Nesterov momentum requires"),
         ({"options": {"differentiable": True}}, "SGD does not work with differentiable = True: a leaf Variable"),
         ({"name": "Adam", "options": {"betas": []}}, "Adam does not work with betas = []: tuple index out of range"),
@@ -108,7 +108,7 @@ def test_bad_optimizers_are_refused_in_one_line(fields, reason):
     ("fields", "reason"),
     [
         ({"name": 3}, "Expected `str`, got `int`"),
-        ({"options": {"lr": None}}, "got `null`"),
+        ({"options": {"lr": None}}, "got `(null|None)`"),
         ({"options": {"lr": {"a": 1}}}, "got `object`"),
         ({"options": {"lr": ["a"]}}, "Expected `float`, got `str`"),
         ({"options": [1]}, "Expected `object`, got `array`"),
@@ -173,7 +173,8 @@ FITTING = {
 )
 def test_tasks_of_any_sensible_size_are_allowed(fields):
     task = from_network(FITTING | fields, Task)
-    assert all(msgspec.to_builtins(task)[name] == value for name, value in fields.items() if name != "model")
+    told = msgspec.json.decode(msgspec.json.encode(task))
+    assert all(told[name] == value for name, value in fields.items() if name != "model")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +199,12 @@ def test_tasks_of_any_sensible_size_are_allowed(fields):
         ({"input_shape": [1 << 40]}, "input_shape is (1099511627776,); allowed"),
         ({"input_shape": [1 << 20, 1 << 20, 1 << 20]}, "allowed: 1 to 8 sizes of 1 or more, 16777216 values in all"),
         ({"input_shape": [1] * 1_000_000}, "input_shape is (1, 1, 1,"),
-        ({"input_shape": [3, 28, 28], "normalisation": {"scale": 1.0, "mean": [0.0] * 2, "std": [1.0] * 2}}, "2 channels"),
+        (
+            {"input_shape": [3, 28, 28], "normalisation": {"scale": 1.0, "mean": [0.0] * 2, "std": [1.0] * 2}},
+            "2 channels",
+        ),
         ({"normalisation": {"scale": 1.0, "mean": [0.0] * 3, "std": [1.0] * 3}}, "is for 3 channels; samples of shape"),
-        ({"input_shape": [4096, 64, 64], "model": {"name": "three-nn"}}, "'three-nn' would have 8388820810 parameters"),
+        ({"input_shape": [4096, 64, 64], "model": {"name": "three-nn"}}, "'three-nn' would have 8388789910 parameters"),
         ({"input_shape": [1, 4096, 4096], "model": {"name": "fashion-net"}}, "would have 335"),
         ({"input_shape": [28], "model": {"name": "lenet-5"}}, "'lenet-5' does not fit inputs of shape (28,)"),
     ],
@@ -238,4 +242,4 @@ def test_checking_a_task_draws_nothing_at_random():
 
 def test_a_model_by_import_path_is_not_imported_to_check_its_task():
     spec = ModelSpec(import_path="no.such.module:Net")
-    assert make_task("two-nn", model=spec).model == spec
+    assert msgspec.structs.replace(make_task("two-nn"), model=spec).model == spec

@@ -1,20 +1,30 @@
-"""Allocation: policies that say how many shards each learner trains."""
+"""Allocation: policies that say how many shards each learner trains, and solvers of allocation problems.
+
+Plain data in, plain data out: no PyTorch, no I/O, no clock.
+"""
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation.contract import Problem, Reply, Share
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.policies import POLICIES, describe, from_config
+from paceline.allocation.problems import PROBLEMS, read_problem
 
 __all__ = [
     "POLICIES",
+    "PROBLEMS",
     "AdaptiveDabAllocation",
     "AllocationPolicy",
     "Candidate",
     "DabAllocation",
     "EqualAllocation",
+    "Problem",
+    "Reply",
+    "Share",
     "Terms",
     "Timings",
     "describe",
     "from_config",
+    "read_problem",
 ]

@@ -13,6 +13,8 @@ from paceline.devices.profiles import Rate
 from paceline.errors import ConfigError
 
 _LEAST_PRIOR_SPREAD = 0.1  # a benchmark is short, and sees less variation than rounds do
+_MOST_PRIOR_SPREAD = 0.5
+_MOST_KEPT_FREE = 0.5  # of the deadline, if uploads usually take less: a broken one must not stop all training
 _LEAST_TRAINING = 0.25  # of what the shards ask for, that a round with a slow download must still have time for
 
 
@@ -20,50 +22,51 @@ _LEAST_TRAINING = 0.25  # of what the shards ask for, that a round with a slow d
 class AdaptiveDabAllocation(AllocationPolicy):
     """DAB with rates that follow the device from round to round.
 
-    Training halts in time for the upload. To ask for more than can be trained therefore costs no more than the
-    download of it, while to ask for less leaves the device idle: shards are asked for at the fast side of the rates
-    seen, rounded up. What cannot be cut short is taken at its slow side: the upload, for which time is kept free, and
-    the download, which must leave time to train. The benchmark counts as the oldest three rounds, and is forgotten as
-    they are. Without any round yet, a learner that has no time for a quarter of the training of one shard gets 0; with
-    history it always gets one, so that it goes on measuring.
+    Training halts in time for the upload. To ask for more than can be trained therefore costs no more than its
+    download, while to ask for less leaves the device idle: shards are asked for at the fast side of the rates seen,
+    rounded up. What cannot be cut short is taken at its slow side: the upload, for which time is kept free, and the
+    download, which must leave time to train. The benchmark counts as the three oldest rounds, and is forgotten as
+    they are. A learner that has no time for a quarter of the training of one shard gets 0 at first; once it has
+    history it always gets at least one, so that it goes on measuring.
 
     Attributes:
         window: how many rounds it looks back.
         optimism: share of the rounds seen that were no faster than what shards are asked for; 0.5 to 1.
-        caution: time kept free for chance, in multiples of how far the slowest tenth of the rounds is from the middle.
+        caution: what is kept free for chance, in spreads of the rates seen.
         margin: the least that is kept free for chance, as a ratio of the deadline.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
     window: int = 25
-    optimism: float = 0.8
-    caution: float = 2.2
+    optimism: float = 0.75
+    caution: float = 2.1
     margin: float = 0.01
 
     def __post_init__(self) -> None:
         for name, value, is_allowed, allowed in (
             ("window", self.window, self.window >= 1, "at least 1"),
             ("optimism", self.optimism, 0.5 <= self.optimism <= 1, "from 0.5 to 1"),
-            ("caution", self.caution, 0 <= self.caution <= 100, "from 0 to 100"),
+            ("caution", self.caution, 0 <= self.caution <= 10, "from 0 to 10"),
             ("margin", self.margin, 0 <= self.margin <= 0.5, "from 0 to 0.5"),
         ):
             if not is_allowed:
                 raise ConfigError(f"adaptive-dab: {name} is {value}; allowed: {allowed}")
 
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
-        """Each candidate for itself; raises `ConfigError` for one with neither profile nor history."""
+        """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
         return [self._shards(terms, candidate) for candidate in fleet]
 
     def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
-        """The slow side of the uploads seen, and no less than the middle and the margin."""
-        latency_seconds, up = _latency_seconds(candidate), self._up(candidate)
-        return latency_seconds + max(
-            terms.model_bytes * up.slow, terms.model_bytes * up.middle + self.margin * terms.deadline_seconds
-        )
+        """The slow side of the uploads seen, and no less than their middle and the margin."""
+        up = self._pace(candidate, "up")
+        usual_seconds = terms.model_bytes * up.middle
+        kept_seconds = max(terms.model_bytes * up.slow, usual_seconds + self.margin * terms.deadline_seconds)
+        most_seconds = max(usual_seconds, _MOST_KEPT_FREE * terms.deadline_seconds)
+        return _latency_seconds(candidate) + min(kept_seconds, most_seconds)
 
     def _shards(self, terms: Terms, candidate: Candidate) -> int:
-        train, down = self._train(candidate), self._down(candidate)
+        train, down = self._pace(candidate, "train"), self._pace(candidate, "down")
         latency_seconds, most = _latency_seconds(candidate), candidate.most_shards(terms)
         halt_seconds = terms.deadline_seconds - self.upload_seconds(terms, candidate)
         passes = terms.iterations * terms.shard_samples
@@ -81,29 +84,32 @@ class AdaptiveDabAllocation(AllocationPolicy):
         )
         return max(min(wanted, bearable), min(1, most) if candidate.history else 0)
 
-    def _train(self, candidate: Candidate) -> Pace:
-        past = [(past.train_seconds, past.num_samples) for past in candidate.history]
-        return self._pace(candidate, candidate.profile and candidate.profile.train, past)
-
-    def _down(self, candidate: Candidate) -> Pace:
-        past = [(past.down_seconds, past.down_bytes) for past in candidate.history]
-        return self._pace(candidate, candidate.profile and candidate.profile.down, past, _latency_seconds(candidate))
-
-    def _up(self, candidate: Candidate) -> Pace:
-        past = [(past.up_seconds, past.up_bytes) for past in candidate.history]
-        return self._pace(candidate, candidate.profile and candidate.profile.up, past, _latency_seconds(candidate))
-
-    def _pace(
-        self, candidate: Candidate, rate: Rate | None, rounds: list[tuple[float, int]], latency_seconds: float = 0.0
-    ) -> Pace:
-        past = [] if rate is None else _prior(rate)
-        past += [max(s - latency_seconds, s / 2) / n for s, n in rounds[-self.window :] if n > 0 and s > 0]
+    def _pace(self, candidate: Candidate, phase: Literal["train", "down", "up"]) -> Pace:
+        past = [] if candidate.profile is None else _prior(getattr(candidate.profile, phase))
+        past += _seen(candidate, phase, self.window)
+        if not past:
+            raise ConfigError(f"adaptive-dab: nothing was measured of learner {candidate.name!r} ({phase})")
         return estimate(past[-self.window :], optimism=self.optimism, caution=self.caution)
 
 
 def _prior(rate: Rate) -> list[float]:
-    spread = min(max(rate.spread, _LEAST_PRIOR_SPREAD), 0.5)
+    """The benchmark as three rounds: in the middle, and a spread to either side."""
+    spread = min(max(rate.spread, _LEAST_PRIOR_SPREAD), _MOST_PRIOR_SPREAD)
     return [1 / rate.per_second, (1 + spread) / rate.per_second, (1 - spread) / rate.per_second]
+
+
+def _seen(candidate: Candidate, phase: Literal["train", "down", "up"], window: int) -> list[float]:
+    """Seconds per sample or byte of the last rounds, as far as they were measured."""
+    recent = candidate.history[-window:]
+    if phase == "train":
+        return [past.train_seconds / past.num_samples for past in recent if past.num_samples and past.train_seconds]
+    if phase == "down":
+        calls = [(past.down_seconds, past.down_bytes) for past in recent]
+    else:
+        calls = [(past.up_seconds, past.up_bytes) for past in recent]
+    latency_seconds = _latency_seconds(candidate)
+    # Latency was measured once; where it seems to be most of a call, it no longer holds.
+    return [max(seconds - latency_seconds, seconds / 2) / size for seconds, size in calls if seconds and size]
 
 
 def _latency_seconds(candidate: Candidate) -> float:

@@ -86,8 +86,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 class AllocationPolicy(ABC):
     """Decides how many shards each learner trains in a round.
 
-    A policy's parameters are its fields, and it is frozen: the same arguments give the same answer. It opens no
-    socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
+    A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same answer. It opens
+    no socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
 
     Attributes:
         decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that

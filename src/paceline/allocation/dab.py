@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
 
 from paceline.allocation.base import AllocationPolicy, Candidate, Terms
+from paceline.allocation.contract import (
+    MAX_LEARNERS,
+    MOST,
+    Count,
+    CountOrZero,
+    Name,
+    NotNegative,
+    Positive,
+    Problem,
+    Reply,
+    Share,
+    check_unique,
+)
 from paceline.allocation.rounding import units_within
+from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 
 
@@ -32,15 +49,91 @@ class DabAllocation(AllocationPolicy):
         return [self._shards(terms, candidate) for candidate in fleet]
 
     def _shards(self, terms: Terms, candidate: Candidate) -> int:
-        profile = candidate.profile
-        if profile is None:
+        if candidate.profile is None:
             raise ConfigError(f"dab: learner {candidate.name!r} has no profile; it must be benchmarked first")
         return units_within(
             terms.deadline_seconds,
-            fixed_seconds=2 * profile.latency_seconds
-            + terms.model_bytes / profile.down.per_second
-            + terms.model_bytes / profile.up.per_second,
-            unit_seconds=terms.iterations * terms.shard_samples / profile.train.per_second
-            + terms.shard_bytes / profile.down.per_second,
+            fixed_seconds=_fixed_seconds(terms, candidate.profile),
+            unit_seconds=_shard_seconds(terms, candidate.profile),
             most=candidate.most_shards(terms),
         )
+
+
+def _fixed_seconds(terms: Terms, profile: Profile) -> float:
+    """What a round takes besides its shards: the parameters there and back."""
+    down_seconds = terms.model_bytes / profile.down.per_second
+    up_seconds = terms.model_bytes / profile.up.per_second
+    return 2 * profile.latency_seconds + down_seconds + up_seconds
+
+
+def _shard_seconds(terms: Terms, profile: Profile) -> float:
+    """What a shard adds: its download and its training."""
+    down_seconds = terms.shard_bytes / profile.down.per_second
+    return down_seconds + terms.iterations * terms.shard_samples / profile.train.per_second
+
+
+class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A learner of a `DabProblem`; rates as in a `Profile`."""
+
+    name: Name
+    samples_per_second: Positive
+    down_bytes_per_second: Positive
+    up_bytes_per_second: Positive
+    latency_seconds: NotNegative = 0.0
+
+    def as_candidate(self) -> Candidate:
+        """The learner as the policy sees it."""
+        return Candidate(
+            name=self.name,
+            profile=Profile(
+                train=Rate(self.samples_per_second),
+                down=Rate(self.down_bytes_per_second),
+                up=Rate(self.up_bytes_per_second),
+                latency_seconds=self.latency_seconds,
+            ),
+        )
+
+
+class DabProblem(Problem, frozen=True, kw_only=True):
+    """What each of these learners would take by itself; the objective is the sum of their shards."""
+
+    objective_name: ClassVar[str] = "shards in all"
+
+    deadline_seconds: Positive
+    iterations: Count
+    model_bytes: CountOrZero
+    shard_bytes: CountOrZero
+    shard_samples: Count
+    learners: Annotated[list[DabLearner], Meta(min_length=1, max_length=MAX_LEARNERS)]
+
+    def __post_init__(self) -> None:
+        check_unique((learner.name for learner in self.learners), "learners")
+
+    def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
+        """Each learner's own maximum, so optimal; infeasible if none can finish a shard."""
+        terms = Terms(
+            deadline_seconds=self.deadline_seconds,
+            iterations=self.iterations,
+            model_bytes=self.model_bytes,
+            shard_bytes=self.shard_bytes,
+            shard_samples=self.shard_samples,
+            num_shards=MOST,
+        )
+        fleet = [learner.as_candidate() for learner in self.learners]
+        shards = DabAllocation().allocate(terms, fleet)
+        if not any(shards):
+            return Reply(status="infeasible", reason=_too_slow(terms, fleet))
+        shares = [
+            Share(learner=candidate.name, shards=count, iterations=self.iterations if count else 0)
+            for candidate, count in zip(fleet, shards, strict=True)
+        ]
+        return Reply(status="optimal", objective=sum(shards), bound=sum(shards), allocation=shares)
+
+
+def _too_slow(terms: Terms, fleet: Sequence[Candidate]) -> str:
+    needed = {c.name: _fixed_seconds(terms, c.profile) + _shard_seconds(terms, c.profile) for c in fleet if c.profile}
+    name = min(needed, key=needed.__getitem__)
+    return (
+        f"no learner can finish one shard within deadline_seconds, {terms.deadline_seconds:g}; "
+        f"the fastest, {name!r}, needs {needed[name]:.6g}"
+    )

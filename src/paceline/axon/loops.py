@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import functools
 import os
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -75,6 +76,19 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
     if task.cancelled():
         raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
     return task.result()
+
+
+async def uncancelled(awaitable: Awaitable[T]) -> T:
+    """Await it; something that cancels itself is an error here, not a cancellation of whoever awaits it."""
+    if sys.version_info < (3, 11):  # a task there does not know whether it was cancelled
+        return await within(None, awaitable)
+    try:
+        return await awaitable
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("it raised CancelledError, though nobody had cancelled it") from None
 
 
 class Runner(ABC):

@@ -37,10 +37,19 @@ class Published(msgspec.Struct, frozen=True):
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Raise `TypeError` if these arguments do not fit."""
+        if not kwargs and len(args) == _num_plain(tuple(self.parameters)):
+            return  # the usual call
         try:
             _callable_of(tuple(self.parameters)).bind(*args, **kwargs)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{self.name}{self.signature}: {error}") from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _num_plain(parameters: tuple[Parameter, ...]) -> int:
+    """How many arguments fit by position, if that is all there is to it; else -1."""
+    is_plain = all(parameter.kind == "POSITIONAL_OR_KEYWORD" for parameter in parameters)
+    return len(parameters) if is_plain else -1
 
 
 @functools.lru_cache(maxsize=1024)

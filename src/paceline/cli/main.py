@@ -1,38 +1,70 @@
-"""Puts the subcommands together, and turns errors into one line and an exit code."""
+"""Puts the subcommands together, and turns errors into one line and an exit code.
+
+Only the module of the command that was asked for is imported, so that those that need no PyTorch start without it.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
 import paceline
-from paceline.cli import bench, call, demo, join, report, serve, simulate, worker
 from paceline.errors import ConfigError, PacelineError
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_INFEASIBLE = 3
 EXIT_INTERRUPTED = 130
 
 _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click, and exports only this much of it
 
+COMMANDS = {
+    "demo": "Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.",
+    "serve": "Orchestrate a run: print the line that a device runs to join, then play the job's rounds "
+    "with whoever does.",
+    "join": "Take part in a run: measure this device, train what it can by each deadline, until the run is over.",
+    "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
+    "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",
+    "allocate": "Solve one allocation problem: who gets how much, JSON in, a table or JSON out.",
+    "report": "Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, and who "
+    "came and left.",
+    "worker": "Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.",
+    "call": "Call a worker's function and print the result as JSON; without a function, list what there is.",
+}
+"""Every command, with the first line of its help; it is the function of that name in the file of that name."""
+
+
+class _LazyGroup(typer.core.TyperGroup):
+    """Puts a command in the place of its stand-in when it is asked for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = _load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def _load(name: str) -> Any:
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(getattr(importlib.import_module(f"paceline.cli.{name}"), name))
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="paceline",
+    cls=_LazyGroup,
     help="Train PyTorch models on fleets of unequal edge devices, all done by the deadline.",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("serve")(serve.serve)
-app.command("join")(join.join)
-app.command("bench")(bench.bench)
-app.command("simulate")(simulate.simulate)
-app.command("report")(report.report)
-app.command("worker")(worker.worker)
-app.command("call")(call.call)
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(lambda: None)
 
 
 def _print_version(value: bool) -> None:

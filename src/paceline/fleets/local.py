@@ -18,7 +18,7 @@ from paceline import events
 from paceline.axon.transports import Address
 from paceline.errors import PacelineError
 from paceline.events import Emit
-from paceline.fleets.base import Launch, Outcome
+from paceline.fleets.base import Launch
 from paceline.fleets.live import Door, LiveFleet
 from paceline.topologies.parallel import Orchestrator
 
@@ -60,16 +60,13 @@ class LocalFleet(LiveFleet):
     """Processes on this machine, one for each device."""
 
     def __init__(self, devices: Sequence[LocalDevice]) -> None:
-        super().__init__(Door(port=0, token=secrets.token_urlsafe(16)))
-        self._devices = devices
-
-    def run(self, launch: Launch) -> Outcome:  # noqa: D102
         if _IS_DEVICE in os.environ:
             raise PacelineError(
                 "a device that loads this file would start a fleet of its own: "
                 'put what starts the run under if __name__ == "__main__":'
             )
-        return super().run(launch)
+        super().__init__(Door(port=0, token=secrets.token_urlsafe(16)))
+        self._devices = devices
 
     @contextlib.asynccontextmanager
     async def devices(  # noqa: D102

@@ -9,6 +9,7 @@ import asyncio
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -103,19 +104,23 @@ class ModelledTrainer(Trainer):
     """Takes the time that a device would take, on the loop's clock; the training itself is real.
 
     Args:
+        initial: untrained parameters.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
     """
 
-    def __init__(self, task: Task, model: LocalModel | None, device: VirtualDevice, seed: int) -> None:
+    def __init__(
+        self, task: Task, initial: State, model: LocalModel | None, device: VirtualDevice, seed: int
+    ) -> None:
         self._task = task
+        self._initial = initial
         self._model = model
         self._samples_per_second = device.samples_per_second * device.cpu_share
         self._noise = device.speed_noise
         self._chance = random.Random(seed)
 
     def initial_state(self) -> State:  # noqa: D102
-        return {} if self._model is None else self._model.state()
+        return self._initial
 
     async def train(  # noqa: D102
         self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
@@ -167,7 +172,8 @@ class VirtualFleet(Fleet):
         around = Surroundings(
             emit=launch.emit, save=launch.save, aside=in_place, clock="virtual", started_at=launch.started_at
         )
-        orchestrator = Orchestrator(launch.plan, launch.state, around, launch.first_round)
+        plan = replace(launch.plan, evaluate=None) if self._is_time_only else launch.plan
+        orchestrator = Orchestrator(plan, launch.state, around, launch.first_round)
         network = MemoryNetwork()
         model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
         async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
@@ -193,7 +199,7 @@ class VirtualFleet(Fleet):
             learner = Learner(
                 reach(home.url, transport=transport),
                 device.name,
-                lambda task: ModelledTrainer(task, model, device, seed),
+                lambda task: ModelledTrainer(task, launch.state, model, device, seed),
                 emit=launch.emit,
                 options=LearnerOptions(max_shards=device.max_shards),
             )

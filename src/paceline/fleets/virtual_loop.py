@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
+
+_RESOLUTION_SECONDS = 1e-9  # timers closer than this are due together
 
 
 class Stalled(RuntimeError):
@@ -34,11 +37,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Jump()
-        self._clock_resolution = 1e-9  # timers closer than this are due together
+        self._clock_resolution = _RESOLUTION_SECONDS
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._selector.now
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """As on any loop; a timer for the end of time is not set, or the clock would never arrive."""
+        if when == math.inf:
+            return asyncio.TimerHandle(when, callback, args, self, context)
+        return super().call_at(when, callback, *args, context=context)
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Any = None
@@ -53,7 +64,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise RuntimeError("a loop on virtual time has no threads; do the work in place")
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """What asyncio would do with sockets that are ready."""
+        """What asyncio would do with sockets that are ready; it comes after each jump."""
+        # After half a year, the next number that a float can hold is farther away: a timer would never be due.
+        self._clock_resolution = max(_RESOLUTION_SECONDS, math.ulp(self.time()))
 
     def _write_to_self(self) -> None:
         """What asyncio would do to wake the loop from another thread."""

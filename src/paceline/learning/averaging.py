@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -86,7 +87,7 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     if tensor.dtype.itemsize == 1:  # torch compares no floats of 8 bits
         tensor = tensor.to(torch.float16)
     low, high = torch.aminmax(tensor)  # one pass, nothing allocated; NaN comes through
-    return bool(low.isfinite() and high.isfinite())
+    return math.isfinite(low.item()) and math.isfinite(high.item())
 
 
 def _accumulator(tensor: torch.Tensor) -> torch.Tensor:

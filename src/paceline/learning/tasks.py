@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import reprlib
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ _MAX_INPUT_VALUES = 1 << 24
 _MAX_PARAMETERS = 1 << 30
 _MAX_SEED = (1 << 63) - 1
 _MAX_OPTION_VALUES = 8
-_MAX_SHOWN = 200  # characters of what others wrote, in a message
+_MAX_REASON = 200  # characters of what torch says
 
 # LBFGS calls the model back several times a step, which cannot be halted in between. Muon trains matrices only, and
 # no biases; SparseAdam wants sparse gradients, which no model here has.
@@ -33,6 +34,9 @@ _UNFIT = ("LBFGS", "Muon", "SparseAdam")
 
 Option: TypeAlias = bool | int | float | str | list[float]
 """A value that an option of an optimizer may have."""
+
+
+_DEFAULT_OPTIONS: dict[str, Option] = {"lr": 0.1}
 
 
 def _optimizers() -> dict[str, type[torch.optim.Optimizer]]:
@@ -55,7 +59,7 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     name: str = "SGD"
-    options: dict[str, Option] = msgspec.field(default_factory=lambda: {"lr": 0.1})
+    options: dict[str, Option] = msgspec.field(default_factory=lambda: dict(_DEFAULT_OPTIONS))
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:
@@ -65,11 +69,14 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             if option not in known:
                 raise ValueError(f"{self.name} has no option {_shown(option)}; {_known(option, known)}")
             _check_value(f"{self.name}: {option}", value)
+        if (self.name, self.options) == ("SGD", _DEFAULT_OPTIONS):
+            return  # known to work; a trial would load a good part of torch, and an orchestrator needs none of it
         try:
             self._try()
         except Exception as error:  # whatever torch raises, here or in a step
             given = ", ".join(f"{option} = {_shown(value)}" for option, value in self.options.items())
-            raise ValueError(f"{self.name} does not work with {given}: {_one_line(error)}") from error
+            reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
+            raise ValueError(f"{self.name} does not work with {given}: {reason}") from error
 
     def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer for a model's parameters."""
@@ -162,9 +169,7 @@ def _known(name: str, known: Iterable[str]) -> str:
 
 
 def _shown(value: object) -> str:
-    told = repr(value)
-    return told if len(told) <= _MAX_SHOWN else f"{told[:_MAX_SHOWN]}…"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:_MAX_SHOWN] or type(error).__name__
+    """What others wrote, in a few words on one line."""
+    short = reprlib.Repr()
+    short.maxstring, short.maxlist, short.maxtuple = 80, _MAX_OPTION_VALUES, _MAX_DIMENSIONS
+    return short.repr(value)

@@ -82,8 +82,7 @@ class TestFaultyStubs(OverBadLink, StubContract):
 def test_a_day_on_virtual_time_takes_no_time():
     """A duplex call of a day, with its callback, over a network in memory and a clock that jumps."""
     from paceline.axon.client import CoroDuplexStub
-    from paceline.fleets import virtual_loop
-from paceline.testing.transports import make_worker
+    from paceline.testing.transports import make_worker
 
     async def main():
         network, loop = MemoryNetwork(), asyncio.get_running_loop()

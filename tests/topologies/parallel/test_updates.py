@@ -10,6 +10,7 @@ import paceline
 from paceline import events
 from paceline.fleets import virtual_loop
 from paceline.learning.datasets import DataSpec
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel import Orchestrator, Surroundings, in_place, make_plan
 from tests.topologies.parallel.runs import closed, of, small_job
 
@@ -19,10 +20,11 @@ class Table:
 
     def __init__(self, **changes):
         data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
-        plan, self.state = make_plan(small_job(data=data, **changes))
+        plan, state = make_plan(small_job(data=data, **changes))
+        self.parameters = Layout(state).pack(state)
         self.told = []
         around = Surroundings(emit=self.told.append, aside=in_place, clock="virtual")
-        self.orchestrator = Orchestrator(plan, self.state, around)
+        self.orchestrator = Orchestrator(plan, state, around)
 
     @contextlib.asynccontextmanager
     async def played(self):
@@ -42,36 +44,41 @@ class Table:
 
 
 def with_value(value):
-    def change(state):
-        state["1.weight"].view(-1)[17] = value
+    def change(parameters):
+        parameters["float32"][17] = value
 
     return change
 
 
-def without_a_tensor(state):
-    del state["1.bias"]
+def without_values(parameters):
+    parameters.clear()
 
 
-def with_another_tensor(state):
-    state["extra"] = torch.zeros(1)
+def with_other_values(parameters):
+    parameters["int64"] = torch.zeros(1)
 
 
-def with_another_shape(state):
-    state["1.weight"] = state["1.weight"].T.contiguous()
+def with_another_length(parameters):
+    parameters["float32"] = parameters["float32"][1:]
 
 
-def with_another_type(state):
-    state["1.weight"] = state["1.weight"].double()
+def with_another_shape(parameters):
+    parameters["float32"] = parameters["float32"].view(2, -1)
+
+
+def with_another_type(parameters):
+    parameters["float32"] = parameters["float32"].double()
 
 
 RUBBISH = [
-    (with_value(float("nan")), "1.weight holds NaN or infinity"),
-    (with_value(float("inf")), "1.weight holds NaN or infinity"),
-    (with_value(-float("inf")), "1.weight holds NaN or infinity"),
-    (without_a_tensor, "parameters ['1.bias'] are missing"),
-    (with_another_tensor, "there are no parameters ['extra']"),
-    (with_another_shape, "1.weight has shape (64, 50), not (50, 64)"),
-    (with_another_type, "1.weight has type torch.float64, not torch.float32"),
+    (with_value(float("nan")), "float32 holds NaN or infinity"),
+    (with_value(float("inf")), "float32 holds NaN or infinity"),
+    (with_value(-float("inf")), "float32 holds NaN or infinity"),
+    (without_values, "parameters ['float32'] are missing"),
+    (with_other_values, "there are no parameters ['int64']"),
+    (with_another_length, "float32 has shape (4479,), not (4480,)"),
+    (with_another_shape, "float32 has shape (2, 2240), not (4480,)"),
+    (with_another_type, "float32 has type torch.float64, not torch.float32"),
 ]
 
 
@@ -82,11 +89,11 @@ def test_rubbish_is_refused_and_the_round_goes_on(change, reason):
     async def main():
         async with table.played() as orchestrator:
             good, bad = await table.seat("good"), await table.seat("bad")
-            state = {name: tensor.clone() for name, tensor in table.state.items()}
-            change(state)
-            receipt = await orchestrator.update(bad, 1, state, 64)
+            rubbish = {kind: vector.clone() for kind, vector in table.parameters.items()}
+            change(rubbish)
+            receipt = await orchestrator.update(bad, 1, rubbish, 64)
             assert (receipt.is_accepted, receipt.reason) == (False, reason)
-            assert (await orchestrator.update(good, 1, table.state, 64)).is_accepted
+            assert (await orchestrator.update(good, 1, table.parameters, 64)).is_accepted
             await asyncio.sleep(0.1)
 
     virtual_loop.run(main())
@@ -103,7 +110,7 @@ def test_impossible_counts_are_refused(num_samples):
     async def main():
         async with table.played() as orchestrator:
             session = await table.seat(shards=32)  # of 2 samples each
-            return await orchestrator.update(session, 1, table.state, num_samples)
+            return await orchestrator.update(session, 1, table.parameters, num_samples)
 
     receipt = virtual_loop.run(main())
     assert receipt.reason == f"{num_samples} samples are impossible; its shards allow 1 to 64"
@@ -116,8 +123,8 @@ def test_what_is_sent_twice_counts_once():
         async with table.played() as orchestrator:
             session = await table.seat()
             await table.seat("another")
-            first = await orchestrator.update(session, 1, table.state, 64)
-            second = await orchestrator.update(session, 1, table.state, 64)
+            first = await orchestrator.update(session, 1, table.parameters, 64)
+            second = await orchestrator.update(session, 1, table.parameters, 64)
             return first, second
 
     first, second = virtual_loop.run(main())
@@ -134,7 +141,7 @@ def test_other_rounds_are_refused(number):
             session = await table.seat()
             with pytest.raises(ValueError, match=f"round {number} is not open, round 1 is"):
                 await orchestrator.take(session, number, 1)
-            return await orchestrator.update(session, number, table.state, 64)
+            return await orchestrator.update(session, number, table.parameters, 64)
 
     assert virtual_loop.run(main()).reason == f"round {number} is not open"
 
@@ -146,7 +153,7 @@ def test_who_took_nothing_hands_in_nothing():
         async with table.played() as orchestrator:
             await table.seat("a")
             offer = await orchestrator.join("b", paceline.__version__)
-            return await orchestrator.update(offer.session, 1, table.state, 1)
+            return await orchestrator.update(offer.session, 1, table.parameters, 1)
 
     assert virtual_loop.run(main()).reason == "took no shards in round 1"
 
@@ -158,7 +165,7 @@ def test_late_updates_are_told_with_their_time():
         async with table.played() as orchestrator:
             session = await table.seat()
             await asyncio.sleep(4.5)  # the round closes at 4 s
-            receipt = await orchestrator.update(session, 1, table.state, 64)
+            receipt = await orchestrator.update(session, 1, table.parameters, 64)
             assert receipt.reason == "round 1 is closed"
 
     virtual_loop.run(main())
@@ -216,8 +223,8 @@ def test_a_newer_self_takes_the_seat():
             old = await table.seat("a")
             new = await table.seat("a")
             with pytest.raises(LookupError, match="join again"):
-                await orchestrator.update(old, 1, table.state, 64)
-            assert (await orchestrator.update(new, 1, table.state, 64)).is_accepted
+                await orchestrator.update(old, 1, table.parameters, 64)
+            assert (await orchestrator.update(new, 1, table.parameters, 64)).is_accepted
 
     virtual_loop.run(main())
     assert [event.is_back for event in of(events.LearnerJoined, table.told)] == [False, True]

@@ -7,8 +7,6 @@ import itertools
 from dataclasses import replace
 from weakref import WeakSet
 
-import numpy as np
-
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport, answer
@@ -59,7 +57,8 @@ class MemoryTransport(Transport):
         listener = self._network.listeners.get((address.host, address.port))
         if listener is None:
             raise Unreachable(f"{address}: nobody listens there")
-        arrived = replace(request, peer=self._host, body=_copy(request.body))
+        body = _copy(request.body)
+        arrived = Request(request.method, request.path, request.query, request.headers, body, self._host)
         refusal = listener.app.admit(arrived, num_bytes(request.body))
         if refusal is not None:
             return replace(refusal, body=_copy(refusal.body))
@@ -76,7 +75,7 @@ class MemoryTransport(Transport):
             raise ConnectionLost(f"{address} closed the connection without an answer")
         reply = exchange.result()
         if reply.stream is None:
-            return replace(reply, body=_copy(reply.body))
+            return Reply(reply.status, reply.headers, _copy(reply.body))
         pump = Pump(reply.stream, _arrived, f"{address} broke off in the middle of its answer")
         listener.pumps.add(pump)
         return replace(reply, stream=pump.stream)
@@ -97,14 +96,7 @@ class MemoryTransport(Transport):
 
 def _copy(body: Body) -> Body:
     """The body in one buffer of the receiver's own, as every receiver gets it."""
-    if not body:
-        return ()
-    joined, start = np.empty(num_bytes(body), np.uint8), 0
-    for part in body:
-        view = memoryview(part).cast("B")
-        joined[start : start + len(view)] = view
-        start += len(view)
-    return (joined.data,)
+    return (memoryview(bytearray().join(body)),) if body else ()
 
 
 async def _arrived(body: Body) -> Body:

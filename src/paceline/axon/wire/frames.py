@@ -45,6 +45,9 @@ class Kind(enum.IntEnum):
     ERROR = 3
 
 
+_KINDS = {int(kind): kind for kind in Kind}
+
+
 class _Code:
     """Msgpack extension types: what msgpack has no form for."""
 
@@ -123,13 +126,13 @@ def decode(body: memoryview, limits: Limits = DEFAULT_LIMITS) -> tuple[Kind, Any
         raise WireError(f"not an Axon frame: it begins with {magic!r}")
     if version != VERSION:
         raise WireError(f"wire version {version} is not spoken here, only {VERSION}; update the older side")
-    if kind not in Kind._value2member_map_:
+    if kind not in _KINDS:
         raise WireError(f"unknown kind of frame: {kind}")
     if num_meta_bytes > limits.max_meta_bytes:
         raise WireError(f"{num_meta_bytes} bytes of structure; {limits.max_meta_bytes} are allowed")
     if _PREFIX.size + num_meta_bytes > body.nbytes:
         raise WireError(f"the frame is cut short: {body.nbytes} bytes of at least {_PREFIX.size + num_meta_bytes}")
-    return Kind(kind), _Unpacker(body, _PREFIX.size + num_meta_bytes, limits).unpack()
+    return _KINDS[kind], _Unpacker(body, _PREFIX.size + num_meta_bytes, limits).unpack()
 
 
 def decode_as(expected: Kind, body: memoryview, limits: Limits = DEFAULT_LIMITS) -> Any:

@@ -59,8 +59,12 @@ def describe_tensor(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], memoryv
             f"cannot send a tensor of dtype {name}, layout {tensor.layout} and device {tensor.device}; allowed are "
             f"dense tensors with data, of {', '.join(sorted(_ITEM_BYTES))}"
         )
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return name, tuple(tensor.shape), _bytes_of(plain.view(torch.uint8).numpy())
+    if name in _NUMPY_DTYPES and tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj():
+        flat = tensor.detach().numpy(force=tensor.is_neg()).reshape(-1)  # nearly all there are, in half the time
+    else:
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        flat = plain.view(torch.uint8).numpy()
+    return name, tuple(tensor.shape), _bytes_of(flat)
 
 
 def num_bytes_of(dtype: str, shape: list[int]) -> int:
@@ -96,7 +100,7 @@ def restore_tensor(dtype: str, shape: list[int], data: memoryview) -> torch.Tens
         raise WireError(f"this PyTorch ({torch.__version__}) has no dtype {dtype!r}")
     if not data.nbytes:
         return torch.empty(shape, dtype=torch_dtype)
-    return torch.frombuffer(data, dtype=torch.uint8).view(torch_dtype).reshape(shape)
+    return torch.frombuffer(data, dtype=torch_dtype).reshape(shape)
 
 
 def from_list(kind: type, value: object) -> object:

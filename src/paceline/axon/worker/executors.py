@@ -62,7 +62,7 @@ class LoopExecutor(Executor):
             result = function(*args, **kwargs)
         except asyncio.CancelledError as error:
             raise _raisable(error) from error
-        return await loops.within(None, result) if inspect.isawaitable(result) else result
+        return await loops.uncancelled(result) if inspect.isawaitable(result) else result
 
     async def stream(  # noqa: D102
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]

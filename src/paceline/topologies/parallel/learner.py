@@ -22,6 +22,7 @@ from paceline.events import Emit, Phase
 from paceline.learning.shards import Array, Deck, Shard, ShardStore
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trainer
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.messages import Offer, Ticket, Work
 
 _FINAL_STATUS = (401, 404, 422)  # a wrong token, or no orchestrator: trying again would not help
@@ -191,7 +192,8 @@ class Learner:
         deadline = min(deadline, asked + work.seconds_left)
         self._start("train", ticket.round)
         halt_at = deadline - seat.policy.upload_seconds(terms, candidate)
-        trained = await seat.trainer.train(work.parameters, shards, until=halt_at, seed=zlib.crc32(repr(seed).encode()))
+        state = seat.layout.unpack(work.parameters)
+        trained = await seat.trainer.train(state, shards, until=halt_at, seed=zlib.crc32(repr(seed).encode()))
         ended = self._time()
         spent = events.RoundSpent(
             at=ended,
@@ -209,8 +211,9 @@ class Learner:
             self._emit(spent)
             return
         self._start("upload", ticket.round)
+        parameters = seat.layout.pack(trained.state)
         receipt = await self._orchestrator.update.coro(
-            seat.offer.session, ticket.round, trained.state, trained.num_samples
+            seat.offer.session, ticket.round, parameters, trained.num_samples
         )
         upload_seconds = self._time() - ended
         self._emit(
@@ -224,7 +227,7 @@ class Learner:
                 down_seconds=spent.download_seconds,
                 num_samples=trained.num_samples,
                 train_seconds=spent.train_seconds,
-                up_bytes=_num_bytes(trained.state),
+                up_bytes=_num_bytes(parameters),
                 up_seconds=upload_seconds,
             )
         )
@@ -255,15 +258,16 @@ class _Seat:
     terms: Terms
     policy: allocation.AllocationPolicy
     trainer: Trainer
+    layout: Layout
     store: ShardStore | None
     profile: Profile | None = None
 
     @classmethod
     def of(cls, offer: Offer, trainer: Trainer, options: LearnerOptions) -> _Seat:
         """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
-        policy = allocation.from_config(offer.policy)
+        policy, layout = allocation.from_config(offer.policy), Layout(trainer.initial_state())
         if offer.placement == "served":
-            return cls(offer, offer.terms, policy, trainer, None)
+            return cls(offer, offer.terms, policy, trainer, layout, None)
         if options.own_data is None:
             raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
         x, y = options.own_data
@@ -274,7 +278,7 @@ class _Seat:
             )
         store = ShardStore(x, y, offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
-        return cls(offer, terms, policy, trainer, store)
+        return cls(offer, terms, policy, trainer, layout, store)
 
     def is_for_the_same(self, offer: Offer) -> bool:
         """Whether an offer is of the same job, so that what was measured still holds."""

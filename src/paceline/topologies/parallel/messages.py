@@ -60,6 +60,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The newest parameters, and the shards to train them on.
 
     Attributes:
+        parameters: as vectors; see `paceline.learning.vectors`.
         seconds_left: until the round's deadline, when this was sent.
     """
 

@@ -16,6 +16,7 @@ from paceline.axon import loops
 from paceline.events import Emit
 from paceline.learning.averaging import State
 from paceline.learning.shards import Deck
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.messages import (
     MAX_SHARDS,
     Offer,
@@ -74,7 +75,8 @@ class Orchestrator(OrchestratorService):
     def __init__(self, plan: Plan, state: State, around: Surroundings, first_round: int = 1) -> None:
         self._plan = plan
         self._job = plan.job
-        self._state = state
+        self._layout = Layout(state)
+        self._parameters = self._layout.pack(state)
         self._around = around
         self._first_round = first_round
         self._roster = Roster()
@@ -84,7 +86,7 @@ class Orchestrator(OrchestratorService):
         self._deck = self._deck_to_measure = Deck(plan.terms.num_shards, (self._job.seed, 0))
         self._ended: events.RunEnded | None = None
         self._progress = asyncio.Event()  # something that the round loop waits for may have happened
-        self._next_opening = asyncio.Event()  # set once, when the next round opens or the run ends
+        self._opening: asyncio.Future[None] | None = None  # of the next round, or the end: what learners wait for
         self._origin = 0.0
 
     # The life of a run.
@@ -98,7 +100,7 @@ class Orchestrator(OrchestratorService):
                 job=self._job.described(),
                 clock=self._around.clock,
                 first_round=self._first_round,
-                num_parameters=sum(tensor.numel() for tensor in self._state.values()),
+                num_parameters=sum(vector.numel() for vector in self._parameters.values()),
                 num_shards=self._plan.num_served_shards,
                 paceline=paceline.__version__,
             )
@@ -115,13 +117,13 @@ class Orchestrator(OrchestratorService):
                 break
         self._ended = events.RunEnded(at=self.now(), reason=reason, rounds=number, loss=loss, accuracy=accuracy)
         self._emit(self._ended)
-        self._next_opening.set()
+        self._announce()
         return self._ended
 
     @property
     def state(self) -> State:
         """The parameters after the last round that was closed."""
-        return self._state
+        return self._layout.unpack(self._parameters)
 
     async def farewell(self) -> None:
         """Wait, but not long, until all learners have heard that the run is over."""
@@ -175,9 +177,14 @@ class Orchestrator(OrchestratorService):
                 at=self.now(), round=number, deadline_seconds=opened.deadline_seconds, num_learners=len(ready)
             )
         )
-        announced, self._next_opening = self._next_opening, asyncio.Event()
-        announced.set()
+        self._announce()
         return opened
+
+    def _announce(self) -> None:
+        """Wake all learners that wait."""
+        if self._opening is not None:
+            self._opening.set_result(None)
+            self._opening = None
 
     async def _close(self, closed: OpenRound, seconds: float) -> tuple[float | None, float | None]:
         self._round = None
@@ -186,9 +193,9 @@ class Orchestrator(OrchestratorService):
                 self._roster.set_ready(member, False)
         self._late = {(closed.number, learner) for learner in closed.late}
         if closed.delivered:
-            self._state = closed.average.result(self._state)
+            self._parameters = closed.average.result(self._parameters)
         loss, accuracy = await self._evaluate()
-        await self._around.aside(lambda: self._around.save(closed.number, self._state))
+        await self._around.aside(lambda: self._around.save(closed.number, self.state))
         self._emit(
             events.RoundClosed(
                 at=self.now(),
@@ -212,7 +219,7 @@ class Orchestrator(OrchestratorService):
         evaluate = self._plan.evaluate
         if evaluate is None:
             return None, None
-        loss, accuracy = await self._around.aside(lambda: evaluate(self._state))
+        loss, accuracy = await self._around.aside(lambda: evaluate(self.state))
         return loss, accuracy
 
     # What learners call.
@@ -238,7 +245,7 @@ class Orchestrator(OrchestratorService):
         if not 0 <= num_shards <= self._job.benchmark_shards:
             raise ValueError(f"{num_shards} shards to measure with; 0 to {self._job.benchmark_shards} are given")
         shards = self._plan.shards(self._deck_to_measure.deal(num_shards))
-        return Work(parameters=self._state if with_parameters else {}, shards=shards)
+        return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
     async def discard(self, session: str, data: bytes) -> None:  # noqa: D102
         self._roster.find(session)
@@ -249,28 +256,31 @@ class Orchestrator(OrchestratorService):
         if self._round is not None and self._round.number <= after:
             self._round.give_up(member.name)  # it has delivered, or will not take part in this one
         self._progress.set()
-        try:
-            return await loops.within(_POLL_SECONDS, self._ticket(member, after))
-        except asyncio.TimeoutError:
-            return Ticket(status="wait", reason="no round is open")
-        except asyncio.CancelledError:  # the device is gone; if not, it will ask again
-            self._lose(member)
-            raise
-
-    async def _ticket(self, member: Member, after: int) -> Ticket:
-        while True:
-            if self._ended is not None:
+        ticket = self._ticket(member, after)
+        if ticket is None:
+            try:
+                self._opening = self._opening or asyncio.get_running_loop().create_future()
+                await asyncio.wait((self._opening,), timeout=_POLL_SECONDS)
+            except asyncio.CancelledError:  # the device is gone; if not, it will ask again
                 self._lose(member)
-                return Ticket(status="over", round=self._ended.rounds, reason=self._ended.reason)
-            if self._round is not None and self._round.is_open_to(member.name, after):
-                self._round.expect(member.name)
-                return Ticket(
-                    status="open",
-                    round=self._round.number,
-                    seconds_left=self._round.closes_at - self._time(),
-                    num_shards=self._round.share_of(member.name),
-                )
-            await self._next_opening.wait()
+                raise
+            ticket = self._ticket(member, after)
+        return ticket or Ticket(status="wait", reason="no round is open")
+
+    def _ticket(self, member: Member, after: int) -> Ticket | None:
+        """To the round that is open, or to none any more; None if there is nothing to say yet."""
+        if self._ended is not None:
+            self._lose(member)
+            return Ticket(status="over", round=self._ended.rounds, reason=self._ended.reason)
+        if self._round is None or not self._round.is_open_to(member.name, after):
+            return None
+        self._round.expect(member.name)
+        return Ticket(
+            status="open",
+            round=self._round.number,
+            seconds_left=self._round.closes_at - self._time(),
+            num_shards=self._round.share_of(member.name),
+        )
 
     async def take(self, session: str, round: int, num_shards: int) -> Work:  # noqa: D102
         member = self._roster.find(session)
@@ -293,7 +303,7 @@ class Orchestrator(OrchestratorService):
                 )
             )
         return Work(
-            parameters=self._state,
+            parameters=self._parameters,
             shards=self._plan.shards(share.numbers),
             seconds_left=opened.closes_at - self._time(),
         )
@@ -308,7 +318,7 @@ class Orchestrator(OrchestratorService):
             is_late = seconds is not None and (round, member.name) in self._late
             told = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
             return self._refuse(member, round, told, seconds, is_late=is_late)
-        reason = opened.accept(member.name, parameters, num_samples, self._state)
+        reason = opened.accept(member.name, parameters, num_samples, self._parameters)
         self._progress.set()
         if reason is not None:
             return self._refuse(member, round, reason, seconds)

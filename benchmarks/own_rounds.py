@@ -1,0 +1,143 @@
+"""Paceline's side of rounds.py: an orchestrator in a process of its own and learners that do not train.
+
+Run as a module it is one of those processes: `orchestrator`, or `learner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import memory
+import processes
+from repeats import MeasurementFailed
+
+NUM_SAMPLES = 50
+
+
+def measure_rounds(*, widths: Sequence[int], num_learners: int, num_rounds: int) -> tuple[list[float], int]:
+    """Seconds of each round, and the orchestrator's peak memory in bytes.
+
+    Learner number k adds k (from 1) to every parameter, as Flower's clients do, so that no two updates are equal and
+    the average is known.
+    """
+    numbers = [str(number) for number in (num_rounds, num_learners, *widths)]
+    # Five processes on few cores: one thread each, as a local fleet has it.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with contextlib.ExitStack() as stack:
+        orchestrator = stack.enter_context(
+            processes.child(
+                "own_rounds", "orchestrator", *numbers, stdout=subprocess.PIPE, environment=environment
+            )
+        )
+        assert orchestrator.stdout is not None
+        url = _line(orchestrator)["url"]
+        for number in range(1, num_learners + 1):
+            arguments = ("learner", url, str(number), *map(str, widths))
+            stack.enter_context(processes.child("own_rounds", *arguments, environment=environment))
+        told = _line(orchestrator)
+    if not told["is_average_right"]:
+        raise MeasurementFailed("the average is not that of the updates")
+    return told["round_seconds"], told["peak_bytes"]
+
+
+def _line(process: subprocess.Popen[bytes]) -> dict:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise MeasurementFailed(f"the orchestrator ended with code {process.wait()}")
+    return json.loads(line)
+
+
+def initial_state(widths: Sequence[int]) -> dict:
+    """Weights and biases of zero, by name."""
+    import torch
+
+    state = {}
+    for number, (num_inputs, num_outputs) in enumerate(pairwise(widths)):
+        state[f"{number}.weight"] = torch.zeros(num_outputs, num_inputs)
+        state[f"{number}.bias"] = torch.zeros(num_outputs)
+    return state
+
+
+async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
+    """Play rounds; tells the address, then what they took."""
+    from own_simulate import make_plan
+
+    from paceline.events import AnyEvent, RoundClosed
+    from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
+
+    state = initial_state(widths)
+    plan = make_plan(num_learners, num_rounds, model_bytes=sum(tensor.nbytes for tensor in state.values()))
+    closed_at = [asyncio.get_running_loop().time()]
+
+    def emit(event: AnyEvent) -> None:
+        if isinstance(event, RoundClosed):
+            assert event.num_updates == num_learners
+            closed_at.append(asyncio.get_running_loop().time())
+
+    orchestrator = Orchestrator(plan, state, Surroundings(emit=emit))
+    async with hosted(orchestrator, plan.terms.model_bytes, port=0) as address:
+        print(json.dumps({"url": str(address)}), flush=True)
+        await orchestrator.run()
+        await orchestrator.farewell()
+    expected = num_rounds * sum(range(1, num_learners + 1)) / num_learners
+    told = {
+        "round_seconds": [later - earlier for earlier, later in pairwise(closed_at)],
+        "peak_bytes": memory.peak_bytes_of_this_process(),
+        "is_average_right": all(
+            math.isclose(float(value), expected, rel_tol=1e-4)
+            for tensor in orchestrator.state.values()
+            for value in (tensor.min(), tensor.max())
+        ),
+    }
+    print(json.dumps(told), flush=True)
+
+
+async def learn(url: str, number: int, *widths: int) -> None:
+    """Take part without training."""
+    import torch
+
+    from paceline.learning.averaging import State
+    from paceline.learning.shards import Shard
+    from paceline.learning.trainers import Trained, Trainer
+    from paceline.topologies.parallel import Learner, reach
+
+    class AddingTrainer(Trainer):
+        """Adds this learner's number to every parameter."""
+
+        def initial_state(self) -> State:
+            return initial_state(widths)
+
+        async def train(
+            self,
+            state: Mapping[str, torch.Tensor],
+            shards: Sequence[Shard],
+            *,
+            until: float = math.inf,
+            seed: int = 0,
+        ) -> Trained:
+            added = {name: tensor.add_(number) for name, tensor in state.items()}
+            return Trained(added, sum(shard.num_samples for shard in shards), 1e-3, False)
+
+    await Learner(reach(url), f"learner-{number}", lambda task: AddingTrainer()).run()
+
+
+if __name__ == "__main__":
+    from paceline.axon import loops
+
+    processes.exit_with_parent()
+    role, *given = sys.argv[1:]
+    loop = loops.new_event_loop()
+    if role == "orchestrator":
+        loop.run_until_complete(orchestrate(*map(int, given)))
+    else:
+        loop.run_until_complete(learn(given[0], *map(int, given[1:])))
+    loops.shut_down(loop)

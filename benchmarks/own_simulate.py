@@ -1,0 +1,82 @@
+"""Paceline's side of simulate.py: fleets on virtual time in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from paceline.allocation import DabAllocation, Terms
+from paceline.events import AnyEvent, RoundClosed
+from paceline.fleets.base import Launch
+from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.learning.datasets import Normalisation
+from paceline.learning.models import ModelSpec
+from paceline.learning.shards import ShardStore
+from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel import Job, Plan
+
+NUM_SAMPLES = 50
+TWO_NN = (784, 50, 20, 10)
+
+
+def measure_virtual_rounds(
+    *, widths: Sequence[int], num_learners: int, num_rounds: int, work: Literal["none", "gradient"]
+) -> list[float]:
+    """Real seconds of each virtual round. Work "none" is the time-only trainer.
+
+    Work "gradient" is that of Flower's client: one step of SGD, learning rate 0.1, on fifty samples in one batch.
+    """
+    assert tuple(widths) == TWO_NN
+    plan = make_plan(num_learners, num_rounds)
+    closed_at = [time.perf_counter()]
+
+    def emit(event: AnyEvent) -> None:
+        if isinstance(event, RoundClosed):
+            assert event.num_updates == num_learners
+            closed_at.append(time.perf_counter())
+
+    device = VirtualDevice(
+        name="d", count=num_learners, samples_per_second=100, down_mbit=100, up_mbit=100, latency_ms=5
+    )
+    state = LocalModel(plan.task).state()
+    VirtualFleet([device], is_time_only=work == "none").run(Launch(plan=plan, state=state, emit=emit))
+    return [later - earlier for earlier, later in zip(closed_at[:-1], closed_at[1:], strict=True)]
+
+
+def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None) -> Plan:
+    """A job whose learners each train one shard of fifty samples a round; the model's size may be another's."""
+    chance = np.random.default_rng(0)
+    x = chance.integers(0, 256, (NUM_SAMPLES, 1, 28, 28), dtype=np.uint8)
+    y = chance.integers(0, 10, NUM_SAMPLES, dtype=np.uint8)
+    job = Job(
+        deadline_seconds=60,
+        rounds=num_rounds,
+        batch_size=NUM_SAMPLES,
+        min_learners=num_learners,
+        benchmark_shards=1,
+        model=ModelSpec(name="two-nn"),
+        allocation=DabAllocation(),
+    )
+    task = Task(
+        model=job.model,
+        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
+        normalisation=Normalisation.of(x),
+        input_shape=(1, 28, 28),
+        num_classes=10,
+        batch_size=NUM_SAMPLES,
+        iterations=1,
+    )
+    store = ShardStore(x, y, NUM_SAMPLES, seed=0)
+    terms = Terms(
+        deadline_seconds=job.deadline_seconds,
+        iterations=1,
+        model_bytes=model_bytes or sum(tensor.nbytes for tensor in LocalModel(task).state().values()),
+        shard_bytes=store.shard_bytes,
+        shard_samples=store.shard_samples,
+        num_shards=len(store),
+    )
+    return Plan(job=job, task=task, terms=terms, store=store)

@@ -1,0 +1,1 @@
+"""A Flower app that times rounds; runs in `.venv-flower`, without Paceline."""

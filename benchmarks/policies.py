@@ -1,0 +1,163 @@
+"""Compares allocation policies on a fleet of speeds 1:2:4:8, on virtual time: `python benchmarks/policies.py`.
+
+TwoNN on MNIST (which must be found in PACELINE_DATA or the cache), or on the digits that come with scikit-learn with
+`--data digits`. Each repeat has a seed of its own. All policies get the same deadline and rounds, so the same virtual
+time. Nothing here depends on the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+
+import commandline
+from repeats import Case, Measurements, interleave
+from report import Page, versions
+
+from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
+from paceline.events import AnyEvent, RoundClosed
+from paceline.fleets.base import Launch
+from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.learning.datasets import DataSpec
+from paceline.learning.tasks import OptimizerSpec
+from paceline.monitor import summarise
+from paceline.topologies.parallel import Job, make_plan
+
+POLICIES: dict[str, AllocationPolicy] = {
+    "dab": DabAllocation(),
+    "adaptive-dab": AdaptiveDabAllocation(),
+    "eta": EqualAllocation(),
+}
+NOISES = {"steady": 0.0, "±20 %": 0.2}
+PACKAGES = ("paceline", "numpy", "torch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The job, but for its policy. The fleet can train about all of the data once per round and iteration."""
+
+    data: str = "mnist"
+    shard_size: int = 500
+    batch_size: int = 50
+    samples_per_second: float = 500.0
+    """Of the slowest device."""
+    learning_rate: float = 0.1
+    deadline_seconds: float = 15.0
+    iterations: int = 2
+    num_rounds: int = 20
+    num_repeats: int = 3
+
+
+DIGITS = Settings(data="digits", shard_size=16, batch_size=8, samples_per_second=13.0, learning_rate=0.05)
+QUICK = dataclasses.replace(DIGITS, num_rounds=4, num_repeats=1)
+"""A size for tests: shows that all of it runs."""
+
+
+def case_of(policy: AllocationPolicy, noise: float, settings: Settings) -> Case:
+    """One policy on the fleet; speeds and links vary by this ratio from round to round."""
+
+    def case(repeat: int) -> dict[str, float]:
+        job = Job(
+            deadline_seconds=settings.deadline_seconds,
+            rounds=settings.num_rounds,
+            iterations=settings.iterations,
+            batch_size=settings.batch_size,
+            seed=repeat,
+            min_learners=4,
+            data=DataSpec(name=settings.data, shard_size=settings.shard_size),
+            optimizer=OptimizerSpec(name="SGD", options={"lr": settings.learning_rate}),
+            allocation=policy,
+        )
+        plan, state = make_plan(job)
+        told: list[AnyEvent] = []
+        VirtualFleet(fleet_of(noise, settings)).run(Launch(plan=plan, state=state, emit=told.append))
+        return figures(told)
+
+    return case
+
+
+def fleet_of(noise: float, settings: Settings) -> list[VirtualDevice]:
+    """Four devices of speeds 1:2:4:8 on the same link."""
+    return [
+        VirtualDevice(
+            name=f"d{speed}",
+            samples_per_second=speed * settings.samples_per_second,
+            down_mbit=20,
+            up_mbit=10,
+            latency_ms=10,
+            speed_noise=noise,
+            link_noise=noise,
+        )
+        for speed in (1, 2, 4, 8)
+    ]
+
+
+def figures(told: list[AnyEvent]) -> dict[str, float]:
+    """What counts of a run, as ratios."""
+    summary, closed = summarise(told), [event for event in told if isinstance(event, RoundClosed)]
+    uses = [learner.deadline_use for learner in summary.learners if learner.deadline_use is not None]
+    assert summary.truancy_max is not None
+    num_shares = sum(event.num_learners for event in closed)
+    return {
+        "accuracy_round_3": closed[2].accuracy or 0.0,
+        "accuracy": closed[-1].accuracy or 0.0,
+        "samples_per_round": sum(event.num_samples for event in closed) / len(closed),
+        "deadline_use": sum(uses) / len(uses),
+        "truancy_max": summary.truancy_max,
+        "late": sum(len(event.late) for event in closed) / num_shares,
+        "virtual_seconds": sum(event.seconds for event in closed),
+    }
+
+
+def page_of(measurements: Measurements) -> Page:
+    """The table."""
+    settings: Settings = measurements.settings
+    columns = {
+        "accuracy_round_3": "accuracy, round 3",
+        "accuracy": f"accuracy, round {settings.num_rounds}",
+        "samples_per_round": "samples per round",
+        "deadline_use": "use of the deadline",
+        "truancy_max": "largest truancy",
+        "late": "late shares",
+    }
+
+    def shown(name: str, metric: str) -> str:
+        value = measurements.median(name, metric)
+        assert value is not None
+        return f"{value:,.0f}" if metric == "samples_per_round" else f"{value:.1%}"
+
+    return Page(
+        setting=f"virtual time, TwoNN on {settings.data}, devices 1:2:4:8, {settings.num_rounds} rounds of "
+        f"{settings.deadline_seconds:g} s",
+        headings=["Policy, speeds", *columns.values()],
+        rows=[[name, *(shown(name, metric) for metric in columns)] for name in measurements.repeats],
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run it."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    is_digits = arguments[:2] == ["--data", "digits"]
+    options = commandline.parse(
+        __doc__ or "",
+        POLICIES,
+        output=commandline.RESULTS / "policies.json",
+        num_repeats=Settings().num_repeats,
+        quick="four rounds on digits",
+        argv=arguments[2:] if is_digits else arguments,
+    )
+    settings = QUICK if options.quick else DIGITS if is_digits else Settings()
+    if options.repeats:
+        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+    cases = {
+        f"{name}, {kind}": case_of(POLICIES[name], noise, settings)
+        for kind, noise in NOISES.items()
+        for name in options.systems
+    }
+    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
+    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

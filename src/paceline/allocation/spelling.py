@@ -1,0 +1,14 @@
+"""What to say about a name that is not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, and all of them."""
+    allowed = sorted(known)
+    near = difflib.get_close_matches(str(name), allowed, 1)
+    hint = f"did you mean {near[0]!r}? Allowed" if near else "allowed"
+    return f"{hint}: {', '.join(allowed) or 'none'}"

@@ -1,0 +1,48 @@
+"""A model's parameters as they travel and are averaged: one vector per type, however many tensors there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import torch
+
+from paceline.learning.averaging import State
+
+Vectors: TypeAlias = dict[str, torch.Tensor]
+"""All values of a state by type, such as ``float32``, each as one vector."""
+
+
+class Layout:
+    """Where each tensor of a state lies in its vector."""
+
+    def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
+        self._names: dict[str, list[str]] = {}
+        self._shapes = {name: tensor.shape for name, tensor in state.items()}
+        for name, tensor in state.items():
+            self._names.setdefault(_type_name(tensor), []).append(name)
+        self._sizes = {kind: [self._shapes[name].numel() for name in names] for kind, names in self._names.items()}
+
+    def pack(self, state: Mapping[str, torch.Tensor]) -> Vectors:
+        """A state's values in vectors of their own."""
+        return {
+            kind: torch.cat([state[name].detach().reshape(-1) for name in names])
+            for kind, names in self._names.items()
+        }
+
+    def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
+        """The state in the vectors, as views of them; raises `ValueError` if they do not fit."""
+        found = {kind: (_type_name(vector), tuple(vector.shape)) for kind, vector in vectors.items()}
+        expected = {kind: (kind, (sum(sizes),)) for kind, sizes in self._sizes.items()}
+        if found != expected:
+            raise ValueError(f"parameters of another model: {found}, not {expected}")
+        views = {
+            name: part.view(self._shapes[name])
+            for kind, names in self._names.items()
+            for name, part in zip(names, torch.split(vectors[kind], self._sizes[kind]), strict=True)
+        }
+        return {name: views[name] for name in self._shapes}
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

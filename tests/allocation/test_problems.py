@@ -1,0 +1,188 @@
+"""Problems as `paceline allocate` reads and answers them."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline.allocation import PROBLEMS, Share, read_problem
+from paceline.errors import ConfigError
+
+PI = {"name": "pi", "samples_per_second": 2500, "down_bytes_per_second": 2e6, "up_bytes_per_second": 1e6}
+SLOW = {**PI, "name": "slow", "samples_per_second": 100}
+DAB = {
+    "policy": "dab",
+    "deadline_seconds": 15,
+    "iterations": 5,
+    "model_bytes": 160_000,
+    "shard_bytes": 400_000,
+    "shard_samples": 500,
+    "learners": [PI, SLOW],
+}
+FAST = {"name": "w0", "c2": 1e-4, "c1": 1e-4, "c0": 0.5}
+SLUG = {"name": "w1", "c2": 4e-4, "c1": 1e-4, "c0": 0.5}
+ETA = {
+    "policy": "eta",
+    "samples": 10_001,
+    "cycle_seconds": 15,
+    "min_samples": 1000,
+    "max_samples": 20_000,
+    "min_iterations": 1,
+    "learners": [FAST, SLUG],
+}
+
+
+def read(problem):
+    return read_problem(json.dumps(problem).replace("Infinity", "1e999").encode(), "problem.json")
+
+
+def solve(problem, **changes):
+    return read({**problem, **changes}).solve()
+
+
+class TestDab:
+    def test_each_learner_gets_what_it_can_finish(self):
+        """15 s − 0.24 s for the parameters; a shard takes 0.2 s to download and 1 s to train, or 25 s."""
+        reply = solve(DAB)
+        assert reply.allocation == [
+            Share(learner="pi", shards=12, iterations=5),
+            Share(learner="slow", shards=0, iterations=0),
+        ]
+        assert (reply.status, reply.objective, reply.bound) == ("optimal", 12, 12)
+        assert (reply.cost, reply.reason) == (None, None)
+
+    def test_latency_counts_twice(self):
+        assert solve(DAB, learners=[{**PI, "latency_seconds": 0.3}]).objective == 11
+
+    def test_an_exact_fit_is_not_lost(self):
+        exact = {**PI, "samples_per_second": 1000, "down_bytes_per_second": 1e6, "up_bytes_per_second": 1e6}
+        for count in range(1, 200):
+            changes = {"deadline_seconds": count * 0.3, "iterations": 1, "model_bytes": 0, "shard_samples": 100}
+            assert solve({**DAB, **changes}, shard_bytes=200_000, learners=[exact]).objective == count
+
+    def test_nobody_can_finish_a_shard(self):
+        reply = solve(DAB, deadline_seconds=1.4)
+        assert (reply.status, reply.objective, reply.bound, reply.allocation) == ("infeasible", None, None, [])
+        assert "deadline_seconds, 1.4; the fastest, 'pi', needs 1.44" in reply.reason
+
+
+class TestEta:
+    def test_equal_samples_and_as_many_iterations_as_fit(self):
+        reply = solve(ETA)
+        assert reply.allocation == [
+            Share(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001
+            Share(learner="w1", samples=5000, iterations=7),
+        ]
+        assert (reply.status, reply.objective, reply.bound) == ("feasible", 20, 0)
+
+    def test_no_staleness_is_as_good_as_it_gets(self):
+        reply = solve(ETA, samples=10_000, learners=[FAST, {**FAST, "name": "w1"}])
+        assert (reply.status, reply.objective) == ("optimal", 0)
+
+    def test_limits_of_samples_may_be_left_out(self):
+        plain = {
+            key: value for key, value in ETA.items() if key not in ("min_samples", "max_samples", "min_iterations")
+        }
+        assert solve(plain) == solve(ETA)
+
+    def test_all_samples_are_handed_out_and_time_is_kept(self):
+        for samples, count in itertools.product((7, 100, 6001), (1, 3, 7)):
+            learners = [{"name": f"w{n}", "c2": 1e-4 * (n + 1), "c1": 1e-5, "c0": 0.1 * n} for n in range(count)]
+            reply = solve(ETA, samples=samples, min_samples=1, learners=learners)
+            assert sum(share.samples for share in reply.allocation) == samples
+            for share, learner in zip(reply.allocation, learners, strict=True):
+                fixed = learner["c1"] * share.samples + learner["c0"]
+                each = learner["c2"] * share.samples
+                assert share.iterations * each + fixed <= 15 * (1 + 1e-9) < (share.iterations + 1) * each + fixed
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({"min_samples": 5001}, "learner 'w1' would get 5000 samples; min_samples is 5001"),
+            ({"max_samples": 5000}, "learner 'w0' would get 5001 samples; max_samples is 5000"),
+            ({"min_iterations": 8}, "learner 'w1' has time for 7 iterations of its 5000 samples in cycle_seconds, 15"),
+            ({"cycle_seconds": 0.4}, "learner 'w0' has time for 0 iterations"),
+            ({"samples": 1, "min_samples": 1}, "learner 'w1' would get 0 samples; min_samples is 1"),
+        ],
+    )
+    def test_the_reason_names_learner_and_constraint(self, changes, reason):
+        reply = solve(ETA, **changes)
+        assert reply.status == "infeasible"
+        assert reason in reply.reason
+
+    def test_nothing_to_do_is_fine_if_asked_for(self):
+        assert [s.iterations for s in solve(ETA, cycle_seconds=0.4, min_iterations=0).allocation] == [0, 0]
+
+
+def test_a_reply_has_all_keys_and_a_share_those_that_apply():
+    assert json.loads(msgspec.json.encode(solve(DAB, learners=[PI]))) == {
+        "status": "optimal",
+        "objective": 12,
+        "bound": 12,
+        "cost": None,
+        "solve_seconds": 0.0,
+        "reason": None,
+        "allocation": [{"learner": "pi", "shards": 12, "iterations": 5}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ([], 'a problem is an object, like {"policy": …}; this is []'),
+        ({}, "policy is None; allowed: dab, eta"),
+        ({"policy": "med"}, "policy is 'med'; allowed: dab, eta"),
+        ({"policy": "dap"}, "policy is 'dap'; did you mean 'dab'? Allowed: dab, eta"),
+        ({"policy": {}}, "policy is {}; allowed: dab, eta"),
+        ({**DAB, "iteration": 5}, "unknown key 'iteration'; did you mean 'iterations'? Allowed: deadline_seconds, "),
+        ({"policy": "eta", "samples": 5}, "cycle_seconds is missing"),
+        ({**DAB, "learners": []}, "learners is []: Expected `array` of length >= 1"),
+        ({**DAB, "learners": {"pi": PI}}, "learners is {'pi': {'down_bytes_per_second': 2000000, "),
+        ({**DAB, "learners": [PI, PI]}, "learners[1].name is 'pi', as in learners[0]; names must differ"),
+        ({**DAB, "learners": [PI, 7]}, "learners[1] is 7: Expected `object`, got `int`"),
+        ({**DAB, "learners": [PI, {**SLOW, "name": ""}]}, "learners[1].name is ''"),
+        ({**DAB, "learners": [{**PI, "name": "a\nb"}]}, "learners[0].name is 'a\\nb'"),
+        ({**DAB, "learners": [PI, {"name": "x"}]}, "learners[1]: samples_per_second is missing"),
+        ({**DAB, "learners": [{**PI, "price": 1}]}, "learners[0]: unknown key 'price'; allowed: down_bytes_per_second"),
+        (
+            {**DAB, "learners": [PI, {**SLOW, "samples_per_second": -3}]},
+            "learners[1].samples_per_second is -3: Expected `float` > 0.0",
+        ),
+        ({**DAB, "learners": [{**PI, "up_bytes_per_second": 0}]}, "learners[0].up_bytes_per_second is 0: "),
+        ({**DAB, "learners": [{**PI, "up_bytes_per_second": 1e16}]}, "learners[0].up_bytes_per_second is 1e+16: "),
+        ({**DAB, "deadline_seconds": float("inf")}, "deadline_seconds is inf: Expected `float` <= "),
+        ({**DAB, "deadline_seconds": "15"}, "deadline_seconds is '15': Expected `float`, got `str`"),
+        ({**DAB, "iterations": 0}, "iterations is 0: Expected `int` >= 1"),
+        ({**DAB, "iterations": 2.5}, "iterations is 2.5: Expected `int`, got `float`"),
+        ({**DAB, "model_bytes": 10**30}, "model_bytes is 1000000000000000000000000000000: "),
+        ({**ETA, "min_samples": 0}, "min_samples is 0: Expected `int` >= 1"),
+        ({**ETA, "min_samples": 30_000}, "min_samples is 30000, above max_samples, 20000"),
+        ({**ETA, "learners": [FAST, {**SLUG, "c2": 0}]}, "learners[1].c2 is 0: Expected `float` > 0.0"),
+        ({**ETA, "learners": [FAST, FAST]}, "learners[1].name is 'w0', as in learners[0]"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(problem, message):
+    with pytest.raises(ConfigError) as caught:
+        read(problem)
+    assert str(caught.value).startswith(f"problem.json: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"policy": NaN}', b"[" * 100_000])
+def test_what_is_not_json(text):
+    with pytest.raises(ConfigError, match="problem.json: not JSON: "):
+        read_problem(text, "problem.json")
+
+
+def test_whole_floats_are_whole_numbers():
+    assert solve(DAB, shard_bytes=4e5) == solve(DAB)
+
+
+def test_the_reference_has_an_example_of_each_problem_and_it_can_be_solved():
+    page = Path(__file__).parents[2] / "docs/reference/allocation.md"
+    examples = re.findall(r"^```json\n(.*?)^```", page.read_text(), re.M | re.S)
+    assert [json.loads(example)["policy"] for example in examples] == list(PROBLEMS)
+    assert all(read_problem(e.encode(), "example").solve().status != "infeasible" for e in examples)

@@ -1,0 +1,57 @@
+"""Commands are loaded when they are asked for, and no sooner."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+from paceline.cli.main import COMMANDS
+
+LIST_HEAVY_MODULES = """\
+import sys
+from paceline.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    heavy = sorted({"torch", "numpy", "sklearn", "paceline.axon"} & set(sys.modules))
+    print(ended.code, *heavy, file=sys.stderr)
+"""
+PROBLEM = {
+    "policy": "eta",
+    "samples": 10,
+    "cycle_seconds": 1,
+    "learners": [{"name": "w0", "c2": 0.01, "c1": 0, "c0": 0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--help"], "0\n"),
+        (["--version"], "0\n"),
+        (["allocate", "--help"], "0\n"),
+        (["allocate", "-"], "0\n"),
+        (["allocate", "-", "--json"], "0\n"),
+        (["alocate"], "paceline: No such command 'alocate'. Did you mean 'allocate'?\n2\n"),
+        (["call", "--help"], "0 numpy paceline.axon\n"),
+    ],
+)
+def test_what_needs_no_pytorch_starts_without_it(arguments, told):
+    result = subprocess.run(
+        [sys.executable, "-c", LIST_HEAVY_MODULES, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input=json.dumps(PROBLEM),
+    )
+    assert result.stderr == told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name):
+    command = getattr(importlib.import_module(f"paceline.cli.{name}"), name)
+    first, _, rest = command.__doc__.partition("\n")
+    assert COMMANDS[name] == first
+    assert f"Example: paceline {name}" in rest

@@ -1,0 +1,248 @@
+"""A loop on virtual time: the clock jumps, the order is that of asyncio, and nothing is left behind."""
+
+import asyncio
+import math
+import threading
+
+import pytest
+
+from paceline.fleets.virtual_loop import Stalled, VirtualLoop, run
+
+
+async def now():
+    return asyncio.get_running_loop().time()
+
+
+def test_time_starts_at_zero_and_stands_still_while_there_is_work():
+    async def main():
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        return await now()
+
+    assert run(now()) == run(main()) == 0
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 0.1, 3600.0, 86_400.5, 40 * 86_400.0, 3.2e8])
+def test_the_clock_jumps_to_the_next_timer(seconds):
+    async def main():
+        await asyncio.sleep(seconds)
+        return await now()
+
+    assert run(main()) == pytest.approx(seconds, rel=1e-12)
+
+
+def test_many_small_steps_add_up():
+    async def main():
+        for _ in range(1000):
+            await asyncio.sleep(0.1)
+        return await now()
+
+    assert run(main()) == pytest.approx(100, rel=1e-9)
+
+
+def test_sleepers_wake_in_the_order_of_their_times():
+    async def main():
+        woken = []
+
+        async def sleeper(seconds):
+            await asyncio.sleep(seconds)
+            woken.append((seconds, await now()))
+
+        await asyncio.gather(*map(sleeper, (5, 1, 86_400 * 3, 2.5, 0)))
+        return woken
+
+    assert run(main()) == [(seconds, seconds) for seconds in (0, 1, 2.5, 5, 86_400 * 3)]
+
+
+def test_a_timer_that_is_cancelled_does_not_move_the_clock():
+    async def main():
+        asyncio.get_running_loop().call_later(1000, print).cancel()
+        sleeper = asyncio.ensure_future(asyncio.sleep(500))
+        await asyncio.sleep(1)
+        sleeper.cancel()
+        await asyncio.sleep(1)
+        return await now()
+
+    assert run(main()) == 2
+
+
+def test_the_same_program_gives_the_same_run():
+    async def main():
+        told, queue = [], asyncio.Queue(maxsize=2)
+
+        async def produce(number):
+            for step in range(5):
+                await asyncio.sleep((number * 7 + step * 3) % 4)
+                await queue.put((number, step))
+
+        async def consume():
+            while True:
+                told.append((await queue.get(), await now()))
+                await asyncio.sleep(0.5)
+
+        consumer = asyncio.ensure_future(consume())
+        await asyncio.gather(*map(produce, range(6)))
+        await asyncio.sleep(100)
+        consumer.cancel()
+        return told
+
+    first = run(main())
+    assert len(first) == 30
+    assert all(run(main()) == first for _ in range(3))
+
+
+def test_time_limits_count_virtual_seconds():
+    async def main():
+        assert await asyncio.wait_for(asyncio.sleep(10, "done"), 11) == "done"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.sleep(10), 9)
+        done, pending = await asyncio.wait([asyncio.ensure_future(asyncio.sleep(s)) for s in (1, 5)], timeout=2)
+        assert (len(done), len(pending)) == (1, 1)
+        return await now()
+
+    assert run(main()) == 10 + 9 + 2
+
+
+def test_results_and_errors_come_out():
+    async def fail():
+        await asyncio.sleep(1)
+        raise ValueError("on purpose")
+
+    assert run(asyncio.sleep(5, "result")) == "result"
+    with pytest.raises(ValueError, match="on purpose"):
+        run(fail())
+
+
+def test_waiting_for_nothing_is_an_error():
+    async def main():
+        await asyncio.sleep(5)
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stalled, match="all tasks wait"):
+        run(main())
+
+
+def test_waiting_for_the_end_of_time_is_an_error():
+    with pytest.raises(Stalled, match="all tasks wait"):
+        run(asyncio.sleep(math.inf))
+
+
+def test_a_time_limit_may_be_infinite():
+    async def main():
+        return await asyncio.wait_for(asyncio.sleep(5, "done"), math.inf), await now()
+
+    assert run(main()) == ("done", 5)
+
+
+def test_a_stall_lets_everybody_clean_up():
+    cleaned = []
+
+    async def wait(name):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(1)
+            cleaned.append(name)
+
+    async def main():
+        task = asyncio.ensure_future(wait("task"))
+        await wait("main")
+        await task
+
+    with pytest.raises(Stalled):
+        run(main())
+    assert sorted(cleaned) == ["main", "task"]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("on purpose")])
+def test_tasks_that_are_left_are_cancelled_and_generators_closed(error, caplog):
+    cleaned, kept = [], []
+
+    async def forever():
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            cleaned.append("task")
+
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            cleaned.append("generator")
+
+    async def stubborn():
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            raise RuntimeError("in the end")
+
+    async def main():
+        kept.extend(map(asyncio.ensure_future, (forever(), stubborn())))
+        kept.append(numbers())
+        await anext(kept[-1])
+        await asyncio.sleep(1)
+        if error:
+            raise error
+        return "result"
+
+    if error:
+        with pytest.raises(ValueError, match="on purpose"):
+            run(main())
+    else:
+        assert run(main()) == "result"
+    assert cleaned == ["task", "generator"]
+    assert caplog.records == []
+
+
+def test_other_threads_are_refused():
+    async def main():
+        with pytest.raises(RuntimeError, match="no threads; do the work in place"):
+            await asyncio.to_thread(print)
+        with pytest.raises(RuntimeError, match="no threads"):
+            await asyncio.get_running_loop().run_in_executor(None, print)
+        loop, caught = asyncio.get_running_loop(), []
+
+        def call():
+            try:
+                loop.call_soon_threadsafe(print)
+            except RuntimeError as error:
+                caught.append(str(error))
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return caught
+
+    assert run(main()) == ["a loop on virtual time cannot be called from another thread"]
+
+
+def test_the_loops_own_thread_may_call():
+    async def main():
+        loop, called = asyncio.get_running_loop(), asyncio.Event()
+        loop.call_soon_threadsafe(called.set)
+        await called.wait()
+        return await now()
+
+    assert run(main()) == 0
+
+
+def test_each_run_has_a_loop_of_its_own():
+    async def main():
+        await asyncio.sleep(3)
+        return asyncio.get_running_loop()
+
+    first, second = run(main()), run(main())
+    assert first is not second
+    assert first.is_closed()
+    assert isinstance(first, VirtualLoop)
+
+
+def test_the_loop_stands_still_between_callbacks_of_one_moment():
+    async def main():
+        loop, times = asyncio.get_running_loop(), []
+        for _ in range(5):
+            loop.call_at(2.0, lambda: times.append(loop.time()))
+        await asyncio.sleep(3)
+        return times
+
+    assert run(main()) == [2.0] * 5

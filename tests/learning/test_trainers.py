@@ -1,0 +1,251 @@
+"""Trainers: in time by their clock, exact about what was trained, and gone when they are not wanted any more."""
+
+import asyncio
+import math
+import threading
+
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.learning.trainers import Clock, ThreadTrainer
+from tests.learning.small_tasks import are_equal, make_model, make_shards
+
+# Far more than the real seconds that a test takes, which count too: a trainer reads the loop's clock once.
+UNIT_SECONDS = 1e6
+
+
+class HandClock(Clock):
+    """Moves only when it is told to."""
+
+    def __init__(self):
+        self.now = self.busy = 0.0
+        self.pauses = []
+
+    def time(self):
+        return self.now
+
+    def busy_time(self):
+        return self.busy
+
+    def pause(self, seconds, is_unwanted):
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+class TimedModel:
+    """A model of which each minibatch takes the given units of time, of which the thread works some."""
+
+    def __init__(self, model, clock, units, busy_units=None):
+        self._model, self.task, self.state = model, model.task, model.state
+        self._clock = clock
+        self._units = units
+        self._busy_units = busy_units or units
+
+    def minibatches(self, *args):
+        for number, num_samples in enumerate(self._model.minibatches(*args)):
+            self._clock.now += UNIT_SECONDS * self._units[number % len(self._units)]
+            self._clock.busy += UNIT_SECONDS * self._busy_units[number % len(self._busy_units)]
+            yield num_samples
+
+
+def train(trainer, shards, *, units=math.inf, state=None):
+    """Train for at most so many units of time."""
+
+    async def main():
+        until = asyncio.get_running_loop().time() + units * UNIT_SECONDS
+        return await trainer.train(trainer.initial_state() if state is None else state, shards, until=until, seed=5)
+
+    return asyncio.run(main())
+
+
+def after_batches(number, shards, **task):
+    """What `number` minibatches make of a model."""
+    model = make_model(**task)
+    minibatches = model.minibatches(model.state(), shards, 5)
+    num_samples = sum(next(minibatches) for _ in range(number))
+    return model.state(), num_samples
+
+
+def test_all_passes_are_done_if_there_is_time():
+    shards = make_shards(6, 4)
+    trained = train(ThreadTrainer(make_model(iterations=3)), shards)
+    expected, num_samples = after_batches(9, shards, iterations=3)
+    assert are_equal(trained.state, expected)
+    assert (trained.num_samples, trained.is_halted) == (num_samples, False) == (30, False)
+    assert trained.seconds >= 0
+
+
+def test_without_time_nothing_is_trained():
+    model = make_model()
+    start = model.state()
+    list(model.minibatches(start, make_shards(8), 0))  # leaves other parameters behind
+    trained = train(ThreadTrainer(model), make_shards(8), units=-1, state=start)
+    assert are_equal(trained.state, start)
+    assert (trained.num_samples, trained.seconds, trained.is_halted) == (0, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("units", "num_batches"), [(0.5, 1), (1.5, 1), (2.5, 2), (4.5, 4), (6.5, 6), (7.5, 7), (8.5, 8), (100, 8)]
+)
+def test_halting_returns_exactly_what_was_trained(units, num_batches):
+    """Of 8 minibatches in 2 passes, the last of each smaller, that take a unit of time each. The first is tried."""
+    clock, shards, task = HandClock(), make_shards(10, 4), {"iterations": 2, "batch_size": 4}
+    trained = train(ThreadTrainer(TimedModel(make_model(**task), clock, [1]), clock=clock), shards, units=units)
+    expected, num_samples = after_batches(num_batches, shards, **task)
+    assert are_equal(trained.state, expected)
+    assert trained.num_samples == num_samples
+    assert trained.is_halted == (num_samples < 28)
+    assert trained.seconds == num_batches * UNIT_SECONDS
+
+
+@pytest.mark.parametrize("units", [2.5, 6.5, 10.5, 19.5])
+@pytest.mark.parametrize("pattern", [[1], [0.5, 0.6, 0.7], [2, 0.1, 0.1]])
+def test_training_ends_in_time_if_minibatches_take_about_as_long_as_before(pattern, units):
+    clock = HandClock()
+    model = TimedModel(make_model(batch_size=1), clock, pattern)
+    trained = train(ThreadTrainer(model, clock=clock), make_shards(200), units=units)
+    worst_off = max(pattern) - sum(pattern) / len(pattern)
+    assert trained.is_halted
+    assert units - 2 * max(pattern) <= trained.seconds / UNIT_SECONDS <= units + worst_off
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "units", "busy_units", "expected"),
+    [
+        (1.0, 1, 1, 1),
+        (0.5, 1, 1, 1),
+        (2.0, 1, 1, 2),
+        (7.5, 1, 1, 7.5),
+        (4.0, 3, 1, 4),  # it waited for a core, as it would have on the slower device
+        (2.0, 3, 1, 3),
+    ],
+)
+def test_slowdown_is_in_proportion_to_the_work(slowdown, units, busy_units, expected):
+    clock, shards = HandClock(), make_shards(12)
+    model = TimedModel(make_model(), clock, [units], [busy_units])
+    trained = train(ThreadTrainer(model, slowdown, clock), shards)
+    assert trained.seconds == pytest.approx(3 * expected * UNIT_SECONDS)
+    assert sum(clock.pauses) == pytest.approx(3 * (expected - units) * UNIT_SECONDS)
+    assert trained.num_samples == 12
+
+
+def test_slowdown_follows_each_minibatch():
+    clock = HandClock()
+    train(ThreadTrainer(TimedModel(make_model(), clock, [1, 5, 2]), 3.0, clock), make_shards(12))
+    assert [pause / UNIT_SECONDS for pause in clock.pauses] == pytest.approx([2, 10, 4])
+
+
+def test_slowdown_does_not_change_what_is_trained_in_time():
+    shards = make_shards(40)
+    clock = HandClock()
+    trained = train(ThreadTrainer(TimedModel(make_model(), clock, [1]), 3.0, clock), shards, units=10)
+    expected, num_samples = after_batches(3, shards)
+    assert are_equal(trained.state, expected)
+    assert (trained.num_samples, trained.seconds) == (num_samples, 9 * UNIT_SECONDS)
+
+
+def test_a_real_clock_sees_work_and_pauses():
+    clock = Clock()
+    start, busy = clock.time(), clock.busy_time()
+    sum(range(100_000))
+    worked = clock.busy_time()
+    clock.pause(0.01, threading.Event())
+    assert clock.time() > start
+    assert busy < worked <= clock.busy_time()
+
+
+class HeldModel:
+    """A model whose minibatches wait to be let go; the test sees how far it is."""
+
+    def __init__(self, model):
+        self._model, self.task, self.state = model, model.task, model.state
+        self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
+        self.num_begun = self.num_done = 0
+
+    def minibatches(self, *args):
+        for num_samples in self._model.minibatches(*args):
+            self.num_begun += 1
+            self.begun.release()
+            assert self.let_go.acquire(timeout=60)
+            self.num_done += 1
+            yield num_samples
+
+
+async def begun(model):
+    """Wait, without a thread, until a minibatch has begun."""
+    while not model.begun.acquire(blocking=False):
+        await asyncio.sleep(0)
+
+
+def test_the_loop_is_not_held_up():
+    model = HeldModel(make_model())
+
+    async def main():
+        work = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(8)))
+        for _ in range(2):
+            await begun(model)
+            assert not work.done()
+            model.let_go.release()
+        return await work
+
+    assert asyncio.run(main()).num_samples == 8
+
+
+def test_cancelling_ends_the_thread_within_a_minibatch():
+    model = HeldModel(make_model())
+
+    async def main():
+        work = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(40)))
+        await begun(model)
+        model.let_go.release()
+        await begun(model)
+        work.cancel()
+        await asyncio.sleep(0)
+        assert not work.done()  # it waits for the thread: the model is still in use
+        model.let_go.release()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert (model.num_begun, model.num_done) == (2, 2)
+        # The model is free: it can be trained again at once.
+        again = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(4)))
+        await begun(model)
+        model.let_go.release()
+        return await again
+
+    assert asyncio.run(main()).num_samples == 4
+    assert model.num_begun == 3
+
+
+def test_cancelling_ends_a_pause():
+    """This device would have to rest for ages after its first minibatch."""
+    paused = threading.Event()
+
+    class Telling(Clock):
+        def pause(self, seconds, is_unwanted):
+            assert seconds > 1000
+            paused.set()
+            super().pause(seconds, is_unwanted)
+
+    async def main():
+        trainer = ThreadTrainer(make_model(), slowdown=1e12, clock=Telling())
+        work = asyncio.ensure_future(trainer.train(trainer.initial_state(), make_shards(8)))
+        while not paused.is_set():
+            await asyncio.sleep(0)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+    assert paused.is_set()
+
+
+def test_what_goes_wrong_in_the_thread_is_raised():
+    trainer = ThreadTrainer(make_model())
+    with pytest.raises(ConfigError, match="the parameters do not fit the model"):
+        train(trainer, make_shards(4), state={})
+    assert train(trainer, make_shards(4)).num_samples == 4
+
+
+def test_initial_parameters_fit_the_model():
+    trainer = ThreadTrainer(make_model("two-nn"))
+    assert train(trainer, make_shards(4)).state.keys() == trainer.initial_state().keys()
