@@ -24,7 +24,7 @@ from targets import Target
 Work = Literal["none", "gradient"]
 
 SYSTEMS = ("paceline", "flower")
-PACKAGES = ("paceline", "numpy", "torch", "msgspec", "async-solipsism")
+PACKAGES = ("paceline", "numpy", "torch", "msgspec")
 MODEL = "40k"
 RATE, COST, FIRST_SECONDS = "rounds_per_second", "us_per_learner_round", "first_round_seconds"
 

@@ -11,15 +11,20 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "systems"),
+    ("script", "systems", "metric"),
     [
-        ("rpc.py", ["raw-tcp", "paceline", "paceline-coro", "paceline-tls"]),
-        ("http_candidates.py", ["http-transport-uvloop"]),
+        ("rpc.py", "raw-tcp,paceline,paceline-coro,paceline-tls", "small_call_p50_us"),
+        ("http_candidates.py", "http-transport-uvloop", "small_call_p50_us"),
+        ("rounds.py", "paceline", "seconds_per_round"),
+        ("simulate.py", "paceline", "rounds_per_second"),
+        ("policies.py", "dab,eta", "accuracy"),
+        ("subset.py", "training,download", "error"),
     ],
 )
-def test_benchmark(script, systems, tmp_path):
-    command = [sys.executable, BENCHMARKS / script, "--quick", "--systems", ",".join(systems)]
+def test_benchmark(script, systems, metric, tmp_path):
+    command = [sys.executable, BENCHMARKS / script, "--quick", "--systems", systems]
     result = subprocess.run(
         [*command, "--output", tmp_path / "out.json", "--markdown", tmp_path / "out.md"],
         capture_output=True,
@@ -27,10 +32,10 @@ def test_benchmark(script, systems, tmp_path):
         timeout=180,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    document = json.loads((tmp_path / "out.json").read_text())
-    assert set(document["systems"]) == set(systems)
-    assert all(figures["small_call_p50_us"]["median"] > 0 for figures in document["systems"].values())
-    assert (tmp_path / "out.md").read_text().count("\n|") > len(systems)
+    measured = json.loads((tmp_path / "out.json").read_text())["systems"]
+    assert len(measured) >= len(systems.split(","))
+    assert all(figures[metric]["median"] > 0 for figures in measured.values())
+    assert (tmp_path / "out.md").read_text().count("\n|") > len(measured)
 
 
 def test_lifeline_ends_all_that_a_command_started(tmp_path):

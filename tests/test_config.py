@@ -180,7 +180,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         ("[job]\ndeadline_seconds = '3s'", "[job] deadline_seconds = '3s': Expected `float`, got `str`"),
         (
             JOB + "[model]\nname = 'two'",
-            f"[model]: model 'two' is unknown; known: {', '.join(MODELS)}; did you mean 'two-nn'?",
+            f"[model]: model 'two' is unknown; did you mean 'two-nn'? Allowed: {', '.join(MODELS)}",
         ),
         (JOB + "[model]", "[model]: a model has either a name or an import, not name None and import None"),
         (JOB + "[model]\nname = 3", "[model] name = 3: Expected `str | null`, got `int`"),
@@ -195,7 +195,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         ),
         (
             JOB + "[data]\nname = 'digit'",
-            f"[data]: dataset 'digit' is unknown; known: {', '.join(DATASETS)}; did you mean 'digits'?",
+            f"[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: {', '.join(DATASETS)}",
         ),
         (
             JOB + "[data]\nname = 'digits'\npath = 'x'",

@@ -7,7 +7,6 @@ allowed.
 from __future__ import annotations
 
 import collections
-import difflib
 import os
 import reprlib
 import sys
@@ -25,6 +24,7 @@ from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec, Option
+from paceline.spelling import suggest
 from paceline.topologies.parallel import Job
 from paceline.topologies.parallel.jobs import TABLES
 
@@ -162,6 +162,4 @@ def _choices(kind: type[msgspec.Struct], key: str) -> str:
 def _check_keys(table: Mapping[str, Any], allowed: Sequence[str], source: str, what: str) -> None:
     for key in table:
         if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, 1)
-            hint = f"did you mean {near[0]!r}? Allowed" if near else "allowed"
-            raise ConfigError(f"{source}: unknown {what} {key!r}; {hint}: {', '.join(allowed)}")
+            raise ConfigError(f"{source}: unknown {what} {key!r}; {suggest(key, allowed)}")

@@ -133,22 +133,13 @@ def test_errors_of_calls_are_one_line(serve):
         (["worker", "no-such.py"], 2, "no-such.py: no such file"),
         (["worker", "no.such.module"], 2, "there is no module 'no.such.module'"),
         (["worker", "json"], 2, "json offers nothing: decorate its functions with @axon.worker.rpc()"),
-        (["worker", "paceline.cli.demo_functions", "--host", "0.0.0.0"], 2, "give a token, or allow everyone"),
-        (["worker", "paceline.cli.demo_functions", "--cert", "a.pem"], 2, "--cert and --key belong together"),
-        (["worker", "paceline.cli.demo_functions", "--port", "http"], 2, "--port"),
+        (["worker", "FUNCTIONS", "--host", "0.0.0.0"], 2, "give a token, or allow everyone"),
+        (["worker", "FUNCTIONS", "--cert", "a.pem"], 2, "--cert and --key belong together"),
+        (["worker", "FUNCTIONS", "--port", "http"], 2, "--port"),
     ],
 )
-def test_bad_input_is_told_in_one_line(arguments, code, message):
-    result = run(*arguments)
+def test_bad_input_is_told_in_one_line(arguments, code, message, functions):
+    result = run(*(functions if argument == "FUNCTIONS" else argument for argument in arguments))
     assert (result.returncode, result.stdout) == (code, "")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_demo():
-    result = run("demo", "--json")
-    assert result.returncode == 0, result.stderr
-    workers = json.loads(result.stdout)["workers"]
-    assert [worker["worker"] for worker in workers] == ["plain", "token + TLS"]
-    assert all(worker["identical"] and worker["parameters"] > 1e6 for worker in workers)
-    assert all(worker["push_mb_per_second"] > 0 and worker["call_microseconds"] > 0 for worker in workers)

@@ -12,8 +12,8 @@ from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import AllocationPolicy
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
-from paceline.allocation.spelling import suggest
 from paceline.errors import ConfigError
+from paceline.spelling import suggest
 
 POLICIES: dict[str, type[AllocationPolicy]] = {
     "dab": DabAllocation,
@@ -28,12 +28,12 @@ def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
     fields = dict(table)
     name = fields.pop("policy", None)
     if not isinstance(name, str) or name not in POLICIES:
-        raise ConfigError(f"policy is {name!r}; {suggest(name, POLICIES)}")
+        raise ConfigError(f"policy is {name!r}; {suggest(name, sorted(POLICIES))}")
     kind = POLICIES[name]
     known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for field in fields:
         if field not in known:
-            raise ConfigError(f"{name} has no field {field!r}; {suggest(field, known)}")
+            raise ConfigError(f"{name} has no field {field!r}; {suggest(field, sorted(known))}")
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:

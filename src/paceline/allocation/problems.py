@@ -12,8 +12,8 @@ import msgspec
 from paceline.allocation.contract import Problem
 from paceline.allocation.dab import DabProblem
 from paceline.allocation.equal import EtaProblem
-from paceline.allocation.spelling import suggest
 from paceline.errors import ConfigError
+from paceline.spelling import suggest
 
 PROBLEMS: dict[str, type[Problem]] = {"dab": DabProblem, "eta": EtaProblem}
 """Every problem, by the name of its policy."""
@@ -45,7 +45,7 @@ def _to_problem(document: Any) -> Problem:
         raise ConfigError(f'a problem is an object, like {{"policy": …}}; this is {reprlib.repr(document)}')
     policy = document.pop("policy", None)
     if not isinstance(policy, str) or policy not in PROBLEMS:
-        raise ConfigError(f"policy is {reprlib.repr(policy)}; {suggest(policy, PROBLEMS)}")
+        raise ConfigError(f"policy is {reprlib.repr(policy)}; {suggest(policy, sorted(PROBLEMS))}")
     try:
         return msgspec.convert(document, PROBLEMS[policy])
     except msgspec.ValidationError as error:
@@ -75,7 +75,7 @@ def _explain_keys(value: Mapping[str, Any], kind: type[msgspec.Struct], key: str
     where = f"{key}: " if key else ""
     for name in value:
         if name not in fields:
-            return f"{where}unknown key {name!r}; {suggest(name, fields)}"
+            return f"{where}unknown key {name!r}; {suggest(name, sorted(fields))}"
     for name, field in fields.items():
         if name not in value:
             if field.required:

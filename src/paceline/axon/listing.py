@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 import msgspec
 
 from paceline.axon.signatures import Published
@@ -26,9 +23,3 @@ class RemoteFailure(msgspec.Struct):
     message: str
     device: str
     traceback: str = ""
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known)) or 'none'}"

@@ -31,7 +31,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def _exact_uvloop() -> Callable[[], asyncio.AbstractEventLoop]:
     import uvloop
 
-    class ExactLoop(uvloop.Loop):  # type: ignore[misc]
+    class ExactLoop(uvloop.Loop):
         """Tells the time of now: uvloop itself tells that of the last wake-up, in whole milliseconds."""
 
         def time(self) -> float:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import torch
@@ -36,8 +36,11 @@ from paceline.topologies.parallel import (
     reach,
 )
 from paceline.topologies.parallel.hosting import DEVICE
+from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _BYTES_PER_MBIT = 1e6 / 8
+
+T = TypeVar("T")
 
 
 class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,6 +78,12 @@ class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         for name in ("latency_ms", "joins_at_seconds"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"name is {self.name!r}; {NAME_RULE}")
+        if self.max_shards is not None and self.max_shards < 1:
+            raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
+        if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
+            raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
         for name in ("speed_noise", "link_noise", "loss"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
@@ -109,9 +118,7 @@ class ModelledTrainer(Trainer):
         seed: of the noise.
     """
 
-    def __init__(
-        self, task: Task, initial: State, model: LocalModel | None, device: VirtualDevice, seed: int
-    ) -> None:
+    def __init__(self, task: Task, initial: State, model: LocalModel | None, device: VirtualDevice, seed: int) -> None:
         self._task = task
         self._initial = initial
         self._model = model
@@ -182,7 +189,7 @@ class VirtualFleet(Fleet):
                 for number, device in enumerate(self.devices)
             ]
             try:
-                ended = await orchestrator.run()
+                ended = await _unless_one_fails(lives, orchestrator.run())
                 await orchestrator.farewell()
             finally:
                 for life in lives:
@@ -216,6 +223,25 @@ class VirtualFleet(Fleet):
             if returns_in is None:
                 return
             await asyncio.sleep(returns_in)
+
+
+async def _unless_one_fails(lives: Sequence[asyncio.Future[None]], main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end, unless a device fails by a mistake of its own; then that is raised."""
+    running = asyncio.ensure_future(main)
+
+    def stop(life: asyncio.Future[None]) -> None:
+        if not life.cancelled() and life.exception() is not None:
+            running.cancel()
+
+    for life in lives:
+        life.add_done_callback(stop)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        for life in lives:
+            if life.done():
+                life.result()
+        raise
 
 
 class _Home(NamedTuple):

@@ -6,7 +6,6 @@ numbers. See `paceline.learning.normal_form`.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from paceline.errors import ConfigError
 from paceline.learning import idx
 from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
+from paceline.spelling import suggest
 
 __all__ = ["DATASETS", "DataSpec", "Dataset", "Normalisation", "default_directories", "load", "load_local"]
 
@@ -51,9 +51,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.name is not None and self.path is not None:
             raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
         if self.name is not None and self.name not in DATASETS:
-            near = difflib.get_close_matches(self.name, DATASETS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"dataset {self.name!r} is unknown; known: {', '.join(DATASETS)}{hint}")
+            raise ValueError(f"dataset {self.name!r} is unknown; {suggest(self.name, DATASETS)}")
         if self.shard_size < 1:
             raise ValueError(f"shard_size is {self.shard_size}, and must be at least 1 sample")
 
@@ -153,7 +151,7 @@ def _digits(directories: Sequence[Path]) -> Dataset:
 
     A fifth of each class, drawn with seed 0, is the test part; both parts are in the original order.
     """
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # slow to import, and used here only
+    from sklearn.datasets import load_digits
 
     digits = load_digits()
     random = np.random.RandomState(0)  # its draws never change between versions of NumPy

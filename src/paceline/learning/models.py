@@ -6,7 +6,6 @@ The papers end each network in a softmax. Here every model returns logits and th
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import sys
@@ -21,6 +20,7 @@ from torch import nn
 
 from paceline.axon.worker import modules
 from paceline.errors import ConfigError
+from paceline.spelling import suggest
 
 __all__ = ["MODELS", "ModelSpec", "build", "loss_function"]
 
@@ -46,12 +46,9 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             given = f"name {self.name!r} and import {self.import_path!r}"
             raise ValueError(f"a model has either a name or an import, not {given}")
         if self.name is not None and self.name not in MODELS:
-            near = difflib.get_close_matches(self.name, MODELS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"model {self.name!r} is unknown; known: {', '.join(MODELS)}{hint}")
+            raise ValueError(f"model {self.name!r} is unknown; {suggest(self.name, MODELS)}")
         if self.import_path is not None:
             _split(self.import_path)
-
 
     @classmethod
     def of(cls, factory: Callable[[], nn.Module], **fields: Any) -> ModelSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import reprlib
@@ -17,6 +16,7 @@ from paceline.learning import models
 from paceline.learning.datasets import Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.normal_form import MAX_CLASSES
+from paceline.spelling import suggest
 
 # What an orchestrator may ask of a device; far beyond any job, and far below what would exhaust the device.
 _MAX_BATCH = 1 << 20
@@ -63,11 +63,11 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:
-            raise ValueError(f"optimizer {_shown(self.name)} is unknown; {_known(self.name, list(OPTIMIZERS))}")
+            raise ValueError(f"optimizer {_shown(self.name)} is unknown; {suggest(self.name, OPTIMIZERS)}")
         known = [*inspect.signature(OPTIMIZERS[self.name]).parameters][1:]
         for option, value in self.options.items():
             if option not in known:
-                raise ValueError(f"{self.name} has no option {_shown(option)}; {_known(option, known)}")
+                raise ValueError(f"{self.name} has no option {_shown(option)}; {suggest(option, known)}")
             _check_value(f"{self.name}: {option}", value)
         if (self.name, self.options) == ("SGD", _DEFAULT_OPTIONS):
             return  # known to work; a trial would load a good part of torch, and an orchestrator needs none of it
@@ -158,14 +158,6 @@ def _check_value(what: str, value: Option) -> None:
     # As float32, which parameters are.
     if not all(abs(number) <= torch.finfo(torch.float32).max for number in numbers):
         raise ValueError(f"{what} is {_shown(value)}; allowed: finite numbers")
-
-
-def _known(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, however it is spelled, and all."""
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, 1)
-    hint = f"did you mean {by_lower[near[0]]!r}? Allowed" if near else "allowed"
-    return f"{hint}: {', '.join(by_lower.values())}"
 
 
 def _shown(value: object) -> str:

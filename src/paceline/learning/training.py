@@ -69,12 +69,15 @@ class LocalModel:
             yield from self._pass(x, y, order)
 
     def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        size = self.task.batch_size
-        chunk = size * max(1, _CHUNK_SAMPLES // size)
-        for start in range(0, len(y), chunk):
-            chosen = order[start : start + chunk]
+        batches = list(torch.split(order, self.task.batch_size))
+        if len(batches) > 1 and len(batches[-1]) == 1:  # batch normalisation cannot train on one sample
+            batches[-2:] = [torch.cat(batches[-2:])]
+        num_together = max(1, _CHUNK_SAMPLES // self.task.batch_size)
+        for start in range(0, len(batches), num_together):
+            together = batches[start : start + num_together]
+            chosen, sizes = torch.cat(together), [len(batch) for batch in together]
             xs, ys = normalised(x[chosen.numpy()], self.task.normalisation), y[chosen]
-            yield from zip(torch.split(xs, size), torch.split(ys, size), strict=True)
+            yield from zip(torch.split(xs, sizes), torch.split(ys, sizes), strict=True)
 
     @torch.inference_mode()
     def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:

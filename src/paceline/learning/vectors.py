@@ -26,22 +26,21 @@ class Layout:
     def pack(self, state: Mapping[str, torch.Tensor]) -> Vectors:
         """A state's values in vectors of their own."""
         return {
-            kind: torch.cat([state[name].detach().reshape(-1) for name in names])
-            for kind, names in self._names.items()
+            kind: torch.cat([state[name].detach().reshape(-1) for name in names]) for kind, names in self._names.items()
         }
 
     def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
         """The state in the vectors, as views of them; raises `ValueError` if they do not fit."""
-        found = {kind: (_type_name(vector), tuple(vector.shape)) for kind, vector in vectors.items()}
-        expected = {kind: (kind, (sum(sizes),)) for kind, sizes in self._sizes.items()}
-        if found != expected:
-            raise ValueError(f"parameters of another model: {found}, not {expected}")
-        views = {
-            name: part.view(self._shapes[name])
-            for kind, names in self._names.items()
-            for name, part in zip(names, torch.split(vectors[kind], self._sizes[kind]), strict=True)
-        }
-        return {name: views[name] for name in self._shapes}
+        if vectors.keys() != self._sizes.keys():
+            raise ValueError(f"parameters of types {sorted(vectors)}, not {sorted(self._sizes)}")
+        views: State = {}
+        for kind, names in self._names.items():
+            vector, sizes = vectors[kind], self._sizes[kind]
+            if _type_name(vector) != kind or vector.shape != (sum(sizes),):
+                raise ValueError(f"{kind}: {_type_name(vector)} of shape {tuple(vector.shape)}, not {(sum(sizes),)}")
+            for name, part in zip(names, torch.split(vector, sizes), strict=True):
+                views[name] = part.view(self._shapes[name])
+        return views
 
 
 def _type_name(tensor: torch.Tensor) -> str:

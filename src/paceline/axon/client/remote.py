@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
 from paceline.axon.client.handle import Handle, call_and_wait
 from paceline.axon.client.stubs import default_transport
-from paceline.axon.listing import Listing, suggest
+from paceline.axon.listing import Listing
 from paceline.axon.signatures import Published, Signature
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.errors import BadReply, ConfigError
+from paceline.spelling import suggest
 
 
 def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
@@ -103,7 +104,7 @@ class Remote:
             rpc = self._offered.get(name)
             if rpc is None:
                 hint = suggest(name, self._offered)
-                raise AttributeError(f"{listing.device} at {self.url} has no rpc {name!r}{hint}")
+                raise AttributeError(f"{listing.device} at {self.url} has no rpc {name!r}; {hint}")
         return rpc
 
     async def _call(

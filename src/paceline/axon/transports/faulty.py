@@ -153,9 +153,20 @@ class _Lane:
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
     async def carry(self, body: Body) -> None:
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
         if self._jitter:
             seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
         self._free_at = max(now, self._free_at) + seconds
-        await asyncio.sleep(self._free_at + self._latency_seconds - now)
+        arrived = loop.create_future()
+        timer = loop.call_at(self._free_at + self._latency_seconds, _arrive, arrived)
+        try:
+            await arrived
+        finally:
+            timer.cancel()
+
+
+def _arrive(arrived: asyncio.Future[None]) -> None:
+    if not arrived.done():
+        arrived.set_result(None)

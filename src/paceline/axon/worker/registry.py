@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.axon.listing import suggest
 from paceline.axon.signatures import Signature
 from paceline.axon.worker.executors import Executor, LoopExecutor, ThreadExecutor
 from paceline.axon.worker.processes import ProcessExecutor
 from paceline.errors import ConfigError
+from paceline.spelling import suggest
 
 EXECUTORS: dict[str, type[Executor]] = {
     "loop": LoopExecutor,
@@ -65,7 +65,7 @@ class Registry:
         """The function of that name; raises `KeyError` that says what there is."""
         if name in self._rpcs:
             return self._rpcs[name]
-        raise KeyError(f"no rpc {name!r}{suggest(name, self._rpcs)}")
+        raise KeyError(f"no rpc {name!r}; {suggest(name, self._rpcs)}")
 
 
 def _origin(function: Callable[..., Any]) -> str:

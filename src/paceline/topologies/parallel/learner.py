@@ -6,24 +6,23 @@ import asyncio
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
-import torch
 
 import paceline
-from paceline import allocation, axon, events
-from paceline.allocation import Candidate, Terms, Timings
+from paceline import axon, events
+from paceline.allocation import Candidate, Timings
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.devices.profiles import Profile
-from paceline.devices.subset import Link, benchmark
-from paceline.errors import ConfigError, PacelineError, Refused, RemoteError, TransportError
+from paceline.devices.subset import benchmark
+from paceline.errors import BadReply, ConfigError, PacelineError, Refused, RemoteError, TransportError
 from paceline.events import Emit, Phase
-from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.shards import Array
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trainer
-from paceline.learning.vectors import Layout
-from paceline.topologies.parallel.messages import Offer, Ticket, Work
+from paceline.learning.vectors import Vectors
+from paceline.topologies.parallel.messages import Offer, Receipt, Ticket, Work
+from paceline.topologies.parallel.seats import Seat, SeatLink, num_bytes
 
 _FINAL_STATUS = (401, 404, 422)  # a wrong token, or no orchestrator: trying again would not help
 _KEPT_ROUNDS = 50  # of the history that policies see
@@ -77,7 +76,8 @@ class Learner:
         self._options = options
         self._history: list[Timings] = []
         self._last_round = 0
-        self._seat: _Seat | None = None
+        self._seat: Seat | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self) -> str:
         """Take part until the run is over; returns the reason. Joins again by itself when the connection is lost."""
@@ -91,7 +91,7 @@ class Learner:
                 if error.type_name != "LookupError":
                     raise
             except TransportError as error:
-                if isinstance(error, Refused) and error.status in _FINAL_STATUS:
+                if isinstance(error, BadReply) or (isinstance(error, Refused) and error.status in _FINAL_STATUS):
                     raise
                 failing_since = self._time() if failing_since is None else failing_since
                 if self._time() + pause - failing_since > self._options.patience_seconds:
@@ -116,43 +116,41 @@ class Learner:
 
     # Joining.
 
-    async def _join(self) -> _Seat:
+    async def _join(self) -> Seat:
         try:
             offer: Offer = await self._orchestrator.join.coro(self._name, paceline.__version__)
         except RemoteError as error:
             raise ConfigError(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
-        former = self._seat
         self._last_round = 0  # an orchestrator that was restarted repeats the round that was open
-        if former is not None and former.is_for_the_same(offer):
-            return former.moved_to(offer)
-        seat = _Seat.of(offer, self._make_trainer(offer.task), self._options)
+        if self._seat is not None and self._seat.is_for_the_same(offer):
+            return self._seat.moved_to(offer)
+        seat = Seat.of(offer, self._make_trainer(offer.task), self._options.own_data)
         self._history = []
-        self._start("benchmark", 0)
-        start = self._time()
-        seat.profile = await self._benchmark(seat)
-        self._emit(
-            events.DeviceMeasured(
-                at=self._time(),
-                learner=self._name,
-                profile=msgspec.to_builtins(seat.profile),
-                seconds=self._time() - start,
-            )
-        )
+        seat.profile = await self._measure(seat)
         if seat.policy.decided_by == "orchestrator":
             await self._orchestrator.declare.coro(offer.session, self._options.max_shards)
         return seat
 
-    async def _benchmark(self, seat: _Seat) -> Profile:
-        return await benchmark(
-            _SeatLink(self._orchestrator, seat),
-            seat.trainer,
-            num_shards=min(seat.offer.benchmark_shards, seat.terms.num_shards),
-            model_bytes=seat.terms.model_bytes,
+    async def _measure(self, seat: Seat) -> Profile:
+        self._start("benchmark", 0)
+        start = self._time()
+        dummy = self._make_trainer(msgspec.structs.replace(seat.offer.task, iterations=1))
+        num_shards = min(seat.offer.benchmark_shards, seat.terms.num_shards)
+        link = SeatLink(self._orchestrator, seat)
+        profile = await benchmark(link, dummy, num_shards=num_shards, model_bytes=seat.terms.model_bytes)
+        self._emit(
+            events.DeviceMeasured(
+                at=self._time(),
+                learner=self._name,
+                profile=msgspec.to_builtins(profile),
+                seconds=self._time() - start,
+            )
         )
+        return profile
 
     # Rounds.
 
-    async def _take_part(self, seat: _Seat) -> str:
+    async def _take_part(self, seat: Seat) -> str:
         while True:
             self._start("idle", self._last_round)
             ticket: Ticket = await self._orchestrator.next_round.coro(seat.offer.session, self._last_round)
@@ -162,41 +160,27 @@ class Learner:
                 self._last_round = ticket.round
                 await self._work(seat, ticket)
 
-    async def _work(self, seat: _Seat, ticket: Ticket) -> None:
+    async def _work(self, seat: Seat, ticket: Ticket) -> None:
         start = self._time()
-        deadline = start + ticket.seconds_left
         terms = msgspec.structs.replace(seat.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
-        candidate = Candidate(
-            name=self._name,
-            profile=seat.profile,
-            history=tuple(self._history),
-            max_shards=self._options.max_shards,
-        )
+        candidate = self._candidate(seat)
         num_shards = seat.policy.allocate(terms, (candidate,))[0] if ticket.num_shards is None else ticket.num_shards
         if num_shards < 1:
             self._check_that_a_whole_round_would_do(seat, candidate, ticket)
             return
-        self._start("download", ticket.round)
-        asked = self._time()
-        try:
-            work: Work = await self._orchestrator.take.coro(seat.offer.session, ticket.round, num_shards)
-        except RemoteError as error:
-            if error.type_name != "ValueError":
-                raise
-            return  # the round closed in the meantime
-        seed = [seat.offer.task.seed, ticket.round, zlib.crc32(self._name.encode())]
-        shards = [Shard(*arrays) for arrays in work.shards] or seat.own_shards(num_shards, seed)
+        work = await self._take(seat, ticket, num_shards)
+        if work is None:
+            return
+        # The ticket may have been long on its way. This answer was sent after it was asked for, so counting from then
+        # errs on the safe side.
+        deadline = start + min(ticket.seconds_left, work.seconds_left)
         downloaded = self._time()
-        # The ticket may have been long on its way. This answer was sent after it was asked for, so it errs on the
-        # safe side.
-        deadline = min(deadline, asked + work.seconds_left)
         self._start("train", ticket.round)
+        shards, seed = seat.shards_of(work, num_shards, self._seed(seat, ticket.round))
         halt_at = deadline - seat.policy.upload_seconds(terms, candidate)
-        state = seat.layout.unpack(work.parameters)
-        trained = await seat.trainer.train(state, shards, until=halt_at, seed=zlib.crc32(repr(seed).encode()))
-        ended = self._time()
+        trained = await seat.trainer.train(seat.layout.unpack(work.parameters), shards, until=halt_at, seed=seed)
         spent = events.RoundSpent(
-            at=ended,
+            at=self._time(),
             learner=self._name,
             round=ticket.round,
             deadline_seconds=seat.terms.deadline_seconds,
@@ -204,36 +188,54 @@ class Learner:
             num_shards=len(shards),
             num_samples=trained.num_samples,
             download_seconds=downloaded - start,
-            train_seconds=ended - downloaded,
+            train_seconds=self._time() - downloaded,
             is_halted=trained.is_halted,
         )
-        if not trained.num_samples:
-            self._emit(spent)
-            return
-        self._start("upload", ticket.round)
-        parameters = seat.layout.pack(trained.state)
-        receipt = await self._orchestrator.update.coro(
-            seat.offer.session, ticket.round, parameters, trained.num_samples
-        )
-        upload_seconds = self._time() - ended
-        self._emit(
-            msgspec.structs.replace(
-                spent, at=self._time(), upload_seconds=upload_seconds, is_accepted=receipt.is_accepted
-            )
-        )
-        self._history.append(
-            Timings(
-                down_bytes=_work_bytes(work),
-                down_seconds=spent.download_seconds,
-                num_samples=trained.num_samples,
-                train_seconds=spent.train_seconds,
-                up_bytes=_num_bytes(parameters),
-                up_seconds=upload_seconds,
-            )
-        )
-        del self._history[:-_KEPT_ROUNDS]
+        await self._hand_in(seat, seat.layout.pack(trained.state), spent, num_bytes(work))
 
-    def _check_that_a_whole_round_would_do(self, seat: _Seat, candidate: Candidate, ticket: Ticket) -> None:
+    async def _take(self, seat: Seat, ticket: Ticket, num_shards: int) -> Work | None:
+        """The round's work; None if the round closed in the meantime."""
+        self._start("download", ticket.round)
+        try:
+            work: Work = await self._orchestrator.take.coro(seat.offer.session, ticket.round, num_shards)
+        except RemoteError as error:
+            if error.type_name != "ValueError":
+                raise
+            return None
+        return work
+
+    async def _hand_in(self, seat: Seat, parameters: Vectors, spent: events.RoundSpent, down_bytes: int) -> None:
+        """Upload what was trained, if anything was; how it went is remembered also if it failed."""
+        start, is_accepted, upload_seconds = self._time(), False, None
+        try:
+            if spent.num_samples:
+                self._start("upload", spent.round)
+                receipt: Receipt = await self._orchestrator.update.coro(
+                    seat.offer.session, spent.round, parameters, spent.num_samples
+                )
+                is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
+        finally:
+            now = self._time()
+            self._emit(msgspec.structs.replace(spent, at=now, upload_seconds=upload_seconds, is_accepted=is_accepted))
+            timings = Timings(
+                down_bytes=down_bytes,
+                down_seconds=spent.download_seconds,
+                num_samples=spent.num_samples,
+                train_seconds=spent.train_seconds,
+                up_bytes=seat.terms.model_bytes if spent.num_samples else 0,
+                up_seconds=now - start,
+            )
+            self._history = [*self._history[1 - _KEPT_ROUNDS :], timings]
+
+    def _candidate(self, seat: Seat) -> Candidate:
+        return Candidate(
+            name=self._name,
+            profile=seat.profile,
+            history=tuple(self._history),
+            max_shards=self._options.max_shards,
+        )
+
+    def _check_that_a_whole_round_would_do(self, seat: Seat, candidate: Candidate, ticket: Ticket) -> None:
         """A round that is nearly over is no reason to give up; one that can never be finished is."""
         if ticket.num_shards is None and seat.policy.allocate(seat.terms, (candidate,))[0] < 1:
             raise CannotKeepUp(
@@ -241,81 +243,15 @@ class Learner:
                 f"{seat.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer iterations"
             )
 
+    def _seed(self, seat: Seat, round: int) -> tuple[int, ...]:
+        return (seat.offer.task.seed, round, zlib.crc32(self._name.encode()))
+
     # Time.
 
     def _time(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._loop is None:  # to ask for it each time would take longer than all the rest of this
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     def _start(self, phase: Phase, round: int) -> None:
         self._emit(events.PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase))
-
-
-@dataclass
-class _Seat:
-    """A place in a run: what was offered, and what this device made of it."""
-
-    offer: Offer
-    terms: Terms
-    policy: allocation.AllocationPolicy
-    trainer: Trainer
-    layout: Layout
-    store: ShardStore | None
-    profile: Profile | None = None
-
-    @classmethod
-    def of(cls, offer: Offer, trainer: Trainer, options: LearnerOptions) -> _Seat:
-        """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
-        policy, layout = allocation.from_config(offer.policy), Layout(trainer.initial_state())
-        if offer.placement == "served":
-            return cls(offer, offer.terms, policy, trainer, layout, None)
-        if options.own_data is None:
-            raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
-        x, y = options.own_data
-        if x.shape[1:] != offer.task.input_shape or int(y.max(initial=0)) >= offer.task.num_classes:
-            raise ConfigError(
-                f"the data has samples of shape {x.shape[1:]} and labels up to {int(y.max(initial=0))}; "
-                f"the job wants {offer.task.input_shape} and labels below {offer.task.num_classes}"
-            )
-        store = ShardStore(x, y, offer.terms.shard_samples, offer.task.seed)
-        terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
-        return cls(offer, terms, policy, trainer, layout, store)
-
-    def is_for_the_same(self, offer: Offer) -> bool:
-        """Whether an offer is of the same job, so that what was measured still holds."""
-        return msgspec.structs.replace(offer, session=self.offer.session) == self.offer
-
-    def moved_to(self, offer: Offer) -> _Seat:
-        """The same place in a new session."""
-        self.offer = offer
-        return self
-
-    def own_shards(self, count: int, seed: Any) -> list[Shard]:
-        """Shards of the device's own data, drawn at random."""
-        assert self.store is not None
-        return [self.store[number] for number in Deck(len(self.store), seed).deal(count)]
-
-
-class _SeatLink(Link):
-    """The link between a seat and its orchestrator, to be measured."""
-
-    def __init__(self, orchestrator: axon.Remote, seat: _Seat) -> None:
-        self._orchestrator = orchestrator
-        self._seat = seat
-
-    async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
-        num_served = num_shards if self._seat.store is None else 0
-        session = self._seat.offer.session
-        work: Work = await self._orchestrator.sample.coro(session, num_served, with_parameters)
-        own = [] if self._seat.store is None else self._seat.own_shards(num_shards, (0,))
-        return [Shard(*arrays) for arrays in work.shards] or own, _work_bytes(work)
-
-    async def send(self, num_bytes: int) -> None:
-        await self._orchestrator.discard.coro(self._seat.offer.session, bytes(num_bytes))
-
-
-def _work_bytes(work: Work) -> int:
-    return _num_bytes(work.parameters) + sum(x.nbytes + y.nbytes for x, y in work.shards)
-
-
-def _num_bytes(state: dict[str, torch.Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in state.values())

@@ -88,6 +88,7 @@ class Orchestrator(OrchestratorService):
         self._progress = asyncio.Event()  # something that the round loop waits for may have happened
         self._opening: asyncio.Future[None] | None = None  # of the next round, or the end: what learners wait for
         self._origin = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # The life of a run.
 
@@ -357,7 +358,9 @@ class Orchestrator(OrchestratorService):
     # Time.
 
     def _time(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._loop is None:  # to ask for it each time would take longer than all the rest of this
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     def now(self) -> float:
         """Seconds since the run started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -96,7 +97,5 @@ def make_plan(job: Job) -> tuple[Plan, State]:
         num_shards=0 if store is None else len(store),
     )
 
-    def evaluate(state: Mapping[str, torch.Tensor]) -> tuple[float, float]:
-        return model.evaluate(state, dataset.x_test, dataset.y_test)
-
+    evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)
     return Plan(job=job, task=task, terms=terms, store=store, evaluate=evaluate), state

@@ -11,7 +11,9 @@ from paceline.topologies.parallel.messages import MAX_NAME_LENGTH
 
 _MISSED_ROUNDS = 2  # without a sign of life, then a learner counts as gone
 
-_NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
+NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
+NAME_RULE = f"allowed: 1 to {MAX_NAME_LENGTH} letters, digits, and . _ - @, with spaces between"
+"""What a learner may be called."""
 
 
 @dataclass
@@ -48,11 +50,8 @@ class Roster:
 
     def join(self, name: str) -> tuple[Member, bool]:
         """A new member, and whether one of that name was there before; raises `ValueError` for an unfit name."""
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"{name[:80]!r} cannot be a learner's name: letters, digits, and . _ - @ in 1 to {MAX_NAME_LENGTH} "
-                "characters are allowed"
-            )
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} cannot be a learner's name; {NAME_RULE}")
         is_back = name in self._seen
         former = self._by_name.get(name)
         if former is not None:

@@ -1,0 +1,107 @@
+"""A learner's place in a run: what was offered to it, and what its device made of that."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+
+from paceline import allocation, axon
+from paceline.allocation import AllocationPolicy, Terms
+from paceline.devices.profiles import Profile
+from paceline.devices.subset import Link
+from paceline.errors import ConfigError
+from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.trainers import Trainer
+from paceline.learning.vectors import Layout
+from paceline.topologies.parallel.messages import Offer, Work
+
+
+@dataclass
+class Seat:
+    """A place in a run.
+
+    Attributes:
+        terms: as offered; the shards are the device's own where its data stays with it.
+        store: the device's own data; None if shards are served.
+        profile: what was measured of the device.
+    """
+
+    offer: Offer
+    terms: Terms
+    policy: AllocationPolicy
+    trainer: Trainer
+    layout: Layout
+    store: ShardStore | None
+    profile: Profile | None = None
+
+    @classmethod
+    def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Seat:
+        """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
+        policy, state = allocation.from_config(offer.policy), trainer.initial_state()
+        model_bytes = sum(tensor.nbytes for tensor in state.values())
+        if offer.terms.model_bytes != model_bytes:
+            raise ConfigError(
+                f"the model has {model_bytes} bytes here, and {offer.terms.model_bytes} at the orchestrator: "
+                "install the same version of it on both"
+            )
+        if offer.placement == "served":
+            return cls(offer, offer.terms, policy, trainer, Layout(state), None)
+        if own_data is None:
+            raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
+        store = ShardStore(*_fitting(own_data, offer), offer.terms.shard_samples, offer.task.seed)
+        terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
+        return cls(offer, terms, policy, trainer, Layout(state), store)
+
+    def is_for_the_same(self, offer: Offer) -> bool:
+        """Whether an offer is of the same job, so that what was measured still holds."""
+        return msgspec.structs.replace(offer, session=self.offer.session) == self.offer
+
+    def moved_to(self, offer: Offer) -> Seat:
+        """The same place in a new session."""
+        self.offer = offer
+        return self
+
+    def shards_of(self, work: Work, num_shards: int, seed: tuple[int, ...]) -> tuple[list[Shard], int]:
+        """The shards to train in a round, served or the device's own, and the seed of their order."""
+        served = [Shard(*arrays) for arrays in work.shards]
+        return served or self.own_shards(num_shards, seed), zlib.crc32(repr(seed).encode())
+
+    def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
+        """Shards of the device's own data, drawn at random; none if data is served."""
+        if self.store is None:
+            return []
+        return [self.store[number] for number in Deck(len(self.store), seed).deal(count)]
+
+
+class SeatLink(Link):
+    """The link between a seat and its orchestrator, to be measured."""
+
+    def __init__(self, orchestrator: axon.Remote, seat: Seat) -> None:
+        self._orchestrator = orchestrator
+        self._seat = seat
+
+    async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:  # noqa: D102
+        num_served = num_shards if self._seat.store is None else 0
+        session = self._seat.offer.session
+        work: Work = await self._orchestrator.sample.coro(session, num_served, with_parameters)
+        return self._seat.shards_of(work, num_shards, (0,))[0], num_bytes(work)
+
+    async def send(self, num_bytes: int) -> None:  # noqa: D102
+        await self._orchestrator.discard.coro(self._seat.offer.session, bytes(num_bytes))
+
+
+def num_bytes(work: Work) -> int:
+    """The bytes of parameters and shards together."""
+    return sum(vector.nbytes for vector in work.parameters.values()) + sum(x.nbytes + y.nbytes for x, y in work.shards)
+
+
+def _fitting(own_data: tuple[Array, Array], offer: Offer) -> tuple[Array, Array]:
+    x, y = own_data
+    if x.shape[1:] != offer.task.input_shape or int(y.max(initial=0)) >= offer.task.num_classes:
+        raise ConfigError(
+            f"the data has samples of shape {x.shape[1:]} and labels up to {int(y.max(initial=0))}; "
+            f"the job wants {offer.task.input_shape} and labels below {offer.task.num_classes}"
+        )
+    return x, y

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from paceline.learning.vectors import Layout
+
+STATE = {
+    "a.weight": torch.arange(6.0).view(2, 3),
+    "steps": torch.tensor(7),
+    "a.bias": torch.tensor([1.5]),
+    "empty": torch.zeros(0, 4),
+    "half": torch.ones(2, 2, dtype=torch.float16),
+}
+
+
+def test_there_is_one_vector_per_type():
+    vectors = Layout(STATE).pack(STATE)
+    assert {kind: tuple(vector.shape) for kind, vector in vectors.items()} == {
+        "float32": (7,),
+        "int64": (1,),
+        "float16": (4,),
+    }
+    assert vectors["float32"].tolist() == [0, 1, 2, 3, 4, 5, 1.5]
+
+
+def test_what_is_packed_comes_back():
+    layout = Layout(STATE)
+    state = layout.unpack(layout.pack(STATE))
+    assert state.keys() == STATE.keys()
+    assert all(state[name].equal(tensor) and state[name].dtype == tensor.dtype for name, tensor in STATE.items())
+
+
+def test_packing_copies_and_unpacking_does_not():
+    layout = Layout(STATE)
+    vectors = layout.pack(STATE)
+    vectors["float32"].zero_()
+    assert STATE["a.weight"].sum() == 15
+    assert layout.unpack(vectors)["a.weight"].data_ptr() == vectors["float32"].data_ptr()
+
+
+def test_a_transposed_tensor_is_packed_by_its_values():
+    state = {"w": torch.arange(6.0).view(2, 3).T}
+    assert Layout(state).pack(state)["float32"].tolist() == [0, 3, 1, 4, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"float32": torch.zeros(8)}, "float32: float32 of shape \\(8,\\), not \\(7,\\)"),
+        ({"float32": torch.zeros(7, 1)}, "of shape \\(7, 1\\)"),
+        ({"float32": torch.zeros(7, dtype=torch.float64)}, "float32: float64 of shape"),
+        ({"bool": torch.zeros(1)}, "parameters of types \\['bool', "),
+    ],
+)
+def test_vectors_of_another_model_are_refused(change, message):
+    layout = Layout(STATE)
+    with pytest.raises(ValueError, match=message):
+        layout.unpack({**layout.pack(STATE), **change})
+
+
+def test_a_missing_type_is_refused():
+    with pytest.raises(ValueError, match="parameters of types"):
+        Layout(STATE).unpack({})
