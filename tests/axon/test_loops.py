@@ -64,6 +64,15 @@ def test_stream_that_moves_to_another_thread(address):
     assert rest == [1, 2, 3]
 
 
+@pytest.fixture
+def heeded_interrupts():
+    """Interrupts do what they do in a terminal, also where tests run in the background and they are ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 def test_interrupt_cancels_the_call(address):
     remote = axon.connect(str(address))
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))

@@ -144,7 +144,7 @@ def test_spec_travels_under_the_names_of_the_job_file():
         ({}, "either a name or an import"),
         ({"name": "two-nn", "import": "nets:Net"}, "either a name or an import, not name 'two-nn' and import 'nets:N"),
         ({"name": "two-n"}, "'two-n' is unknown; did you mean 'two-nn'. Allowed: two-nn, three-nn, "),
-        ({"name": "zzz"}, "known: two-nn, three-nn, conv-net, fashion-net, deadline-net, mel-net, lenet-5"),
+        ({"name": "zzz"}, "llowed: two-nn, three-nn, conv-net, fashion-net, deadline-net, mel-net, lenet-5"),
         ({"name": "two-nn", "loss": "mse"}, "Invalid enum value 'mse'"),
         ({"name": "two-nn", "los": "mse"}, "unknown field `los`"),
         ({"import": "nets"}, "'nets' must read package.module:Factory or path/to/file.py:Factory"),

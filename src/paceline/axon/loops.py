@@ -78,6 +78,28 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
     return task.result()
 
 
+async def settled(future: asyncio.Future[Any], seconds: float) -> bool:
+    """Wait for a future for at most so long, and tell whether it is done; it goes on if not.
+
+    Like `asyncio.wait` for a single one, at half the cost.
+    """
+    loop = future.get_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(seconds, wake)
+    future.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        future.remove_done_callback(wake)
+    return future.done()
+
+
 async def uncancelled(awaitable: Awaitable[T]) -> T:
     """Await it; something that cancels itself is an error here, not a cancellation of whoever awaits it."""
     if sys.version_info < (3, 11):  # a task there does not know whether it was cancelled

@@ -33,6 +33,7 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         slowdown: trains so many times slower than this machine can.
         down_mbit: the most it downloads, in Mbit/s; likewise `up_mbit`.
         latency_ms: added to each call, each way.
+        data: a file with its own data (.npz), for federated jobs.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     up_mbit: float = math.inf
     latency_ms: float = 0.0
     max_shards: int | None = None
+    data: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.slowdown < math.inf:

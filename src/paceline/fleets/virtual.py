@@ -13,20 +13,24 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 import torch
 
 from paceline.axon import loops
 from paceline.axon.transports.faulty import FaultyTransport, Link
 from paceline.axon.transports.memory import MemoryNetwork
+from paceline.errors import ConfigError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.learning import datasets
 from paceline.learning.averaging import State
-from paceline.learning.shards import Shard
+from paceline.learning.shards import Array, Shard
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import (
     CannotKeepUp,
+    Job,
     Learner,
     LearnerOptions,
     Orchestrator,
@@ -183,11 +187,13 @@ class VirtualFleet(Fleet):
         orchestrator = Orchestrator(plan, launch.state, around, launch.first_round)
         network = MemoryNetwork()
         model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
+        parts = self._split_data(launch.plan.job)
         async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
-            lives = [
-                asyncio.ensure_future(self._live(_Home(device, number, network, str(address)), model, launch))
+            homes = [
+                _Home(device, number, network, str(address), parts[number])
                 for number, device in enumerate(self.devices)
             ]
+            lives = [asyncio.ensure_future(self._live(home, model, launch)) for home in homes]
             try:
                 ended = await _unless_one_fails(lives, orchestrator.run())
                 await orchestrator.farewell()
@@ -196,6 +202,16 @@ class VirtualFleet(Fleet):
                     life.cancel()
                 await asyncio.gather(*lives, return_exceptions=True)
         return Outcome(ended, orchestrator.state)
+
+    def _split_data(self, job: Job) -> Sequence[tuple[Array, Array] | None]:
+        """In a federated job each device has an equal part of the training data, drawn at random; else none."""
+        if job.data.placement == "served":
+            return [None] * len(self.devices)
+        dataset = datasets.load(job.data)
+        order = np.random.default_rng(job.seed).permutation(len(dataset.y_train))
+        if len(order) < len(self.devices):
+            raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {len(self.devices)} devices")
+        return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, len(self.devices))]
 
     async def _live(self, home: _Home, model: LocalModel | None, launch: Launch) -> None:
         """A device from when it joins until the run is over, or it dies for good."""
@@ -208,7 +224,7 @@ class VirtualFleet(Fleet):
                 device.name,
                 lambda task: ModelledTrainer(task, launch.state, model, device, seed),
                 emit=launch.emit,
-                options=LearnerOptions(max_shards=device.max_shards),
+                options=LearnerOptions(max_shards=device.max_shards, own_data=home.own_data),
             )
             dies_in = _until(device.dies_at_seconds)
             try:
@@ -251,6 +267,7 @@ class _Home(NamedTuple):
     number: int
     network: MemoryNetwork
     url: str
+    own_data: tuple[Array, Array] | None
 
 
 def _until(at_seconds: float | None) -> float | None:

@@ -70,7 +70,7 @@ class LocalModel:
 
     def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         batches = list(torch.split(order, self.task.batch_size))
-        if len(batches) > 1 and len(batches[-1]) == 1:  # batch normalisation cannot train on one sample
+        if len(batches) > 1 and len(batches[-1]) == 1 < self.task.batch_size:  # too few for batch normalisation
             batches[-2:] = [torch.cat(batches[-2:])]
         num_together = max(1, _CHUNK_SAMPLES // self.task.batch_size)
         for start in range(0, len(batches), num_together):

@@ -62,7 +62,7 @@ def test_a_learner_that_dies_costs_its_share_only():
     assert died_in.num_updates == 2
     after = [event for event in closed(told) if event.round > died_in.round + 1]
     assert all(event.num_updates == 2 and not event.late for event in after)
-    assert ["mortal"] == [event.learner for event in of(events.LearnerLeft, told)]
+    assert [event.learner for event in of(events.LearnerLeft, told)] == ["mortal"]
 
 
 def test_a_learner_that_is_back_goes_on():

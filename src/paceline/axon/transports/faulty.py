@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakSet
 
+from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
@@ -94,11 +95,10 @@ class FaultyTransport(Transport):
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
         if self._is_cut:
             raise Unreachable(f"{address}: the link is cut")
-        exchange = asyncio.ensure_future(self._exchange(address, request, timeout))
+        exchange = asyncio.get_running_loop().create_task(self._exchange(address, request, timeout))
         self._under_way.add(exchange)
         try:
-            await asyncio.wait((exchange,), timeout=timeout)
-            if not exchange.done():
+            if not await loops.settled(exchange, timeout):
                 raise TimedOut(f"{address} did not answer within {timeout:g} s")
         finally:
             exchange.cancel()

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import replace
 from weakref import WeakSet
 
+from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport, answer
@@ -62,12 +63,11 @@ class MemoryTransport(Transport):
         refusal = listener.app.admit(arrived, num_bytes(request.body))
         if refusal is not None:
             return replace(refusal, body=_copy(refusal.body))
-        exchange = asyncio.ensure_future(answer(listener.app, arrived))
+        exchange = asyncio.get_running_loop().create_task(answer(listener.app, arrived))
         listener.exchanges.add(exchange)
         exchange.add_done_callback(listener.exchanges.discard)
         try:
-            await asyncio.wait((exchange,), timeout=timeout)
-            if not exchange.done():
+            if not await loops.settled(exchange, timeout):
                 raise TimedOut(f"{address} did not answer within {timeout:g} s")
         finally:
             exchange.cancel()  # does nothing to one that is done

@@ -261,7 +261,7 @@ class Orchestrator(OrchestratorService):
         if ticket is None:
             try:
                 self._opening = self._opening or asyncio.get_running_loop().create_future()
-                await asyncio.wait((self._opening,), timeout=_POLL_SECONDS)
+                await loops.settled(self._opening, _POLL_SECONDS)
             except asyncio.CancelledError:  # the device is gone; if not, it will ask again
                 self._lose(member)
                 raise
