@@ -51,7 +51,7 @@ def test_devices_join_with_data_of_their_own(tmp_path):
     for name, part in (("a", slice(0, 700)), ("b", slice(700, None))):
         np.savez(tmp_path / f"{name}.npz", x_train=dataset.x_train[part], y_train=dataset.y_train[part])
     (tmp_path / "job.toml").write_text(
-        "[job]\nrounds = 3\ndeadline_seconds = 1\nmin_learners = 2\nbenchmark_shards = 2\n"
+        "[job]\nrounds = 3\ndeadline_seconds = 1.5\niterations = 6\nbatch_size = 16\nmin_learners = 2\nbenchmark_shards = 2\n"
         '[data]\nname = "digits"\nplacement = "local"\n[aggregation]\nmethod = "fedprox"\nmu = 0.01\n'
     )
 
