@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SCRIPT = '''
+SCRIPT = """
 import torch
 import paceline
 
@@ -20,7 +20,7 @@ if __name__ == "__main__":
     devices = [paceline.LocalDevice(name="fast"), paceline.LocalDevice(name="slow", slowdown=4)]
     run = paceline.train(job, paceline.LocalFleet(devices))
     print(run.rounds, run.accuracy > 0.7, run.report().exists(), sorted(run.state))
-'''
+"""
 
 
 def run_script(source, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paceline import config
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, Emit
+from paceline.events import AnyEvent, Emit, RoundClosed
 from paceline.fleets.base import Fleet, Launch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
@@ -99,8 +99,11 @@ def reopen(folder: Path | str) -> PreparedRun:
     """Make an interrupted run ready to go on; at most the round that was open is lost."""
     kept = RunFolder.open(Path(folder))
     job = config.parse_job(kept.job, f"{folder}/job.json")
-    if kept.resumption().round >= job.rounds:
+    done = [event for event in kept.events() if isinstance(event, RoundClosed)]
+    if done and done[-1].round >= job.rounds:
         raise ConfigError(f"{folder}: all {job.rounds} rounds are done; there is nothing to resume")
+    if done and job.is_reached_by(done[-1].accuracy):
+        raise ConfigError(f"{folder}: target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
     plan, state = make_plan(job)
     last = kept.reopen()
     if last.round:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import paceline
-from paceline.cli import main
+from paceline.cli import main, serve
 from paceline.monitor import RunFolder
 
 JOB = """\
@@ -158,6 +158,35 @@ def test_what_is_done_cannot_be_resumed(paceline_in):
     code, _, err = paceline_in("serve", "--resume", "run")
     assert (code, err) == (2, "paceline: run: all 2 rounds are done; there is nothing to resume\n")
     assert (paceline_in.folder / "run/events.jsonl").read_bytes() == before
+
+
+def test_a_run_that_reached_its_target_is_not_resumed(paceline_in):
+    job = paceline_in.folder / "job.toml"
+    job.write_text(job.read_text().replace("rounds = 2", "rounds = 50\ntarget_accuracy = 0.3"))
+    assert simulate(paceline_in, "run")["rounds"] < 50
+    code, _, err = paceline_in("serve", "--resume", "run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "target_accuracy, 0.3, is reached" in err
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"port": "x"}'])
+def test_a_damaged_entrance_gets_one_clear_line(paceline_in, content):
+    simulate(paceline_in, "run")
+    events_file = paceline_in.folder / "run/events.jsonl"
+    first_round, _, _ = events_file.read_text().partition('{"event":"round_opened","at":4')
+    events_file.write_text(first_round[: first_round.index('{"event":"round_opened"')])
+    (paceline_in.folder / "run/entrance.json").write_text(content)
+    code, _, err = paceline_in("serve", "--resume", "run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "entrance.json cannot be read" in err
+
+
+def test_a_resumed_run_shows_the_same_certificate(tmp_path):
+    given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
+    serve._Entrance.of(tmp_path, given).keep(tmp_path, 4711)
+    kept = serve._Entrance.of(tmp_path, {})
+    assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
+    assert (tmp_path / "entrance.json").stat().st_mode & 0o077 == 0
 
 
 def test_nothing_is_resumed_from_what_is_no_run(paceline_in):

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.learning import checkpoints
 from paceline.learning.checkpoints import NUM_KEPT
 from tests.learning.own_models import Counting, Tied
@@ -160,3 +160,10 @@ def test_files_that_are_not_there_are_told(tmp_path):
     (tmp_path / "round-00003.safetensors").mkdir()
     with pytest.raises(ConfigError, match="round-00003.safetensors: cannot be read as a checkpoint"):
         checkpoints.load(tmp_path, 3)
+
+
+def test_what_cannot_be_written_is_told_in_one_line(tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(PacelineError, match="round-00001.safetensors cannot be written") as raised:
+        checkpoints.save(tmp_path / "taken", 1, state_of(1))
+    assert "\n" not in str(raised.value)

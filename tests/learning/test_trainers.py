@@ -4,9 +4,12 @@ import asyncio
 import math
 import threading
 
+import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import Clock, ThreadTrainer
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 
@@ -249,3 +252,18 @@ def test_what_goes_wrong_in_the_thread_is_raised():
 def test_initial_parameters_fit_the_model():
     trainer = ThreadTrainer(make_model("two-nn"))
     assert train(trainer, make_shards(4)).state.keys() == trainer.initial_state().keys()
+
+
+@pytest.mark.parametrize("shards", [[], [Shard(np.zeros((3, 1, 4, 4), np.uint8), np.array(1, np.uint8))]])
+def test_shards_that_are_none_are_refused_in_one_line(shards):
+    with pytest.raises(ConfigError, match="no shards|a shard has"):
+        train(ThreadTrainer(make_model()), shards)
+
+
+@pytest.mark.parametrize(("slowdown", "num_tried"), [(1, 0), (20, 1)])
+def test_what_torch_loads_for_its_first_step_is_not_slowed_down(slowdown, num_tried, monkeypatch):
+    tried = []
+    monkeypatch.setattr(OptimizerSpec, "try_out", lambda self: tried.append(self))
+    model = make_model()
+    ThreadTrainer(model, slowdown)
+    assert tried == [model.task.optimizer] * num_tried

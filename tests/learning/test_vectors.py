@@ -19,7 +19,7 @@ def test_there_is_one_vector_per_type():
         "int64": (1,),
         "float16": (4,),
     }
-    assert vectors["float32"].tolist() == [0, 1, 2, 3, 4, 5, 1.5]
+    assert vectors["float32"].tolist() == [1.5, 0, 1, 2, 3, 4, 5]
 
 
 def test_what_is_packed_comes_back():
@@ -29,12 +29,21 @@ def test_what_is_packed_comes_back():
     assert all(state[name].equal(tensor) and state[name].dtype == tensor.dtype for name, tensor in STATE.items())
 
 
+def test_the_order_of_the_state_does_not_matter():
+    backwards = dict(reversed(STATE.items()))
+    vectors = Layout(STATE).pack(STATE)
+    again = Layout(backwards).pack(backwards)
+    assert all(vectors[kind].equal(again[kind]) for kind in vectors)
+    state = Layout(backwards).unpack(vectors)
+    assert all(state[name].equal(tensor) for name, tensor in STATE.items())
+
+
 def test_packing_copies_and_unpacking_does_not():
     layout = Layout(STATE)
     vectors = layout.pack(STATE)
     vectors["float32"].zero_()
     assert STATE["a.weight"].sum() == 15
-    assert layout.unpack(vectors)["a.weight"].data_ptr() == vectors["float32"].data_ptr()
+    assert layout.unpack(vectors)["a.bias"].data_ptr() == vectors["float32"].data_ptr()
 
 
 def test_a_transposed_tensor_is_packed_by_its_values():

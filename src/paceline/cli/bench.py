@@ -15,6 +15,7 @@ from rich.table import Table
 from paceline import config
 from paceline.devices.flops import measure_flops
 from paceline.devices.subset import measure_training
+from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
@@ -35,6 +36,8 @@ def bench(
     Example: paceline bench job.toml --shards 8
     """
     plan, _ = make_plan(config.load_job(job))
+    if plan.store is None:
+        raise ConfigError(f"{job}: [data] placement is local, so there are no shards to measure with; use served")
     num_shards = min(shards or plan.job.benchmark_shards, plan.num_served_shards)
 
     def make_trainer(task: Task) -> Trainer:

@@ -13,6 +13,7 @@ import typer
 
 from paceline import events
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link, Transport
+from paceline.cli.lines import one_line
 from paceline.errors import ConfigError
 from paceline.events import AnyEvent
 from paceline.fleets.live import run_live
@@ -70,7 +71,7 @@ def join(
     )
     reason = run_live(_take_part(learner))
     if not as_json:
-        print(f"the run is over: {reason}")
+        print(f"the run is over: {one_line(reason)}")
 
 
 async def _take_part(learner: Learner) -> str:

@@ -15,6 +15,7 @@ import typer.core
 import typer.main
 
 import paceline
+from paceline.cli.lines import one_line
 from paceline.errors import ConfigError, PacelineError
 
 EXIT_FAILED = 1
@@ -104,5 +105,5 @@ def _run(arguments: list[str], is_debug: bool) -> int:
 
 
 def _tell(message: str, code: int) -> int:
-    print(f"paceline: {message}", file=sys.stderr)
+    print(f"paceline: {one_line(message)}", file=sys.stderr)
     return code

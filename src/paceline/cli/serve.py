@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 
 from paceline import config, runs
-from paceline.axon import trust
+from paceline.axon import ServerIdentity, trust
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import doors, results
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door
 
@@ -41,10 +41,18 @@ def serve(
     if (job is None) == (resume is None):
         raise ConfigError("give a job file, or --resume with the folder of a run")
     trust.check_token(token)
+    given: dict[str, object] = {
+        "host": host,
+        "port": port,
+        "token": token,
+        "tls": tls or None,
+        "cert": str(cert.absolute()) if cert else None,
+        "key": str(key.absolute()) if key else None,
+        "insecure": insecure or None,
+    }
+    kept = _Entrance.of(resume, {name: value for name, value in given.items() if value is not None})
     prepared = runs.prepare(config.load_job(job), folder) if job is not None else runs.reopen(resume)  # type: ignore[arg-type]
-    given = {"host": host, "port": port, "token": token, "tls": tls or None, "insecure": insecure or None}
-    kept = _Entrance.of(prepared.folder.path, {name: value for name, value in given.items() if value is not None})
-    identity = doors.identity_of(kept.tls, prepared.folder.path / "tls" if kept.tls else None, cert, key)
+    identity = kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
     def announce(address: Address) -> None:
@@ -71,22 +79,36 @@ class _Entrance(msgspec.Struct, kw_only=True):
     port: int = DEFAULT_PORT
     token: str | None = None
     tls: bool = False
+    cert: str | None = None
+    key: str | None = None
     insecure: bool = False
 
     @classmethod
-    def of(cls, folder: Path, given: dict[str, object]) -> _Entrance:
-        """What is kept with the run, changed to what is given; who lets other machines in gets a token."""
-        path = folder / "entrance.json"
-        kept = msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
+    def of(cls, folder: Path | None, given: dict[str, object]) -> _Entrance:
+        """What is kept with a run, if there is one, changed to what is given; others are let in with a token only."""
+        path = folder / "entrance.json" if folder is not None else None
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}; without it, learners will not find the run") from None
         for name, value in given.items():
             setattr(kept, name, value)
         if kept.token is None and not kept.insecure and not trust.is_loopback(kept.host):
             kept.token = secrets.token_urlsafe(16)
         return kept
 
+    def identity(self, folder: Path) -> ServerIdentity | None:
+        """The certificate to show; one that is self-made lies with the run."""
+        cert, key = (Path(path) if path else None for path in (self.cert, self.key))
+        return doors.identity_of(self.tls, folder / "tls" if self.tls else None, cert, key)
+
     def keep(self, folder: Path, port: int) -> None:
         """Write it down for a later resume, with the port that was found; only the user may read it."""
         self.port = port
-        path = folder / "entrance.json"
-        path.touch(mode=0o600)
-        path.write_bytes(msgspec.json.encode(self))
+        path, partial = folder / "entrance.json", folder / "entrance.json.new"
+        try:
+            partial.touch(mode=0o600)
+            partial.write_bytes(msgspec.json.encode(self))
+            partial.replace(path)
+        except OSError as error:
+            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error

@@ -81,14 +81,25 @@ async def _unless(trouble: asyncio.Future[None], main: Coroutine[Any, Any, T]) -
 
 
 def run_live(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop of its own; SIGINT and SIGTERM cancel it, and are told as `KeyboardInterrupt`."""
+    """Run a coroutine on a loop of its own; SIGINT and SIGTERM cancel it, and are told as `KeyboardInterrupt`.
+
+    It is cancelled once: further signals must not keep it from ending what it started.
+    """
     loop = loops.new_event_loop()
     task = loop.create_task(main)
+    is_interrupted = False
+
+    def interrupt() -> None:
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            task.cancel()
+
     is_main_thread = threading.current_thread() is threading.main_thread()
     try:
         if is_main_thread:
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, task.cancel)
+                loop.add_signal_handler(number, interrupt)
         return loop.run_until_complete(task)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None

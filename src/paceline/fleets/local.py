@@ -23,6 +23,7 @@ from paceline.fleets.live import Door, LiveFleet
 from paceline.topologies.parallel import Orchestrator
 
 _GRACE_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0  # then a device whose orchestrator was killed ends, too: it cannot come back
 _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
 
 
@@ -78,7 +79,7 @@ class LocalFleet(LiveFleet):
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
         import_path = launch.plan.job.model.import_path
-        options = ["--allow-model", import_path] if import_path else []
+        options = ["--patience", str(_PATIENCE_SECONDS), *(["--allow-model", import_path] if import_path else [])]
         processes: list[_Process] = []
         is_over = False
         try:
@@ -92,7 +93,11 @@ class LocalFleet(LiveFleet):
                 trouble.cancel()
                 await asyncio.wait((trouble,))
         finally:
-            await asyncio.gather(*(process.end(of_itself=is_over) for process in processes))
+            try:
+                await asyncio.gather(*(process.end(of_itself=is_over) for process in processes))
+            finally:  # also if that was interrupted
+                for process in processes:
+                    process.kill()
 
     @property
     def _token(self) -> str:
@@ -153,13 +158,30 @@ class _Process:
                 break
         await self._reading
 
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                self._process.kill()
+
     async def _read_events(self, emit: Emit) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
+        async for line in _lines(self._process.stdout):
             with contextlib.suppress(msgspec.MsgspecError):  # a model of the user's may print, too
                 emit(events.from_line(line))
 
     async def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        async for line in self._process.stderr:
+        async for line in _lines(self._process.stderr):
             self._errors.append(line.decode(errors="replace").rstrip())
+
+
+async def _lines(stream: asyncio.StreamReader | None) -> AsyncIterator[bytes]:
+    """The lines of a stream, without those that are too long to be ours."""
+    assert stream is not None
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:  # over the limit, and dropped
+            continue
+        if not line:
+            return
+        yield line

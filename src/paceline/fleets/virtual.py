@@ -19,7 +19,7 @@ import torch
 from paceline.axon import loops
 from paceline.axon.transports.faulty import FaultyTransport, Link
 from paceline.axon.transports.memory import MemoryNetwork
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import Fleet, Launch, Outcome
 from paceline.learning import datasets
@@ -152,7 +152,7 @@ class ModelledTrainer(Trainer):
             return dict(state), num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         num_samples = 0
         minibatches = self._model.minibatches(state, shards, seed)
-        while num_samples < num_wanted and num_samples + self._task.batch_size <= max(most, 0):
+        while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
             num_samples += next(minibatches)
         return self._model.state(), num_samples
 
@@ -180,6 +180,9 @@ class VirtualFleet(Fleet):
         return outcome
 
     async def _run(self, launch: Launch) -> Outcome:
+        least = launch.plan.job.min_learners
+        if len(self.devices) < least:
+            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
         around = Surroundings(
             emit=launch.emit, save=launch.save, aside=in_place, clock="virtual", started_at=launch.started_at
         )
@@ -195,7 +198,7 @@ class VirtualFleet(Fleet):
             ]
             lives = [asyncio.ensure_future(self._live(home, model, launch)) for home in homes]
             try:
-                ended = await _unless_one_fails(lives, orchestrator.run())
+                ended = await _unless_too_few(lives, least, orchestrator.run())
                 await orchestrator.farewell()
             finally:
                 for life in lives:
@@ -241,12 +244,18 @@ class VirtualFleet(Fleet):
             await asyncio.sleep(returns_in)
 
 
-async def _unless_one_fails(lives: Sequence[asyncio.Future[None]], main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, unless a device fails by a mistake of its own; then that is raised."""
+async def _unless_too_few(lives: Sequence[asyncio.Future[None]], least: int, main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end, unless a device fails by a mistake of its own, or fewer than `least` are left.
+
+    The mistake is raised; with too few it would wait for ever, which is a `PacelineError`.
+    """
     running = asyncio.ensure_future(main)
+    num_left = len(lives)
 
     def stop(life: asyncio.Future[None]) -> None:
-        if not life.cancelled() and life.exception() is not None:
+        nonlocal num_left
+        num_left -= 1
+        if not life.cancelled() and (life.exception() is not None or num_left < least):
             running.cancel()
 
     for life in lives:
@@ -257,6 +266,11 @@ async def _unless_one_fails(lives: Sequence[asyncio.Future[None]], main: Corouti
         for life in lives:
             if life.done():
                 life.result()
+        if num_left < least:
+            raise PacelineError(
+                f"{num_left} of {len(lives)} devices are left, and a round needs {least}: "
+                "the others died, or are too slow to train one shard by the deadline"
+            ) from None
         raise
 
 

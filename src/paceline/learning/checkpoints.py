@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.learning.averaging import State
 
 NUM_KEPT = 3
@@ -20,14 +21,22 @@ _FILE = re.compile(r"round-(\d{5,})\.safetensors")
 
 
 def save(folder: Path, round: int, state: State) -> Path:
-    """Write the parameters after a round; a crash at any moment leaves the older files whole."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the parameters after a round; a crash at any moment leaves the older files whole.
+
+    Raises `PacelineError` if they cannot be written.
+    """
     path = _path(folder, round)
     partial = path.with_suffix(".partial")
-    save_file(_apart(state), partial)
-    with open(partial, "rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_apart(state), partial)
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise PacelineError(f"{path} cannot be written: {error}") from error
     for number in rounds(folder)[:-NUM_KEPT]:
         _path(folder, number).unlink(missing_ok=True)
     return path

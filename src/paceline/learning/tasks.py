@@ -72,7 +72,7 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if (self.name, self.options) == ("SGD", _DEFAULT_OPTIONS):
             return  # known to work; a trial would load a good part of torch, and an orchestrator needs none of it
         try:
-            self._try()
+            self.try_out()
         except Exception as error:  # whatever torch raises, here or in a step
             given = ", ".join(f"{option} = {_shown(value)}" for option, value in self.options.items())
             reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
@@ -84,8 +84,8 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
         return make(parameters, **options)  # type: ignore[no-any-return]
 
-    def _try(self) -> None:
-        """Train something tiny: many a wrong value is noticed only then."""
+    def try_out(self) -> None:
+        """Train something tiny: many a wrong value is noticed only then, and torch loads what it needs for it."""
         parameter = torch.nn.Parameter(torch.zeros(1))
         parameter.grad = torch.zeros(1)
         self.make([parameter]).step()

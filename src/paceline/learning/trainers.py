@@ -79,6 +79,8 @@ class ThreadTrainer(Trainer):
         self._model = model
         self._slowdown = slowdown
         self._clock = clock
+        if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
+            model.task.optimizer.try_out()
 
     def initial_state(self) -> State:  # noqa: D102
         return self._model.state()
@@ -104,8 +106,8 @@ class ThreadTrainer(Trainer):
         seed: int,
         is_unwanted: threading.Event,
     ) -> Trained:
+        minibatches, clock = self._model.minibatches(state, shards, seed), self._clock  # checks the shards
         num_samples, num_wanted = 0, self._model.task.iterations * sum(shard.num_samples for shard in shards)
-        minibatches, clock = self._model.minibatches(state, shards, seed), self._clock
         start = last = clock.time()
         busy, pace = clock.busy_time(), 0.0  # pace: seconds per minibatch so far
         num_batches = 0

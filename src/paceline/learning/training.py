@@ -39,8 +39,10 @@ class LocalModel:
         """Train from these parameters; yields after each minibatch how many samples it had.
 
         `state` then tells what has been learned so far, also if the iterator is left early, or before it begins.
-        Raises `ConfigError` at once for parameters or shards that are not of this task.
+        Raises `ConfigError` at once for no shards, or for parameters or shards that are not of this task.
         """
+        if not shards:
+            raise ConfigError("there are no shards to train on")
         for shard in shards:
             self._check(shard)
         self._load(state)

@@ -14,12 +14,15 @@ Vectors: TypeAlias = dict[str, torch.Tensor]
 
 
 class Layout:
-    """Where each tensor of a state lies in its vector."""
+    """Where each tensor of a state lies in its vector: by name, whatever the order of the state.
+
+    So both ends agree, also where one has its state from a file and the other from a model.
+    """
 
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
         self._names: dict[str, list[str]] = {}
         self._shapes = {name: tensor.shape for name, tensor in state.items()}
-        for name, tensor in state.items():
+        for name, tensor in sorted(state.items()):
             self._names.setdefault(_type_name(tensor), []).append(name)
         self._sizes = {kind: [self._shapes[name].numel() for name in names] for kind, names in self._names.items()}
 

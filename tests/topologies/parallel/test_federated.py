@@ -16,6 +16,21 @@ from paceline.learning.datasets import DataSpec
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 LOCAL = DataSpec(name="digits", shard_size=32, placement="local")
+JOB = """\
+[job]
+rounds = 3
+deadline_seconds = 1.5
+iterations = 6
+batch_size = 16
+min_learners = 2
+benchmark_shards = 2
+[data]
+name = "digits"
+placement = "local"
+[aggregation]
+method = "fedprox"
+mu = 0.01
+"""
 FLEET = [device("a", 100), device("b", 200), device("c", 400)]
 
 
@@ -50,10 +65,7 @@ def test_devices_join_with_data_of_their_own(tmp_path):
     dataset = datasets.load(DataSpec(name="digits"))
     for name, part in (("a", slice(0, 700)), ("b", slice(700, None))):
         np.savez(tmp_path / f"{name}.npz", x_train=dataset.x_train[part], y_train=dataset.y_train[part])
-    (tmp_path / "job.toml").write_text(
-        "[job]\nrounds = 3\ndeadline_seconds = 1.5\niterations = 6\nbatch_size = 16\nmin_learners = 2\nbenchmark_shards = 2\n"
-        '[data]\nname = "digits"\nplacement = "local"\n[aggregation]\nmethod = "fedprox"\nmu = 0.01\n'
-    )
+    (tmp_path / "job.toml").write_text(JOB)
 
     def start(*arguments):
         command = [sys.executable, "-m", "paceline", *map(str, arguments)]

@@ -12,6 +12,8 @@ from paceline.fleets import virtual_loop
 from paceline.learning.datasets import DataSpec
 from paceline.learning.vectors import Layout
 from paceline.topologies.parallel import Orchestrator, Surroundings, in_place, make_plan
+from paceline.topologies.parallel import roster as roster_module
+from paceline.topologies.parallel.roster import Roster
 from tests.topologies.parallel.runs import closed, of, small_job
 
 
@@ -222,9 +224,83 @@ def test_a_newer_self_takes_the_seat():
         async with table.played() as orchestrator:
             old = await table.seat("a")
             new = await table.seat("a")
-            with pytest.raises(LookupError, match="join again"):
+            with pytest.raises(RuntimeError, match="another learner has joined as 'a'"):
                 await orchestrator.update(old, 1, table.parameters, 64)
             assert (await orchestrator.update(new, 1, table.parameters, 64)).is_accepted
 
     virtual_loop.run(main())
     assert [event.is_back for event in of(events.LearnerJoined, table.told)] == [False, True]
+
+
+def test_a_former_self_that_waits_is_told():
+    table = Table(rounds=1, min_learners=2)
+
+    async def main():
+        async with table.played() as orchestrator:
+            old = await orchestrator.join("a", paceline.__version__)
+            waiting = asyncio.ensure_future(orchestrator.next_round(old.session, 0))
+            await asyncio.sleep(1)
+            new = await orchestrator.join("a", paceline.__version__)
+            other = await orchestrator.join("b", paceline.__version__)
+            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in (new, other)))
+            assert [ticket.status for ticket in tickets] == ["open", "open"]
+            with pytest.raises(RuntimeError, match="another learner has joined as 'a'"):
+                await waiting
+
+    virtual_loop.run(main())
+
+
+def test_joining_over_and_over_keeps_one_former_session():
+    roster = Roster()
+    sessions = [roster.join("a")[0].session for _ in range(100)]
+    assert roster.find(sessions[-1]).name == "a"
+    with pytest.raises(RuntimeError, match="another learner"):
+        roster.find(sessions[-2])
+    with pytest.raises(LookupError, match="join again"):
+        roster.find(sessions[-3])
+    roster.remove(roster.find(sessions[-1]))
+    with pytest.raises(LookupError, match="join again"):
+        roster.find(sessions[-2])
+
+
+def test_names_run_out(monkeypatch):
+    monkeypatch.setattr(roster_module, "MAX_LEARNERS", 2)
+    roster = Roster()
+    roster.join("a")
+    roster.remove(roster.join("b")[0])
+    with pytest.raises(ValueError, match="2 learners have joined"):
+        roster.join("c")
+    assert roster.join("b")[1]
+
+
+def test_no_more_than_was_allocated_can_be_taken():
+    table = Table(policy="eta", rounds=1, min_learners=2)
+
+    async def main():
+        async with table.played() as orchestrator:
+            offers = [await orchestrator.join(name, paceline.__version__) for name in "ab"]
+            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in offers))
+            share = tickets[0].num_shards
+            with pytest.raises(ValueError, match=f"at most {share} can"):
+                await orchestrator.take(offers[0].session, 1, share + 1)
+            assert len((await orchestrator.take(offers[0].session, 1, share)).shards) == share
+
+    virtual_loop.run(main())
+
+
+def test_who_is_late_in_the_last_round_still_hears_of_the_end():
+    table = Table(rounds=1)
+
+    async def main():
+        running = asyncio.ensure_future(table.orchestrator.run())
+        session = await table.seat()
+        await running
+        ended_at = asyncio.get_running_loop().time()
+        farewell = asyncio.ensure_future(table.orchestrator.farewell())
+        await asyncio.sleep(2)
+        assert not farewell.done()
+        assert (await table.orchestrator.next_round(session, 1)).status == "over"
+        await farewell
+        assert asyncio.get_running_loop().time() == ended_at + 2
+
+    virtual_loop.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -176,6 +177,7 @@ class RemoteFunction:
         return RemoteFunction(self._remote, self._name, self._caller.with_options(options))
 
 
+@functools.cache
 def _signatures_of(interface: type) -> dict[str, Signature]:
     methods = inspect.getmembers(interface, inspect.isfunction)
     return {name: Signature.of(method, name) for name, method in methods if not name.startswith("_")}

@@ -47,6 +47,8 @@ class WorkerApp:
         self._limits = limits
         self._calls = CallTable(transport)
         self._executors: dict[str, Executor] = {name: make(device) for name, make in EXECUTORS.items()}
+        self._listed: Reply | None = None
+        self._num_listed = 0
         self._num_running = 0
         self._is_stopping = False
 
@@ -85,7 +87,10 @@ class WorkerApp:
 
     async def _list(self, request: Request, _: str) -> Reply:
         rpcs = [rpc.signature.published for rpc in self._registry]
-        return Reply.json(msgspec.to_builtins(Listing(self._device, paceline.__version__, wire.VERSION, rpcs)))
+        if self._listed is None or len(rpcs) != self._num_listed:  # functions are only ever added
+            listing = Listing(self._device, paceline.__version__, wire.VERSION, rpcs)
+            self._listed, self._num_listed = Reply.json(msgspec.to_builtins(listing)), len(rpcs)
+        return Reply(self._listed.status, self._listed.headers, self._listed.body)
 
     async def _call(self, request: Request, name: str) -> Reply:
         coding = coding_of(request.headers.get("content-type"))

@@ -54,8 +54,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
+        if self.data.placement == "local" and self.allocation.decided_by == "orchestrator":
+            raise ValueError(
+                'placement is "local", but this policy divides shards that the orchestrator has; use a policy that '
+                "learners decide, such as dab"
+            )
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be at least 0")
+
+    def is_reached_by(self, accuracy: float | None) -> bool:
+        """Whether a model of this accuracy ends the run before its last round."""
+        return self.target_accuracy is not None and accuracy is not None and accuracy >= self.target_accuracy
 
     def described(self) -> dict[str, Any]:
         """The tables of a job file that make this job, every default spelled out."""

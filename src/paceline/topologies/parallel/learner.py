@@ -123,10 +123,11 @@ class Learner:
             raise ConfigError(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
         self._last_round = 0  # an orchestrator that was restarted repeats the round that was open
         if self._seat is not None and self._seat.is_for_the_same(offer):
-            return self._seat.moved_to(offer)
-        seat = Seat.of(offer, self._make_trainer(offer.task), self._options.own_data)
-        self._history = []
-        seat.profile = await self._measure(seat)
+            seat = self._seat.moved_to(offer)
+        else:
+            seat = Seat.of(offer, self._make_trainer(offer.task), self._options.own_data)
+            self._history = []
+            seat.profile = await self._measure(seat)
         if seat.policy.decided_by == "orchestrator":
             await self._orchestrator.declare.coro(offer.session, self._options.max_shards)
         return seat
@@ -157,6 +158,8 @@ class Learner:
             if ticket.status == "over":
                 return ticket.reason
             if ticket.status == "open":
+                if ticket.round <= self._last_round:
+                    raise BadReply(f"the orchestrator opened round {ticket.round} after round {self._last_round}")
                 self._last_round = ticket.round
                 await self._work(seat, ticket)
 
@@ -178,7 +181,7 @@ class Learner:
         self._start("train", ticket.round)
         shards, seed = seat.shards_of(work, num_shards, self._seed(seat, ticket.round))
         halt_at = deadline - seat.policy.upload_seconds(terms, candidate)
-        trained = await seat.trainer.train(seat.layout.unpack(work.parameters), shards, until=halt_at, seed=seed)
+        trained = await seat.trainer.train(seat.parameters_of(work), shards, until=halt_at, seed=seed)
         spent = events.RoundSpent(
             at=self._time(),
             learner=self._name,

@@ -19,6 +19,8 @@ from paceline.learning.tasks import Task
 MAX_NAME_LENGTH = 64
 MAX_SHARDS = 1 << 20
 """That a learner may take in one round."""
+MAX_SERVED_SHARDS = 1 << 14
+"""That it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -112,8 +112,7 @@ class Orchestrator(OrchestratorService):
             number += 1
             await self._until_enough_are_ready(number)
             loss, accuracy = await self._play(number)
-            target = self._job.target_accuracy
-            if target is not None and accuracy is not None and accuracy >= target:
+            if self._job.is_reached_by(accuracy):
                 reason = "target accuracy reached"
                 break
         self._ended = events.RunEnded(at=self.now(), reason=reason, rounds=number, loss=loss, accuracy=accuracy)
@@ -129,7 +128,7 @@ class Orchestrator(OrchestratorService):
     async def farewell(self) -> None:
         """Wait, but not long, until all learners have heard that the run is over."""
         try:
-            await loops.within(_FAREWELL_SECONDS, self._until(lambda: self._roster.num_ready == 0))
+            await loops.within(_FAREWELL_SECONDS, self._until(lambda: self._roster.are_all_told))
         except asyncio.TimeoutError:
             return
 
@@ -265,6 +264,8 @@ class Orchestrator(OrchestratorService):
             except asyncio.CancelledError:  # the device is gone; if not, it will ask again
                 self._lose(member)
                 raise
+            if self._ended is None:
+                self._roster.find(session)  # raises, if another one has taken its place
             ticket = self._ticket(member, after)
         return ticket or Ticket(status="wait", reason="no round is open")
 
@@ -272,6 +273,7 @@ class Orchestrator(OrchestratorService):
         """To the round that is open, or to none any more; None if there is nothing to say yet."""
         if self._ended is not None:
             self._lose(member)
+            self._roster.remove(member)
             return Ticket(status="over", round=self._ended.rounds, reason=self._ended.reason)
         if self._round is None or not self._round.is_open_to(member.name, after):
             return None
@@ -288,8 +290,10 @@ class Orchestrator(OrchestratorService):
         opened = self._round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
-        if not 0 < num_shards <= MAX_SHARDS:
-            raise ValueError(f"{num_shards} shards cannot be taken; 1 to {MAX_SHARDS} can")
+        allocated = opened.share_of(member.name)
+        most = MAX_SHARDS if allocated is None else allocated
+        if not 0 < num_shards <= most:
+            raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(member.name)
         if share is None:
             share = opened.shares[member.name] = self._plan.share(self._deck, num_shards)

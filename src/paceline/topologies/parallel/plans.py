@@ -16,7 +16,7 @@ from paceline.learning.shards import Array, Deck, Shard, ShardStore
 from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
-from paceline.topologies.parallel.messages import Offer
+from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, Offer
 from paceline.topologies.parallel.rounds import Share
 
 
@@ -60,7 +60,7 @@ class Plan:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             return Share([], num_shards, num_shards * self.terms.shard_samples * self.terms.iterations)
-        numbers = deck.deal(num_shards)
+        numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
         return Share(numbers, len(numbers), num_samples * self.terms.iterations)
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from paceline.topologies.parallel.messages import MAX_NAME_LENGTH
 
+MAX_LEARNERS = 100_000
+"""That may join a run, by name; those that left included."""
+
 _MISSED_ROUNDS = 2  # without a sign of life, then a learner counts as gone
 
 NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
@@ -23,6 +26,7 @@ class Member:
     Attributes:
         is_ready: whether it will take part in the next round that opens.
         num_missed: rounds in a row in which nothing was heard of it.
+        former: whose place it took.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Member:
     has_been_ready: bool = False
     max_shards: int | None = None
     num_missed: int = 0
+    former: Member | None = None
 
 
 class Roster:
@@ -49,29 +54,34 @@ class Roster:
         return len(self._by_name)
 
     def join(self, name: str) -> tuple[Member, bool]:
-        """A new member, and whether one of that name was there before; raises `ValueError` for an unfit name."""
+        """A new member, and whether one of that name was there before; raises `ValueError` for one that cannot be."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name[:80]!r} cannot be a learner's name; {NAME_RULE}")
         is_back = name in self._seen
+        if not is_back and len(self._seen) >= MAX_LEARNERS:
+            raise ValueError(f"{MAX_LEARNERS} learners have joined this run; no others can")
         former = self._by_name.get(name)
         if former is not None:
             self.remove(former)
-        member = Member(name, secrets.token_hex(16))
+            self._by_session[former.session] = former  # to tell it, should it still be there
+        member = Member(name, secrets.token_hex(16), former=former)
         self._by_session[member.session] = self._by_name[name] = member
         self._seen.add(name)
         return member, is_back
 
     def find(self, session: str) -> Member:
-        """The member of a session; raises `LookupError`."""
+        """The member of a session; raises `LookupError`, or `RuntimeError` if another one has taken its place."""
         member = self._by_session.get(session)
         if member is None:
             raise LookupError("this session is not known here; join again")
+        if self._by_name.get(member.name) is not member:
+            raise RuntimeError(f"another learner has joined as {member.name!r}; each needs a name of its own")
         member.num_missed = 0
         return member
 
     def set_ready(self, member: Member, is_ready: bool) -> None:
         """Say whether a member will take part in the next round."""
-        if self._by_session.get(member.session) is member:
+        if self._by_name.get(member.name) is member:
             self.num_ready += is_ready - member.is_ready
             member.is_ready = is_ready
             member.has_been_ready |= is_ready
@@ -80,8 +90,16 @@ class Roster:
         """Forget a member and its session."""
         self.set_ready(member, False)
         self._by_session.pop(member.session, None)
+        if member.former is not None:
+            self._by_session.pop(member.former.session, None)
+            member.former = None
         if self._by_name.get(member.name) is member:
             del self._by_name[member.name]
+
+    @property
+    def are_all_told(self) -> bool:
+        """Whether nobody is left who may still ask: all were removed, but those long not heard of, or never ready."""
+        return not any(member.has_been_ready and member.num_missed < _MISSED_ROUNDS for member in self)
 
     @property
     def ready(self) -> list[Member]:

@@ -11,7 +11,8 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy, Terms
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
-from paceline.errors import ConfigError
+from paceline.errors import BadReply, ConfigError
+from paceline.learning.averaging import State
 from paceline.learning.shards import Array, Deck, Shard, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Layout
@@ -67,6 +68,13 @@ class Seat:
         """The shards to train in a round, served or the device's own, and the seed of their order."""
         served = [Shard(*arrays) for arrays in work.shards]
         return served or self.own_shards(num_shards, seed), zlib.crc32(repr(seed).encode())
+
+    def parameters_of(self, work: Work) -> State:
+        """The parameters to start from; raises `BadReply` if they are not of the model that was offered."""
+        try:
+            return self.layout.unpack(work.parameters)
+        except ValueError as error:
+            raise BadReply(f"the orchestrator sent parameters that do not fit the model: {error}") from error
 
     def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
         """Shards of the device's own data, drawn at random; none if data is served."""

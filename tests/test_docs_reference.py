@@ -1,0 +1,153 @@
+"""The reference pages name every key, column, event, command and option there is, with its default, and no other."""
+
+import dataclasses
+import importlib
+import math
+import re
+import typing
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+import typer.main
+
+from paceline import Job, VirtualDevice, events
+from paceline.allocation import POLICIES, from_config
+from paceline.cli.main import COMMANDS
+from paceline.errors import ConfigError
+from paceline.learning.averaging import AggregationSpec
+from paceline.learning.datasets import DATASETS, DataSpec
+from paceline.learning.models import MODELS, ModelSpec
+from paceline.monitor.folder import METRICS
+from paceline.topologies.parallel.jobs import TABLES
+
+REFERENCE = Path(__file__).parents[1] / "docs/reference"
+TYPES = {int: "whole number", float: "number", str: "text"}
+JOB = Job(deadline_seconds=1).described()
+
+
+def section(page, heading):
+    """The text below a heading, up to the next one of its level or above."""
+    text = (REFERENCE / page).read_text()
+    match = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#{{1,6}} |\Z)", text, re.M | re.S)
+    assert match, f"{page} has no heading {heading!r}"
+    return match[2]
+
+
+def rows(text):
+    """The cells of each row of the tables in a text, without their headings."""
+    lines = [line for line in text.splitlines() if line.startswith(("| ", "|-"))]
+    headings = {index - 1 for index, line in enumerate(lines) if line.startswith("|-")}
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for index, line in enumerate(lines)
+        if index not in headings and not line.startswith("|-")
+    ]
+
+
+def said_type(kind):
+    """A type as the pages say it."""
+    choices = [choice for choice in typing.get_args(kind) if choice is not type(None)] or [kind]
+    if typing.get_origin(kind) is typing.Literal:
+        return " or ".join(f'"{choice}"' for choice in choices)
+    return TYPES[choices[0]]
+
+
+def said_default(value):
+    """A default as the pages say it."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return f'"{value}"' if value != "required" else value
+    return "inf" if value == math.inf else f"{value:g}"
+
+
+def fields_of(kind, defaults):
+    """Name, type and default of each field, as the pages say them; required ones have no default."""
+    fields = msgspec.structs.fields(kind)
+    return {
+        field.encode_name: (
+            said_type(field.type),
+            said_default("required" if field.required else defaults.get(field.encode_name)),
+        )
+        for field in fields
+        if field.name not in TABLES
+    }
+
+
+TABLES_OF_FILES = {
+    "`[job]`": fields_of(Job, JOB["job"]),
+    "`[model]`": fields_of(ModelSpec, JOB["model"]),
+    "`[optimizer]`": {"name": ("text", '"SGD"'), "lr": ("number", "0.1")},
+    "`[data]`": fields_of(DataSpec, JOB["data"]),
+    "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
+    "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
+    "`[[device]]`": fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
+}
+
+
+@pytest.mark.parametrize("heading", TABLES_OF_FILES)
+def test_every_key_of_a_table_is_told_with_type_and_default(heading):
+    told = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", heading))}
+    assert told == TABLES_OF_FILES[heading]
+
+
+def test_the_tables_told_are_those_there_are():
+    headings = re.findall(r"^### `\[(\w+)\]`", (REFERENCE / "job.md").read_text(), re.M)
+    assert set(headings) == {"job", *TABLES} == set(JOB)
+    assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
+    assert JOB["allocation"]["policy"] == "adaptive-dab"
+    with pytest.raises(ConfigError):
+        from_config({})
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_is_told_with_its_fields(name):
+    told = {key.strip("`"): default for key, _, default, _ in rows(section("job.md", f"`{name}`"))}
+    assert told == {field.name: said_default(field.default) for field in dataclasses.fields(POLICIES[name])}
+    assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
+
+
+def test_every_model_and_dataset_is_named():
+    assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[model]`"))) >= set(MODELS)
+    assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[data]`"))) >= set(DATASETS)
+
+
+def command(name):
+    """A command as typer understands it."""
+    app = typer.Typer(add_completion=False)
+    app.command(name)(getattr(importlib.import_module(f"paceline.cli.{name}"), name))
+    return typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_told_with_its_default(name):
+    parameters = [parameter for parameter in command(name).params if parameter.name != "help"]
+    known = {}
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            known[(parameter.metavar or parameter.name).upper()] = "required" if parameter.required else "–"
+        else:
+            default = None if parameter.default is False else parameter.default
+            known[parameter.opts[0]] = said_default(default).strip('"')
+    table = [row for row in rows(section("cli.md", f"paceline {name}")) if re.match("`(--|[A-Z])", row[0])]
+    assert {first.split(",")[0].strip("`"): default for first, default, _ in table} == known
+
+
+def test_the_commands_told_are_those_there_are():
+    assert re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M) == list(COMMANDS)
+
+
+def test_every_column_of_the_metrics_is_told():
+    told = [name for row in rows(section("run-folder.md", "metrics.csv")) for name in re.findall(r"`(\w+)`", row[0])]
+    assert tuple(told) == METRICS
+
+
+def test_every_event_is_told_with_its_fields():
+    told = {re.findall(r"`(\w+)`", row[0])[0]: row for row in rows(section("run-folder.md", "Events"))}
+    kinds = {kind.__struct_config__.tag: kind for kind in typing.get_args(events.AnyEvent)}
+    assert told.keys() == kinds.keys()
+    for tag, row in told.items():
+        assert {*re.findall(r"`(\w+)`", row[2]), "at"} == set(kinds[tag].__struct_fields__), tag
+        assert row[0].endswith("*") == ("on the device only" in kinds[tag].__doc__), tag

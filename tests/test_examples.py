@@ -1,0 +1,35 @@
+"""The examples run as their comments say."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from paceline.cli.main import main
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_simulate_the_example_job_on_the_example_fleet(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = None
+    try:
+        main(["simulate", str(EXAMPLES / "job.toml"), str(EXAMPLES / "fleet.toml"), "--folder", "run", "--json"])
+    except SystemExit as exit:
+        code = exit.code
+    result = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert result["rounds"] == 12
+    assert result["accuracy"] > 0.85
+    assert "laptop" in (tmp_path / "run/events.jsonl").read_text()
+    assert (tmp_path / result["report"]).exists()
+
+
+def test_train_a_model_of_ones_own_on_local_processes(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "own_model.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "laptop trained" in done.stdout
+    assert "after 3 rounds" in done.stdout
+    assert (tmp_path / "runs/own-model/report.html").exists()
