@@ -191,7 +191,7 @@ def test_names_of_others_are_told_in_one_line_and_cut():
 
 
 def test_a_state_that_looks_right_is_usable():
-    assert why_unusable(changed(w=torch.full((2, 3), 3e38), n=torch.tensor(-(2**62))), LIKE) is None
+    assert why_unusable(changed(w=torch.full((2, 3), 1e6), n=torch.tensor(-(2**62))), LIKE) is None
     assert why_unusable({}, {}) is None
 
 
@@ -244,3 +244,16 @@ def test_aggregation_is_fedavg_unless_told():
 def test_bad_aggregation_is_refused(fields, reason):
     with pytest.raises(msgspec.ValidationError, match=reason):
         msgspec.convert(fields, AggregationSpec)
+
+
+@pytest.mark.parametrize(("value", "is_believed"), [(1e6, True), (-1e6, True), (1.1e6, False), (-3e38, False)])
+def test_absurd_values_are_not_believed(value, is_believed):
+    like = {"w": torch.tensor([0.5, -0.9])}
+    reason = why_unusable({"w": torch.tensor([0.0, value])}, like)
+    assert (reason is None) == is_believed
+    if not is_believed:
+        assert "is the most that is believed" in reason
+
+
+def test_large_values_are_believed_where_they_are_usual():
+    assert why_unusable({"w": torch.tensor([5e9])}, {"w": torch.tensor([-4e4])}) is None

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -313,3 +314,18 @@ def test_models_of_others_need_to_be_allowed():
     with pytest.raises(ConfigError, match="not allowed on this device"):
         LocalModel(make_task("Line"))
     assert LocalModel(make_task("Line"), allowed=["tests.learning"]).state().keys() == {"0.weight"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ("nn.Flatten(), nn.Linear(3, 10)", "does not take samples of shape"),
+        ("nn.Flatten(), nn.Linear(64, 7)", "gives outputs of shape \\(2, 7\\) for two samples, not \\(2, 10\\)"),
+    ],
+)
+def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, message):
+    path = tmp_path / "own.py"
+    path.write_text(f"from torch import nn\n\n\ndef make():\n    return nn.Sequential({layers})\n")
+    own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
+    with pytest.raises(ConfigError, match=message):
+        LocalModel(own, allowed=None)

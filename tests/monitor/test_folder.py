@@ -218,3 +218,11 @@ def test_a_full_disk_does_not_stop_the_run_and_is_told_at_the_end(make_run, tmp_
 def test_leaving_by_an_error_tells_that_error(tmp_path):
     with pytest.raises(KeyError, match="why"), RunFolder.create(tmp_path, "one", JOB):
         raise KeyError("why")
+
+
+def test_two_cannot_record_the_same_run(tmp_path):
+    with RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first:
+        with pytest.raises(ConfigError, match="another process is recording this run"):
+            RunFolder.open(first.path).reopen()
+    with RunFolder.open(first.path) as second:
+        second.reopen()

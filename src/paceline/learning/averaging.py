@@ -34,6 +34,10 @@ class AggregationSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise ValueError(f'mu is {self.mu}, but fedavg has none; use method = "fedprox"')
 
 
+MAX_GROWTH = 1e6
+"""How many times larger than the largest value so far, or than 1, an update's values may be: a mistake, or malice."""
+
+
 class RunningAverage:
     """The weighted average of the states added so far; holds one state, however many are added."""
 
@@ -74,20 +78,26 @@ def why_unusable(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Ten
             return f"{name} has shape {tuple(tensor.shape)}, not {tuple(expected.shape)}"
         if tensor.dtype != expected.dtype:
             return f"{name} has type {tensor.dtype}, not {expected.dtype}"
-        if tensor.numel() and not _is_finite(tensor):
-            return f"{name} holds NaN or infinity"
+        if tensor.numel():
+            largest = _largest(tensor)
+            if not math.isfinite(largest):
+                return f"{name} holds NaN or infinity"
+            most = MAX_GROWTH * max(1.0, _largest(expected))
+            if largest > most:
+                return f"{name} holds values of {largest:.3g}; {most:.3g} is the most that is believed"
     return None
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
+def _largest(tensor: torch.Tensor) -> float:
+    """The largest magnitude in a tensor, NaN if that is in it; 0 for whole numbers, which are not judged."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     if not tensor.is_floating_point():
-        return True
+        return 0.0
     if tensor.dtype.itemsize == 1:  # torch compares no floats of 8 bits
         tensor = tensor.to(torch.float16)
     low, high = torch.aminmax(tensor)  # one pass, nothing allocated; NaN comes through
-    return math.isfinite(low.item()) and math.isfinite(high.item())
+    return max(-float(low), float(high)) if math.isfinite(low) else float(low)
 
 
 def _accumulator(tensor: torch.Tensor) -> torch.Tensor:

@@ -30,6 +30,22 @@ class LocalModel:
         self.task = task
         self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
         self._loss = models.loss_function(task.model)
+        if task.model.import_path is not None:
+            self._try_out(task.model.import_path)
+
+    @torch.inference_mode()
+    def _try_out(self, import_path: str) -> None:
+        """Raise `ConfigError` if a user's own model does not take the data, or does not answer with logits."""
+        expected = (2, self.task.num_classes)
+        self._model.eval()
+        try:
+            shape = tuple(self._model(torch.zeros(2, *self.task.input_shape)).shape)
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
+            given = self.task.input_shape
+            raise ConfigError(f"model {import_path!r} does not take samples of shape {given}: {reason}") from error
+        if shape != expected:
+            raise ConfigError(f"model {import_path!r} gives outputs of shape {shape} for two samples, not {expected}")
 
     def state(self) -> State:
         """A copy of the parameters and buffers."""

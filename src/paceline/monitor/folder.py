@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import difflib
+import fcntl
 import io
 import os
 from collections.abc import Iterable, Iterator
@@ -55,6 +56,7 @@ class RunFolder:
         self._events_file = path / "events.jsonl"
         self._metrics_file = path / "metrics.csv"
         self._recorder: _Recorder | None = None
+        self._claim: BinaryIO | None = None
 
     @classmethod
     def create(cls, root: Path, name: str, job: dict[str, Any]) -> RunFolder:
@@ -71,6 +73,7 @@ class RunFolder:
             folder._events_file.touch()
             _replace(folder._metrics_file, _csv_rows([METRICS]))
             _replace(folder._job_file, _as_json(job))
+            folder._claim_it()
             folder._recorder = _Recorder(folder._events_file, folder._metrics_file)
         except OSError as error:
             raise ConfigError(f"{folder.path}: a run cannot be kept there: {error.strerror}") from error
@@ -128,6 +131,7 @@ class RunFolder:
         happens again, learners join again, and an end is none. Without any closed round nothing is kept.
         """
         self.close()
+        self._claim_it()
         kept = _without_open_round(list(self.events()))
         try:
             _replace(self._events_file, b"".join(map(events.to_line, kept)))
@@ -141,10 +145,23 @@ class RunFolder:
     def close(self) -> None:
         """Stop recording; raises `PacelineError` if some of it could not be written."""
         recorder, self._recorder = self._recorder, None
+        if self._claim is not None:
+            self._claim.close()
+            self._claim = None
         if recorder is not None:
             recorder.close()
             if recorder.failure is not None:
                 raise PacelineError(f"{self._events_file} is not complete: {recorder.failure}")
+
+    def _claim_it(self) -> None:
+        """Keep other processes from recording; the system lets go if this one dies."""
+        claim = self._job_file.open("rb")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            claim.close()
+            raise ConfigError(f"{self.path}: another process is recording this run; stop it first") from None
+        self._claim = claim
 
     def __enter__(self) -> RunFolder:
         return self

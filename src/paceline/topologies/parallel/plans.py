@@ -59,6 +59,7 @@ class Plan:
     def share(self, deck: Deck, num_shards: int) -> Share:
         """Shards for one learner, at most all there are."""
         if self.store is None:
+            num_shards = min(num_shards, MAX_SERVED_SHARDS)
             return Share([], num_shards, num_shards * self.terms.shard_samples * self.terms.iterations)
         numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
