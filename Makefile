@@ -22,6 +22,8 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
 	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
+	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
+	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 
 bench-flower: .venv/.installed-bench .venv-flower/.installed
 	$(BIN)/python benchmarks/rounds.py --markdown benchmarks/results/rounds.md

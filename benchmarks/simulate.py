@@ -37,10 +37,10 @@ class Settings:
         default_factory=lambda: {"none": (4, 20, 100, 1_000, 10_000), "gradient": (4, 20, 100)}
     )
     flower_fleets: dict[Work, tuple[int, ...]] = dataclasses.field(
-        default_factory=lambda: {"none": (4, 20), "gradient": (4, 20)}
+        default_factory=lambda: {"none": (20,), "gradient": (20,)}
     )
-    num_learner_rounds: int = 20_000
-    """Of Paceline: rounds times learners, but at least five rounds."""
+    num_learner_rounds: int = 4_000
+    """Of Paceline: rounds times learners, but at least four rounds."""
     num_rounds: int = 30
     """Of Flower."""
     num_repeats: int = 3
@@ -98,7 +98,7 @@ def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
 
 def case_of(system: str, work: Work, num_learners: int, settings: Settings) -> Case:
     """One fleet of one system."""
-    num_rounds = max(5, settings.num_learner_rounds // num_learners)
+    num_rounds = max(4, settings.num_learner_rounds // num_learners)
 
     def case(repeat: int) -> dict[str, float]:
         if system == "flower":

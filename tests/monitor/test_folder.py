@@ -221,8 +221,10 @@ def test_leaving_by_an_error_tells_that_error(tmp_path):
 
 
 def test_two_cannot_record_the_same_run(tmp_path):
-    with RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first:
-        with pytest.raises(ConfigError, match="another process is recording this run"):
-            RunFolder.open(first.path).reopen()
+    with (
+        RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first,
+        pytest.raises(ConfigError, match="another process is recording this run"),
+    ):
+        RunFolder.open(first.path).reopen()
     with RunFolder.open(first.path) as second:
         second.reopen()
