@@ -6,6 +6,7 @@ Hours pass in seconds, and the same seed gives the same run, event by event.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import random
 from collections.abc import Coroutine, Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from paceline.axon import loops
-from paceline.axon.transports.faulty import FaultyTransport, Link
+from paceline.axon.transports.links import Link
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
@@ -43,6 +44,7 @@ from paceline.topologies.parallel.hosting import DEVICE
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _BYTES_PER_MBIT = 1e6 / 8
+_GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
 T = TypeVar("T")
 
@@ -171,11 +173,13 @@ class VirtualFleet(Fleet):
 
     def run(self, launch: Launch) -> Outcome:  # noqa: D102
         torch.manual_seed(launch.plan.job.seed)  # dropout and the like draw from there
-        num_threads = torch.get_num_threads()
+        num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
+        gc.set_threshold(_GARBAGE_OBJECTS, *thresholds[1:])
         try:
             outcome: Outcome = virtual_loop.run(self._run(launch))
         finally:
+            gc.set_threshold(*thresholds)
             torch.set_num_threads(num_threads)
         return outcome
 
@@ -221,7 +225,7 @@ class VirtualFleet(Fleet):
         device, seed = home.device, launch.plan.job.seed * 1_000_003 + home.number
         await asyncio.sleep(device.joins_at_seconds)
         while True:
-            transport = FaultyTransport(home.network.host(device.name), device.link(seed))
+            transport = home.network.host(device.name, device.link(seed))
             learner = Learner(
                 reach(home.url, transport=transport),
                 device.name,

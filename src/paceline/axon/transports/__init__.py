@@ -1,8 +1,9 @@
 """How requests travel: over HTTP, within this process, or badly on purpose."""
 
 from paceline.axon.transports.base import Address, App, Listener, Transport
-from paceline.axon.transports.faulty import Fault, FaultyTransport, Link
+from paceline.axon.transports.faulty import FaultyTransport
 from paceline.axon.transports.http import HttpTransport
+from paceline.axon.transports.links import Fault, Link
 from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 
 __all__ = [

@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import enum
-import math
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from weakref import WeakSet
 
 from paceline.axon import loops
-from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.messages import Body, Reply, Request
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.links import Fault, Line, Link
 from paceline.axon.transports.pump import Pump
-from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
-
-_HEAD_BYTES = 200  # what a request or reply takes besides its body
-
-
-class Fault(enum.Enum):
-    """What happens to one exchange."""
-
-    NONE = "none"
-    LOSE_REQUEST = "lose request"  # the far side never sees it
-    LOSE_REPLY = "lose reply"  # the far side has acted, and the asking side does not know
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """How a link behaves.
-
-    Attributes:
-        latency_seconds: added once each way.
-        up_bytes_per_second: shared by the requests that are sent over it at the same time.
-        down_bytes_per_second: the same for replies.
-        loss: probability that an exchange is lost, on its way there or back alike.
-        jitter: how far the time of a transfer varies at random, as a ratio: 0.2 is ± 20 %.
-        seed: of what happens by chance.
-    """
-
-    latency_seconds: float = 0.0
-    up_bytes_per_second: float = math.inf
-    down_bytes_per_second: float = math.inf
-    loss: float = 0.0
-    jitter: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not (self.latency_seconds >= 0 and 0 <= self.loss <= 1 and 0 <= self.jitter < 1):
-            raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1, jitter from 0 to below 1")
-        if not (self.up_bytes_per_second > 0 and self.down_bytes_per_second > 0):
-            raise ConfigError(f"{self}: bytes per second are above 0")
+from paceline.errors import ConnectionLost, TimedOut, Unreachable
 
 
 class FaultyTransport(Transport):
@@ -71,11 +31,7 @@ class FaultyTransport(Transport):
         plan: Callable[[Request], Fault] | None = None,
     ) -> None:
         self._inner = inner
-        self._link = link
-        self._random = random.Random(link.seed)
-        self._plan = plan or self._by_chance
-        self._up = _Lane(link.up_bytes_per_second, link, self._random)
-        self._down = _Lane(link.down_bytes_per_second, link, self._random)
+        self._line = Line(link, plan)
         self._is_cut = False
         self._under_way: set[asyncio.Future[Reply]] = set()
         self._pumps: WeakSet[Pump] = WeakSet()
@@ -108,8 +64,8 @@ class FaultyTransport(Transport):
         return exchange.result()
 
     async def _exchange(self, address: Address, request: Request, timeout: float) -> Reply:
-        fault = self._plan(request)
-        await self._up.carry(request.body)
+        fault = self._line.fate(request)
+        await self._line.up.carry(request.body)
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await self._inner.request(address, request, timeout=timeout)
@@ -117,7 +73,7 @@ class FaultyTransport(Transport):
             if reply.stream is not None:
                 await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
-        await self._down.carry(reply.body)
+        await self._line.down.carry(reply.body)
         if reply.stream is not None:
             pump = Pump(reply.stream, self._slowed, f"{address}: the link was cut in the middle of an answer")
             self._pumps.add(pump)
@@ -125,7 +81,7 @@ class FaultyTransport(Transport):
         return reply
 
     async def _slowed(self, body: Body) -> Body:
-        await self._down.carry(body)
+        await self._line.down.carry(body)
         return body
 
     async def reply_host(self, address: Address) -> str:  # noqa: D102
@@ -135,38 +91,3 @@ class FaultyTransport(Transport):
         self, app: App, host: str, port: int, identity: ServerIdentity | None = None
     ) -> Listener:
         return await self._inner.listen(app, host, port, identity)
-
-    def _by_chance(self, request: Request) -> Fault:
-        if self._random.random() >= self._link.loss:
-            return Fault.NONE
-        return self._random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
-
-
-class _Lane:
-    """One direction of a link: what is sent over it queues up."""
-
-    def __init__(self, bytes_per_second: float, link: Link, chance: random.Random) -> None:
-        self._bytes_per_second = bytes_per_second
-        self._latency_seconds = link.latency_seconds
-        self._jitter = link.jitter
-        self._chance = chance
-        self._free_at = 0.0  # loop time when all that is queued has been sent
-
-    async def carry(self, body: Body) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
-        if self._jitter:
-            seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
-        self._free_at = max(now, self._free_at) + seconds
-        arrived = loop.create_future()
-        timer = loop.call_at(self._free_at + self._latency_seconds, _arrive, arrived)
-        try:
-            await arrived
-        finally:
-            timer.cancel()
-
-
-def _arrive(arrived: asyncio.Future[None]) -> None:
-    if not arrived.done():
-        arrived.set_result(None)

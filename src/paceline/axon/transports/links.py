@@ -1,0 +1,100 @@
+"""Links that take time and lose things: what transports on purpose, and in memory, charge for what they carry."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline.axon.messages import Body, Request, num_bytes
+from paceline.errors import ConfigError
+
+_HEAD_BYTES = 200  # what a request or reply takes besides its body
+
+
+class Fault(enum.Enum):
+    """What happens to one exchange."""
+
+    NONE = "none"
+    LOSE_REQUEST = "lose request"  # the far side never sees it
+    LOSE_REPLY = "lose reply"  # the far side has acted, and the asking side does not know
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """How a link behaves.
+
+    Attributes:
+        latency_seconds: added once each way.
+        up_bytes_per_second: shared by the requests that are sent over it at the same time.
+        down_bytes_per_second: the same for replies.
+        loss: probability that an exchange is lost, on its way there or back alike.
+        jitter: how far the time of a transfer varies at random, as a ratio: 0.2 is ± 20 %.
+        seed: of what happens by chance.
+    """
+
+    latency_seconds: float = 0.0
+    up_bytes_per_second: float = math.inf
+    down_bytes_per_second: float = math.inf
+    loss: float = 0.0
+    jitter: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.latency_seconds >= 0 and 0 <= self.loss <= 1 and 0 <= self.jitter < 1):
+            raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1, jitter from 0 to below 1")
+        if not (self.up_bytes_per_second > 0 and self.down_bytes_per_second > 0):
+            raise ConfigError(f"{self}: bytes per second are above 0")
+
+
+class Line:
+    """A link in use: what goes over it queues up, one way and the other.
+
+    Args:
+        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
+    """
+
+    def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
+        self._link = link
+        self._random = random.Random(link.seed)
+        self.fate = plan or self._by_chance
+        self.up = _Lane(link.up_bytes_per_second, link, self._random)
+        self.down = _Lane(link.down_bytes_per_second, link, self._random)
+
+    def _by_chance(self, request: Request) -> Fault:
+        if self._random.random() >= self._link.loss:
+            return Fault.NONE
+        return self._random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
+
+
+class _Lane:
+    """One direction of a link: what is sent over it queues up."""
+
+    def __init__(self, bytes_per_second: float, link: Link, chance: random.Random) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._latency_seconds = link.latency_seconds
+        self._jitter = link.jitter
+        self._chance = chance
+        self._free_at = 0.0  # loop time when all that is queued has been sent
+
+    async def carry(self, body: Body) -> None:
+        """Take as long as the body takes."""
+        loop = asyncio.get_running_loop()
+        seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
+        if self._jitter:
+            seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
+        self._free_at = max(loop.time(), self._free_at) + seconds
+        arrived = loop.create_future()
+        timer = loop.call_at(self._free_at + self._latency_seconds, _arrive, arrived)
+        try:
+            await arrived
+        finally:
+            timer.cancel()
+
+
+def _arrive(arrived: asyncio.Future[None]) -> None:
+    if not arrived.done():
+        arrived.set_result(None)
