@@ -33,9 +33,7 @@ def measure_rounds(*, widths: Sequence[int], num_learners: int, num_rounds: int)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with contextlib.ExitStack() as stack:
         orchestrator = stack.enter_context(
-            processes.child(
-                "own_rounds", "orchestrator", *numbers, stdout=subprocess.PIPE, environment=environment
-            )
+            processes.child("own_rounds", "orchestrator", *numbers, stdout=subprocess.PIPE, environment=environment)
         )
         assert orchestrator.stdout is not None
         url = _line(orchestrator)["url"]
