@@ -68,7 +68,6 @@ def initial_state(widths: Sequence[int]) -> dict:
 async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
     """Play rounds; tells the address, then what they took."""
     from own_simulate import make_plan
-
     from paceline.events import AnyEvent, RoundClosed
     from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
 

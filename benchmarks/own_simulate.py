@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -44,7 +45,7 @@ def measure_virtual_rounds(
     )
     state = LocalModel(plan.task).state()
     VirtualFleet([device], is_time_only=work == "none").run(Launch(plan=plan, state=state, emit=emit))
-    return [later - earlier for earlier, later in zip(closed_at[:-1], closed_at[1:], strict=True)]
+    return [later - earlier for earlier, later in pairwise(closed_at)]
 
 
 def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None) -> Plan:

@@ -1,8 +1,8 @@
 """Compares allocation policies on a fleet of speeds 1:2:4:8, on virtual time: `python benchmarks/policies.py`.
 
 TwoNN on MNIST, which must be found in PACELINE_DATA or the cache; `--quick` uses the digits that come with
-scikit-learn. Each repeat has a seed of its own. All policies get the same deadline and rounds, so the same virtual time.
-Nothing here depends on the speed of the machine. Takes about five minutes.
+scikit-learn. Each repeat has a seed of its own. All policies get the same deadline and rounds, so the same virtual
+time. Nothing here depends on the speed of the machine. Takes about five minutes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import sys
 from dataclasses import dataclass
 
 import commandline
-from repeats import Case, Measurements, interleave
-from report import Page, versions
-
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
 from paceline.events import AnyEvent, RoundClosed
 from paceline.fleets.base import Launch
@@ -23,6 +20,8 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.monitor import summarise
 from paceline.topologies.parallel import Job, make_plan
+from repeats import Case, Measurements, interleave
+from report import Page, versions
 
 POLICIES: dict[str, AllocationPolicy] = {
     "dab": DabAllocation(),

@@ -15,11 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-import commandline
 import torch
-from repeats import Case, Measurements, interleave
-from report import Page, versions
 
+import commandline
 from paceline import axon
 from paceline.axon import loops
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link
@@ -30,6 +28,8 @@ from paceline.learning.shards import Shard
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import Job, Plan, make_plan
+from repeats import Case, Measurements, interleave
+from report import Page, versions
 
 PACKAGES = ("paceline", "numpy", "torch")
 LINKS = {"HTTP, loopback": None, "HTTP, 50 Mbit/s": Link(latency_seconds=0.005, down_bytes_per_second=50e6 / 8)}
