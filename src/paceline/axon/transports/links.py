@@ -6,11 +6,15 @@ import asyncio
 import enum
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from weakref import WeakSet
 
-from paceline.axon.messages import Body, Request, num_bytes
-from paceline.errors import ConfigError
+from paceline.axon import loops
+from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.transports.base import Address
+from paceline.axon.transports.pump import Pump
+from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
 
@@ -51,7 +55,7 @@ class Link:
 
 
 class Line:
-    """A link in use: what goes over it queues up, one way and the other.
+    """A link in use: exchanges go over it, take their time, and may be lost.
 
     Args:
         plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
@@ -60,9 +64,66 @@ class Line:
     def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
         self._link = link
         self._random = random.Random(link.seed)
-        self.fate = plan or self._by_chance
-        self.up = _Lane(link.up_bytes_per_second, link, self._random)
-        self.down = _Lane(link.down_bytes_per_second, link, self._random)
+        self._fate = plan or self._by_chance
+        self._up = _Lane(link.up_bytes_per_second, link, self._random)
+        self._down = _Lane(link.down_bytes_per_second, link, self._random)
+        self._is_cut = False
+        self._under_way: set[asyncio.Task[Reply]] = set()
+        self._pumps: WeakSet[Pump] = WeakSet()
+
+    def cut(self) -> None:
+        """Break the link: what is under way is lost, and nobody can be reached until `mend`."""
+        self._is_cut = True
+        for exchange in self._under_way:
+            exchange.cancel()
+        for pump in list(self._pumps):
+            pump.break_off()
+
+    def mend(self) -> None:
+        """Make the link whole again."""
+        self._is_cut = False
+
+    async def exchange(
+        self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]], *, timeout: float
+    ) -> Reply:
+        """Have a request answered by `ask`, there and back over the link, in a task of its own.
+
+        Whoever cancels that task, from the far side for instance, has closed the connection.
+        """
+        if self._is_cut:
+            raise Unreachable(f"{address}: the link is cut")
+        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask))
+        self._under_way.add(exchange)
+        try:
+            if not await loops.settled(exchange, timeout):
+                raise TimedOut(f"{address} did not answer within {timeout:g} s")
+        finally:
+            exchange.cancel()  # does nothing to one that is done
+            self._under_way.discard(exchange)
+        if exchange.cancelled():
+            raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
+        return exchange.result()
+
+    async def _there_and_back(self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+        fault = self._fate(request)
+        await self._up.carry(request.body)
+        if fault is Fault.LOSE_REQUEST:
+            raise ConnectionLost(f"{address}: the request was lost")
+        reply = await ask()
+        if fault is Fault.LOSE_REPLY:
+            if reply.stream is not None:
+                await reply.stream.aclose()
+            raise ConnectionLost(f"{address}: the reply was lost")
+        await self._down.carry(reply.body)
+        if reply.stream is not None:
+            pump = Pump(reply.stream, self._slowed, f"{address}: the link was cut in the middle of an answer")
+            self._pumps.add(pump)
+            reply.stream = pump.stream
+        return reply
+
+    async def _slowed(self, body: Body) -> Body:
+        await self._down.carry(body)
+        return body
 
     def _by_chance(self, request: Request) -> Fault:
         if self._random.random() >= self._link.loss:
@@ -82,6 +143,8 @@ class _Lane:
 
     async def carry(self, body: Body) -> None:
         """Take as long as the body takes."""
+        if self._bytes_per_second == math.inf and not self._latency_seconds:
+            return
         loop = asyncio.get_running_loop()
         seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
         if self._jitter:
