@@ -23,8 +23,6 @@ from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import CannotKeepUp, Learner, LearnerOptions, reach
 
-_BYTES_PER_MBIT = 1e6 / 8
-
 
 def join(
     url: Annotated[str, typer.Argument(help="The orchestrator's address, like https://10.0.0.2:7223.")],
@@ -86,12 +84,7 @@ def _transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport
     http = HttpTransport()
     if (down_mbit, up_mbit, latency_ms) == (math.inf, math.inf, 0.0):
         return http
-    link = Link(
-        latency_seconds=latency_ms / 1000,
-        down_bytes_per_second=down_mbit * _BYTES_PER_MBIT,
-        up_bytes_per_second=up_mbit * _BYTES_PER_MBIT,
-    )
-    return FaultyTransport(http, link)
+    return FaultyTransport(http, Link.in_mbit(down_mbit=down_mbit, up_mbit=up_mbit, latency_ms=latency_ms))
 
 
 def _print_json(event: AnyEvent) -> None:

@@ -43,7 +43,6 @@ from paceline.topologies.parallel import (
 from paceline.topologies.parallel.hosting import DEVICE
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
-_BYTES_PER_MBIT = 1e6 / 8
 _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
 T = TypeVar("T")
@@ -105,10 +104,10 @@ class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def link(self, seed: int) -> Link:
         """Its link to the orchestrator."""
-        return Link(
-            latency_seconds=self.latency_ms / 1000,
-            up_bytes_per_second=self.up_mbit * _BYTES_PER_MBIT,
-            down_bytes_per_second=self.down_mbit * _BYTES_PER_MBIT,
+        return Link.in_mbit(
+            down_mbit=self.down_mbit,
+            up_mbit=self.up_mbit,
+            latency_ms=self.latency_ms,
             loss=self.loss,
             jitter=self.link_noise,
             seed=seed,

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakSet
 
 from paceline.axon import loops
@@ -16,6 +17,7 @@ from paceline.axon.transports.base import Address
 from paceline.axon.transports.pump import Pump
 from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
+_BYTES_PER_MBIT = 1e6 / 8
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
 
 
@@ -52,6 +54,16 @@ class Link:
             raise ConfigError(f"{self}: latency_seconds is at least 0, loss between 0 and 1, jitter from 0 to below 1")
         if not (self.up_bytes_per_second > 0 and self.down_bytes_per_second > 0):
             raise ConfigError(f"{self}: bytes per second are above 0")
+
+    @classmethod
+    def in_mbit(cls, *, down_mbit: float, up_mbit: float, latency_ms: float, **others: Any) -> Link:
+        """A link in the units of job and fleet files: Mbit/s and milliseconds."""
+        return cls(
+            down_bytes_per_second=down_mbit * _BYTES_PER_MBIT,
+            up_bytes_per_second=up_mbit * _BYTES_PER_MBIT,
+            latency_seconds=latency_ms / 1000,
+            **others,
+        )
 
 
 class Line:
