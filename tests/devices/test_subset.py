@@ -30,7 +30,7 @@ class PacedTrainer(Trainer):
         self._iterations = iterations
         self.states, self.trained = [], []
 
-    def initial_state(self):
+    def initial_parameters(self):
         return {"dummy": len(self.states)}
 
     async def train(self, state, shards, *, until=math.inf, seed=0):

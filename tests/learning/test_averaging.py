@@ -12,12 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from paceline.learning.averaging import AggregationSpec, RunningAverage, why_unusable
+from paceline.learning.averaging import AggregationSpec, Judge, RunningAverage
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
 SMALL_FLOATS = [torch.float8_e4m3fn, torch.float8_e5m2]
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def why_unusable(state, like):
+    return Judge(like).why_unusable(state)
 
 
 def average(*weighted, like=None):

@@ -39,7 +39,7 @@ class TimedModel:
     """A model of which each minibatch takes the given units of time, of which the thread works some."""
 
     def __init__(self, model, clock, units, busy_units=None):
-        self._model, self.task, self.state = model, model.task, model.state
+        self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -56,7 +56,9 @@ def train(trainer, shards, *, units=math.inf, state=None):
 
     async def main():
         until = asyncio.get_running_loop().time() + units * UNIT_SECONDS
-        return await trainer.train(trainer.initial_state() if state is None else state, shards, until=until, seed=5)
+        return await trainer.train(
+            trainer.initial_parameters() if state is None else state, shards, until=until, seed=5
+        )
 
     return asyncio.run(main())
 
@@ -66,24 +68,24 @@ def after_batches(number, shards, **task):
     model = make_model(**task)
     minibatches = model.minibatches(model.state(), shards, 5)
     num_samples = sum(next(minibatches) for _ in range(number))
-    return model.state(), num_samples
+    return model.parameters(), num_samples
 
 
 def test_all_passes_are_done_if_there_is_time():
     shards = make_shards(6, 4)
     trained = train(ThreadTrainer(make_model(iterations=3)), shards)
     expected, num_samples = after_batches(9, shards, iterations=3)
-    assert are_equal(trained.state, expected)
+    assert are_equal(trained.parameters, expected)
     assert (trained.num_samples, trained.is_halted) == (num_samples, False) == (30, False)
     assert trained.seconds >= 0
 
 
 def test_without_time_nothing_is_trained():
     model = make_model()
-    start = model.state()
-    list(model.minibatches(start, make_shards(8), 0))  # leaves other parameters behind
+    start = model.parameters()
+    list(model.minibatches(model.state(), make_shards(8), 0))  # leaves other parameters behind
     trained = train(ThreadTrainer(model), make_shards(8), units=-1, state=start)
-    assert are_equal(trained.state, start)
+    assert are_equal(trained.parameters, start)
     assert (trained.num_samples, trained.seconds, trained.is_halted) == (0, 0, True)
 
 
@@ -95,7 +97,7 @@ def test_halting_returns_exactly_what_was_trained(units, num_batches):
     clock, shards, task = HandClock(), make_shards(10, 4), {"iterations": 2, "batch_size": 4}
     trained = train(ThreadTrainer(TimedModel(make_model(**task), clock, [1]), clock=clock), shards, units=units)
     expected, num_samples = after_batches(num_batches, shards, **task)
-    assert are_equal(trained.state, expected)
+    assert are_equal(trained.parameters, expected)
     assert trained.num_samples == num_samples
     assert trained.is_halted == (num_samples < 28)
     assert trained.seconds == num_batches * UNIT_SECONDS
@@ -143,7 +145,7 @@ def test_slowdown_does_not_change_what_is_trained_in_time():
     clock = HandClock()
     trained = train(ThreadTrainer(TimedModel(make_model(), clock, [1]), 3.0, clock), shards, units=10)
     expected, num_samples = after_batches(3, shards)
-    assert are_equal(trained.state, expected)
+    assert are_equal(trained.parameters, expected)
     assert (trained.num_samples, trained.seconds) == (num_samples, 9 * UNIT_SECONDS)
 
 
@@ -161,7 +163,7 @@ class HeldModel:
     """A model whose minibatches wait to be let go; the test sees how far it is."""
 
     def __init__(self, model):
-        self._model, self.task, self.state = model, model.task, model.state
+        self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 
@@ -184,7 +186,7 @@ def test_the_loop_is_not_held_up():
     model = HeldModel(make_model())
 
     async def main():
-        work = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(8)))
+        work = asyncio.ensure_future(ThreadTrainer(model).train(model.parameters(), make_shards(8)))
         for _ in range(2):
             await begun(model)
             assert not work.done()
@@ -198,7 +200,7 @@ def test_cancelling_ends_the_thread_within_a_minibatch():
     model = HeldModel(make_model())
 
     async def main():
-        work = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(40)))
+        work = asyncio.ensure_future(ThreadTrainer(model).train(model.parameters(), make_shards(40)))
         await begun(model)
         model.let_go.release()
         await begun(model)
@@ -210,7 +212,7 @@ def test_cancelling_ends_the_thread_within_a_minibatch():
             await work
         assert (model.num_begun, model.num_done) == (2, 2)
         # The model is free: it can be trained again at once.
-        again = asyncio.ensure_future(ThreadTrainer(model).train(model.state(), make_shards(4)))
+        again = asyncio.ensure_future(ThreadTrainer(model).train(model.parameters(), make_shards(4)))
         await begun(model)
         model.let_go.release()
         return await again
@@ -231,7 +233,7 @@ def test_cancelling_ends_a_pause():
 
     async def main():
         trainer = ThreadTrainer(make_model(), slowdown=1e12, clock=Telling())
-        work = asyncio.ensure_future(trainer.train(trainer.initial_state(), make_shards(8)))
+        work = asyncio.ensure_future(trainer.train(trainer.initial_parameters(), make_shards(8)))
         while not paused.is_set():
             await asyncio.sleep(0)
         work.cancel()
@@ -251,7 +253,7 @@ def test_what_goes_wrong_in_the_thread_is_raised():
 
 def test_initial_parameters_fit_the_model():
     trainer = ThreadTrainer(make_model("two-nn"))
-    assert train(trainer, make_shards(4)).state.keys() == trainer.initial_state().keys()
+    assert train(trainer, make_shards(4)).parameters.keys() == trainer.initial_parameters().keys()
 
 
 @pytest.mark.parametrize("shards", [[], [Shard(np.zeros((3, 1, 4, 4), np.uint8), np.array(1, np.uint8))]])

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from paceline.errors import ConfigError
 from paceline.learning.vectors import Layout
 
 STATE = {
@@ -57,15 +58,15 @@ def test_a_transposed_tensor_is_packed_by_its_values():
         ({"float32": torch.zeros(8)}, "float32: float32 of shape \\(8,\\), not \\(7,\\)"),
         ({"float32": torch.zeros(7, 1)}, "of shape \\(7, 1\\)"),
         ({"float32": torch.zeros(7, dtype=torch.float64)}, "float32: float64 of shape"),
-        ({"bool": torch.zeros(1)}, "parameters of types \\['bool', "),
+        ({"bool": torch.zeros(1)}, "types \\['bool', "),
     ],
 )
 def test_vectors_of_another_model_are_refused(change, message):
     layout = Layout(STATE)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         layout.unpack({**layout.pack(STATE), **change})
 
 
 def test_a_missing_type_is_refused():
-    with pytest.raises(ValueError, match="parameters of types"):
+    with pytest.raises(ConfigError, match="types"):
         Layout(STATE).unpack({})

@@ -113,7 +113,7 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
     """
     if not shards:
         raise ConfigError("training could not be measured: no shards came")
-    dummy = trainer.initial_state()
+    dummy = trainer.initial_parameters()
     await trainer.train(dummy, shards[:1])  # warms up; not counted
     seconds_per_sample = []
     for shard in shards:

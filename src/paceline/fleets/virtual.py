@@ -9,9 +9,9 @@ import asyncio
 import gc
 import math
 import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,11 +24,11 @@ from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import Fleet, Launch, Outcome
 from paceline.learning import datasets
-from paceline.learning.averaging import State
 from paceline.learning.shards import Array, Shard
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.parallel import (
     CannotKeepUp,
     Job,
@@ -46,6 +46,7 @@ from paceline.topologies.parallel.roster import NAME, NAME_RULE
 _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
 T = TypeVar("T")
+_MakeTrainer: TypeAlias = "Callable[[Task, VirtualDevice, int], Trainer]"  # of a task, for a device, with a seed
 
 
 class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +124,9 @@ class ModelledTrainer(Trainer):
         seed: of the noise.
     """
 
-    def __init__(self, task: Task, initial: State, model: LocalModel | None, device: VirtualDevice, seed: int) -> None:
+    def __init__(
+        self, task: Task, initial: Vectors, model: LocalModel | None, device: VirtualDevice, seed: int
+    ) -> None:
         self._task = task
         self._initial = initial
         self._model = model
@@ -131,31 +134,31 @@ class ModelledTrainer(Trainer):
         self._noise = device.speed_noise
         self._chance = random.Random(seed)
 
-    def initial_state(self) -> State:  # noqa: D102
+    def initial_parameters(self) -> Vectors:  # noqa: D102
         return self._initial
 
     async def train(  # noqa: D102
-        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
     ) -> Trained:
         per_second = self._samples_per_second * (1 + self._noise * (2 * self._chance.random() - 1))
         num_wanted = self._task.iterations * sum(shard.num_samples for shard in shards)
         most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        trained, num_samples = self._learn(state, shards, num_wanted, most, seed)
+        trained, num_samples = self._learn(parameters, shards, num_wanted, most, seed)
         seconds = num_samples / per_second
         await asyncio.sleep(seconds)
         return Trained(trained, num_samples, seconds, num_samples < num_wanted)
 
     def _learn(
-        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], num_wanted: int, most: float, seed: int
-    ) -> tuple[State, int]:
+        self, parameters: Vectors, shards: Sequence[Shard], num_wanted: int, most: float, seed: int
+    ) -> tuple[Vectors, int]:
         if self._model is None:
             batch = self._task.batch_size
-            return dict(state), num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
+            return parameters, num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         num_samples = 0
-        minibatches = self._model.minibatches(state, shards, seed)
+        minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed)
         while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
             num_samples += next(minibatches)
-        return self._model.state(), num_samples
+        return self._model.parameters(), num_samples
 
 
 class VirtualFleet(Fleet):
@@ -192,14 +195,19 @@ class VirtualFleet(Fleet):
         plan = replace(launch.plan, evaluate=None) if self._is_time_only else launch.plan
         orchestrator = Orchestrator(plan, launch.state, around, launch.first_round)
         network = MemoryNetwork()
+        initial = Layout(launch.state).pack(launch.state)
         model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
         parts = self._split_data(launch.plan.job)
+
+        def make_trainer(task: Task, device: VirtualDevice, seed: int) -> Trainer:
+            return ModelledTrainer(task, initial, model, device, seed)
+
         async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
             homes = [
                 _Home(device, number, network, str(address), parts[number])
                 for number, device in enumerate(self.devices)
             ]
-            lives = [asyncio.ensure_future(self._live(home, model, launch)) for home in homes]
+            lives = [asyncio.ensure_future(self._live(home, make_trainer, launch)) for home in homes]
             try:
                 ended = await _unless_too_few(lives, least, orchestrator.run())
                 await orchestrator.farewell()
@@ -219,7 +227,7 @@ class VirtualFleet(Fleet):
             raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {len(self.devices)} devices")
         return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, len(self.devices))]
 
-    async def _live(self, home: _Home, model: LocalModel | None, launch: Launch) -> None:
+    async def _live(self, home: _Home, make_trainer: _MakeTrainer, launch: Launch) -> None:
         """A device from when it joins until the run is over, or it dies for good."""
         device, seed = home.device, launch.plan.job.seed * 1_000_003 + home.number
         await asyncio.sleep(device.joins_at_seconds)
@@ -228,7 +236,7 @@ class VirtualFleet(Fleet):
             learner = Learner(
                 reach(home.url, transport=transport),
                 device.name,
-                lambda task: ModelledTrainer(task, launch.state, model, device, seed),
+                lambda task: make_trainer(task, device, seed),
                 emit=launch.emit,
                 options=LearnerOptions(max_shards=device.max_shards, own_data=home.own_data),
             )

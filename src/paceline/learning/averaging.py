@@ -66,8 +66,8 @@ class RunningAverage:
         return {name: _as_type(mean, like[name].dtype) for name, mean in self._mean.items()}
 
 
-def why_unusable(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
-    """What is wrong with a state that should look like another, or None."""
+def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
+    """What is wrong with the shapes and types of a state that should look like another, or None."""
     if state.keys() != like.keys():
         missing, extra = sorted(like.keys() - state.keys()), sorted(state.keys() - like.keys())
         named = [name[:_NAME_LENGTH] for name in (missing or extra)[:3]]
@@ -78,21 +78,39 @@ def why_unusable(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Ten
             return f"{name} has shape {tuple(tensor.shape)}, not {tuple(expected.shape)}"
         if tensor.dtype != expected.dtype:
             return f"{name} has type {tensor.dtype}, not {expected.dtype}"
-        if tensor.numel():
-            largest = _largest(tensor)
-            if not math.isfinite(largest):
-                return f"{name} holds NaN or infinity"
-            most = MAX_GROWTH * max(1.0, _largest(expected))
-            if largest > most:
-                return f"{name} holds values of {largest:.3g}; {most:.3g} is the most that is believed"
     return None
 
 
+class Judge:
+    """Tells updates that can be averaged from those that cannot; measures what it compares them to once.
+
+    Args:
+        like: the state that they were trained from.
+    """
+
+    def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
+        self._like = like
+        self._most = {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in like.items()}
+
+    def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
+        """What is wrong with an update, or None."""
+        reason = why_unlike(state, self._like)
+        if reason is not None:
+            return reason
+        for name, most in self._most.items():
+            largest = _largest(state[name])
+            if not math.isfinite(largest):
+                return f"{name} holds NaN or infinity"
+            if largest > most:
+                return f"{name} holds values of {largest:.3g}; {most:.3g} is the most that is believed"
+        return None
+
+
 def _largest(tensor: torch.Tensor) -> float:
-    """The largest magnitude in a tensor, NaN if that is in it; 0 for whole numbers, which are not judged."""
+    """The largest magnitude, NaN if that is in it; 0 if there is none, and for whole numbers: they are not judged."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
-    if not tensor.is_floating_point():
+    if not tensor.is_floating_point() or not tensor.numel():
         return 0.0
     if tensor.dtype.itemsize == 1:  # torch compares no floats of 8 bits
         tensor = tensor.to(torch.float16)

@@ -7,14 +7,12 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
-from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Vectors
 
 
 class Trained(NamedTuple):
@@ -26,7 +24,7 @@ class Trained(NamedTuple):
         is_halted: whether it stopped before all passes were done.
     """
 
-    state: State
+    parameters: Vectors
     num_samples: int
     seconds: float
     is_halted: bool
@@ -37,7 +35,7 @@ class Trainer(ABC):
 
     @abstractmethod
     async def train(
-        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
     ) -> Trained:
         """Do the task's passes over the shards, halting between two minibatches so as to end by `until`.
 
@@ -47,7 +45,7 @@ class Trainer(ABC):
         """
 
     @abstractmethod
-    def initial_state(self) -> State:
+    def initial_parameters(self) -> Vectors:
         """Parameters of the same shapes that nobody has trained: what a benchmark trains."""
 
 
@@ -82,15 +80,15 @@ class ThreadTrainer(Trainer):
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
             model.task.optimizer.try_out()
 
-    def initial_state(self) -> State:  # noqa: D102
-        return self._model.state()
+    def initial_parameters(self) -> Vectors:  # noqa: D102
+        return self._model.parameters()
 
     async def train(  # noqa: D102
-        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
     ) -> Trained:
         loop, is_unwanted = asyncio.get_running_loop(), threading.Event()
         halt_at = self._clock.time() + (until - loop.time())
-        work = loop.run_in_executor(None, self._train, state, shards, halt_at, seed, is_unwanted)
+        work = loop.run_in_executor(None, self._train, parameters, shards, halt_at, seed, is_unwanted)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -100,13 +98,14 @@ class ThreadTrainer(Trainer):
 
     def _train(
         self,
-        state: Mapping[str, torch.Tensor],
+        parameters: Vectors,
         shards: Sequence[Shard],
         halt_at: float,
         seed: int,
         is_unwanted: threading.Event,
     ) -> Trained:
-        minibatches, clock = self._model.minibatches(state, shards, seed), self._clock  # checks the shards
+        state, clock = self._model.layout.unpack(parameters), self._clock
+        minibatches = self._model.minibatches(state, shards, seed)  # checks the shards
         num_samples, num_wanted = 0, self._model.task.iterations * sum(shard.num_samples for shard in shards)
         start = last = clock.time()
         busy, pace = clock.busy_time(), 0.0  # pace: seconds per minibatch so far
@@ -124,4 +123,4 @@ class ThreadTrainer(Trainer):
             num_batches += 1
             last = clock.time()
             pace = (last - start) / num_batches
-        return Trained(self._model.state(), num_samples, last - start, num_samples < num_wanted)
+        return Trained(self._model.parameters(), num_samples, last - start, num_samples < num_wanted)

@@ -13,6 +13,7 @@ from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
 from paceline.learning.shards import Array, Shard
 from paceline.learning.tasks import Task
+from paceline.learning.vectors import Layout, Vectors
 
 _CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
 _MAX_REASON = 300  # characters of what torch finds wrong with parameters
@@ -23,6 +24,9 @@ class LocalModel:
 
     Args:
         allowed: import paths of models that may be loaded; None for any. See `models.build`.
+
+    Attributes:
+        layout: where the parameters lie in vectors.
     """
 
     def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
@@ -30,6 +34,7 @@ class LocalModel:
         self.task = task
         self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
         self._loss = models.loss_function(task.model)
+        self.layout = Layout(self._model.state_dict())
         if task.model.import_path is not None:
             self._try_out(task.model.import_path)
 
@@ -50,6 +55,10 @@ class LocalModel:
     def state(self) -> State:
         """A copy of the parameters and buffers."""
         return {name: tensor.detach().clone() for name, tensor in self._model.state_dict().items()}
+
+    def parameters(self) -> Vectors:
+        """The same, as vectors."""
+        return self.layout.pack(self._model.state_dict())
 
     def minibatches(self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], seed: int) -> Iterator[int]:
         """Train from these parameters; yields after each minibatch how many samples it had.

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import torch
 
+from paceline.errors import ConfigError
 from paceline.learning.averaging import State
 
 Vectors: TypeAlias = dict[str, torch.Tensor]
@@ -33,14 +34,17 @@ class Layout:
         }
 
     def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
-        """The state in the vectors, as views of them; raises `ValueError` if they do not fit."""
+        """The state in the vectors, as views of them; raises `ConfigError` if they do not fit."""
         if vectors.keys() != self._sizes.keys():
-            raise ValueError(f"parameters of types {sorted(vectors)}, not {sorted(self._sizes)}")
+            raise ConfigError(
+                f"the parameters do not fit the model: types {sorted(vectors)}, not {sorted(self._sizes)}"
+            )
         views: State = {}
         for kind, names in self._names.items():
             vector, sizes = vectors[kind], self._sizes[kind]
             if _type_name(vector) != kind or vector.shape != (sum(sizes),):
-                raise ValueError(f"{kind}: {_type_name(vector)} of shape {tuple(vector.shape)}, not {(sum(sizes),)}")
+                found = f"{_type_name(vector)} of shape {tuple(vector.shape)}"
+                raise ConfigError(f"the parameters do not fit the model: {kind}: {found}, not {(sum(sizes),)}")
             for name, part in zip(names, torch.split(vector, sizes), strict=True):
                 views[name] = part.view(self._shapes[name])
         return views

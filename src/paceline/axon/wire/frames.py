@@ -178,6 +178,8 @@ class _Packer:
             return self._pack_dict(value, depth)  # type: ignore[arg-type]
         if kind is tuple:
             return Ext(_Code.TUPLE, _encode_meta(self._pack_items(value, depth)))
+        if isinstance(value, msgspec.Struct):
+            return self._pack_fields(_fields_of_struct(value), depth)
         if isinstance(value, np.ndarray):
             return self._pack_buffer(_Code.ARRAY, *tensors.describe_array(value))
         if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
@@ -214,7 +216,15 @@ class _Packer:
             return Ext(_Code.DATE, value.isoformat().encode())
         if isinstance(value, datetime.timedelta):
             return Ext(_Code.TIMEDELTA, struct.pack("<iii", value.days, value.seconds, value.microseconds))
-        fields = _fields_of(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._pack_fields({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, depth)
+        raise WireError(
+            f"cannot send a {type(value).__module__}.{type(value).__qualname__}; allowed: None, bool, int, float, "
+            "complex, str, bytes, list, tuple, dict, set, datetime, date, timedelta, enums, dataclasses, msgspec "
+            "structs, NumPy arrays and torch tensors"
+        )
+
+    def _pack_fields(self, fields: dict[str, object] | list[object], depth: int) -> Encoded:
         return self._pack_dict(fields, depth) if isinstance(fields, dict) else self._pack_items(fields, depth)
 
     def _enter(self, num_items: int, depth: int) -> None:
@@ -274,21 +284,13 @@ class _Packer:
         return Ext(code, msgspec.msgpack.encode((dtype, shape)))
 
 
-def _fields_of(value: object) -> dict[str, object] | list[object]:
-    """The fields of a dataclass instance or msgspec struct, as msgspec would make it again from them."""
-    if isinstance(value, msgspec.Struct):
-        fields = {encoded: getattr(value, name) for encoded, name in _struct_names(type(value))}
-        config = value.__struct_config__
-        if config.tag_field is not None:
-            fields = {config.tag_field: config.tag, **fields}
-        return list(fields.values()) if config.array_like else fields
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    raise WireError(
-        f"cannot send a {type(value).__module__}.{type(value).__qualname__}; allowed: None, bool, int, float, complex, "
-        "str, bytes, list, tuple, dict, set, datetime, date, timedelta, enums, dataclasses, msgspec structs, NumPy "
-        "arrays and torch tensors"
-    )
+def _fields_of_struct(value: msgspec.Struct) -> dict[str, object] | list[object]:
+    """The fields of a struct, as msgspec would make it again from them."""
+    fields = {encoded: getattr(value, name) for encoded, name in _struct_names(type(value))}
+    config = value.__struct_config__
+    if config.tag_field is not None:
+        fields = {config.tag_field: config.tag, **fields}
+    return list(fields.values()) if config.array_like else fields
 
 
 @functools.lru_cache(maxsize=1024)

@@ -194,7 +194,7 @@ class Learner:
             train_seconds=self._time() - downloaded,
             is_halted=trained.is_halted,
         )
-        await self._hand_in(seat, seat.layout.pack(trained.state), spent, num_bytes(work))
+        await self._hand_in(seat, trained.parameters, spent, num_bytes(work))
 
     async def _take(self, seat: Seat, ticket: Ticket, num_shards: int) -> Work | None:
         """The round's work; None if the round closed in the meantime."""

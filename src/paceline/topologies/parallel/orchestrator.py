@@ -14,7 +14,7 @@ from paceline import events
 from paceline.allocation import Candidate
 from paceline.axon import loops
 from paceline.events import Emit
-from paceline.learning.averaging import State
+from paceline.learning.averaging import Judge, State
 from paceline.learning.shards import Deck
 from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.messages import (
@@ -164,7 +164,8 @@ class Orchestrator(OrchestratorService):
 
     def _open(self, number: int) -> OpenRound:
         ready = self._roster.ready
-        opened = OpenRound(number, self._time(), self._job.deadline_seconds, {member.name for member in ready})
+        awaited, judge = {member.name for member in ready}, Judge(self._parameters)
+        opened = OpenRound(number, self._time(), self._job.deadline_seconds, judge, awaited)
         if self._job.allocation.decided_by == "orchestrator":
             candidates = [Candidate(name=member.name, max_shards=member.max_shards) for member in ready]
             shares = self._job.allocation.allocate(self._plan.terms, candidates)
@@ -323,7 +324,7 @@ class Orchestrator(OrchestratorService):
             is_late = seconds is not None and (round, member.name) in self._late
             told = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
             return self._refuse(member, round, told, seconds, is_late=is_late)
-        reason = opened.accept(member.name, parameters, num_samples, self._parameters)
+        reason = opened.accept(member.name, parameters, num_samples)
         self._progress.set()
         if reason is not None:
             return self._refuse(member, round, reason, seconds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from paceline.learning.averaging import RunningAverage, State, why_unusable
+from paceline.learning.averaging import Judge, RunningAverage
 
 
 @dataclass
@@ -31,6 +31,7 @@ class OpenRound:
     Attributes:
         number: counts from 1.
         opened_at: loop time, in seconds.
+        judge: of the updates that come in.
         awaited: learners whose update, or word that none will come, is still missing.
         allocation: shards per learner, if the orchestrator decides.
     """
@@ -38,6 +39,7 @@ class OpenRound:
     number: int
     opened_at: float
     deadline_seconds: float
+    judge: Judge
     awaited: set[str]
     allocation: Mapping[str, int] | None = None
     shares: dict[str, Share] = field(default_factory=dict)
@@ -81,9 +83,9 @@ class OpenRound:
         """Do not wait for a learner any longer."""
         self.awaited.discard(learner)
 
-    def accept(self, learner: str, state: Mapping[str, torch.Tensor], num_samples: int, like: State) -> str | None:
+    def accept(self, learner: str, state: Mapping[str, torch.Tensor], num_samples: int) -> str | None:
         """Average an update in; returns the reason if it cannot be used."""
-        reason = self._why_refused(learner, num_samples) or why_unusable(state, like)
+        reason = self._why_refused(learner, num_samples) or self.judge.why_unusable(state)
         if reason is None:
             self.average.add(state, num_samples)
             self.delivered.add(learner)

@@ -12,10 +12,10 @@ from paceline.allocation import AllocationPolicy, Terms
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
 from paceline.errors import BadReply, ConfigError
-from paceline.learning.averaging import State
+from paceline.learning.averaging import why_unlike
 from paceline.learning.shards import Array, Deck, Shard, ShardStore
 from paceline.learning.trainers import Trainer
-from paceline.learning.vectors import Layout
+from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Work
 
 
@@ -25,6 +25,7 @@ class Seat:
 
     Attributes:
         terms: as offered; the shards are the device's own where its data stays with it.
+        like: parameters of the model's shapes.
         store: the device's own data; None if shards are served.
         profile: what was measured of the device.
     """
@@ -33,27 +34,27 @@ class Seat:
     terms: Terms
     policy: AllocationPolicy
     trainer: Trainer
-    layout: Layout
+    like: Vectors
     store: ShardStore | None
     profile: Profile | None = None
 
     @classmethod
     def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Seat:
         """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
-        policy, state = allocation.from_config(offer.policy), trainer.initial_state()
-        model_bytes = sum(tensor.nbytes for tensor in state.values())
+        policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
+        model_bytes = sum(tensor.nbytes for tensor in like.values())
         if offer.terms.model_bytes != model_bytes:
             raise ConfigError(
                 f"the model has {model_bytes} bytes here, and {offer.terms.model_bytes} at the orchestrator: "
                 "install the same version of it on both"
             )
         if offer.placement == "served":
-            return cls(offer, offer.terms, policy, trainer, Layout(state), None)
+            return cls(offer, offer.terms, policy, trainer, like, None)
         if own_data is None:
             raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
         store = ShardStore(*_fitting(own_data, offer), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
-        return cls(offer, terms, policy, trainer, Layout(state), store)
+        return cls(offer, terms, policy, trainer, like, store)
 
     def is_for_the_same(self, offer: Offer) -> bool:
         """Whether an offer is of the same job, so that what was measured still holds."""
@@ -69,12 +70,12 @@ class Seat:
         served = [Shard(*arrays) for arrays in work.shards]
         return served or self.own_shards(num_shards, seed), zlib.crc32(repr(seed).encode())
 
-    def parameters_of(self, work: Work) -> State:
+    def parameters_of(self, work: Work) -> Vectors:
         """The parameters to start from; raises `BadReply` if they are not of the model that was offered."""
-        try:
-            return self.layout.unpack(work.parameters)
-        except ValueError as error:
-            raise BadReply(f"the orchestrator sent parameters that do not fit the model: {error}") from error
+        reason = why_unlike(work.parameters, self.like)
+        if reason is not None:
+            raise BadReply(f"the orchestrator sent parameters that do not fit the model: {reason}")
+        return work.parameters
 
     def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
         """Shards of the device's own data, drawn at random; none if data is served."""
