@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint check bench bench-flower fuzz docs clean
+.PHONY: demo test lint check bench bench-flower fuzz docs results-page clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
@@ -22,6 +22,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
 	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
+	$(BIN)/python benchmarks/allocation.py --markdown benchmarks/results/allocation.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 
@@ -34,6 +35,9 @@ fuzz: .venv/.installed-dev
 
 docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --quiet --strict
+
+results-page: .venv/.installed-experiments
+	$(BIN)/python -m paceline.reproduction.page docs
 
 clean:
 	rm -rf .venv .venv-flower site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

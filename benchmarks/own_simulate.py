@@ -69,7 +69,6 @@ def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None
         input_shape=(1, 28, 28),
         num_classes=10,
         batch_size=NUM_SAMPLES,
-        iterations=1,
     )
     store = ShardStore(x, y, NUM_SAMPLES, seed=0)
     terms = Terms(

@@ -139,7 +139,9 @@ def test_paths_in_the_record_of_a_run_are_left_as_they_are():
     assert (parsed.data.path, parsed.model.import_path) == ("own.npz", "nets.py:Net")
 
 
-RULES = "deadline_seconds, rounds, iterations, batch_size, seed, min_learners, benchmark_shards, target_accuracy"
+RULES = (
+    "deadline_seconds, overtime, rounds, iterations, batch_size, seed, min_learners, benchmark_shards, target_accuracy"
+)
 TABLES = "job, model, optimizer, data, allocation, aggregation"
 
 

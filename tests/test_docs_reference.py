@@ -16,6 +16,7 @@ from paceline import Job, VirtualDevice, events
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
 from paceline.errors import ConfigError
+from paceline.fleets import testbed
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
@@ -58,6 +59,8 @@ def said_default(value):
     """A default as the pages say it."""
     if value is None:
         return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"' if value != "required" else value
     return "inf" if value == math.inf else f"{value:g}"
@@ -72,7 +75,7 @@ def fields_of(kind, defaults):
             said_default("required" if field.required else defaults.get(field.encode_name)),
         )
         for field in fields
-        if field.name not in TABLES
+        if kind is not Job or field.name not in TABLES
     }
 
 
@@ -83,7 +86,10 @@ TABLES_OF_FILES = {
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
-    "`[[device]]`": fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
+    "`[[device]]`": {
+        **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
+        **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
+    },
 }
 
 

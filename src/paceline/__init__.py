@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
     from paceline.fleets.local import LocalDevice, LocalFleet
+    from paceline.fleets.testbed import TestbedDevice, TestbedFleet
     from paceline.fleets.virtual import VirtualDevice, VirtualFleet
     from paceline.learning.averaging import AggregationSpec
     from paceline.learning.datasets import DataSpec
@@ -33,6 +34,8 @@ _HOMES = {
     "ModelSpec": "paceline.learning.models",
     "OptimizerSpec": "paceline.learning.tasks",
     "Run": "paceline.runs",
+    "TestbedDevice": "paceline.fleets.testbed",
+    "TestbedFleet": "paceline.fleets.testbed",
     "VirtualDevice": "paceline.fleets.virtual",
     "VirtualFleet": "paceline.fleets.virtual",
     "train": "paceline.runs",
@@ -50,6 +53,8 @@ __all__ = [
     "ModelSpec",
     "OptimizerSpec",
     "Run",
+    "TestbedDevice",
+    "TestbedFleet",
     "VirtualDevice",
     "VirtualFleet",
     "__version__",

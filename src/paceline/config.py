@@ -19,6 +19,8 @@ import msgspec
 
 from paceline import allocation
 from paceline.errors import ConfigError
+from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.testbed.devices import TestbedDevice
 from paceline.fleets.virtual import VirtualDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
@@ -38,6 +40,12 @@ MAX_DEVICES = 100_000
 """In a fleet file, with their counts."""
 
 _TABLES = {"model": ModelSpec, "data": DataSpec, "aggregation": AggregationSpec}
+_COMMANDS: dict[type[EmulatedDevice], str] = {VirtualDevice: "simulate", TestbedDevice: "testbed"}
+_NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
+    VirtualDevice: (),
+    TestbedDevice: ("samples_per_second", "speed_noise", "link_noise"),  # it has its own speed and its own noise
+}
+_Device = typing.TypeVar("_Device", bound=EmulatedDevice)
 _RULES = {field.name: field.type for field in msgspec.structs.fields(Job) if field.name not in TABLES}
 
 
@@ -82,13 +90,29 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
 
 
 def load_fleet(path: Path) -> list[VirtualDevice]:
-    """The devices in a fleet file; raises `ConfigError`."""
+    """The devices in a fleet file, to be simulated; raises `ConfigError`."""
+    return _load_devices(path, VirtualDevice)
+
+
+def load_testbed(path: Path) -> list[TestbedDevice]:
+    """The devices in a fleet file, to be emulated; raises `ConfigError`."""
+    devices = _load_devices(path, TestbedDevice)
+    return [
+        msgspec.structs.replace(device, data=os.path.abspath(path.parent / device.data)) if device.data else device
+        for device in devices
+    ]
+
+
+def _load_devices(path: Path, kind: type[_Device]) -> list[_Device]:
     tables = _read(path)
     _check_keys(tables, ("device",), str(path), "table")
     entries = tables.get("device")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(f"{path}: there is no [[device]]; a fleet has at least one")
-    devices = [_convert(entry, VirtualDevice, f"{path}: device {n}") for n, entry in enumerate(entries, 1)]
+    devices: list[_Device] = []
+    for number, entry in enumerate(entries, 1):
+        source = f"{path}: device {number}"
+        devices.append(_convert(_keys_for(kind, entry, source), kind, source))
     num_devices = sum(device.count for device in devices)
     if num_devices > MAX_DEVICES:
         raise ConfigError(f"{path}: there are {num_devices} devices, by their counts; allowed: {MAX_DEVICES}")
@@ -97,6 +121,17 @@ def load_fleet(path: Path) -> list[VirtualDevice]:
     if count > 1:
         raise ConfigError(f"{path}: {count} devices are called {name!r}; names must differ")
     return devices
+
+
+def _keys_for(kind: type[EmulatedDevice], entry: Any, source: str) -> Any:
+    """A device without the keys that it does not need; one that it cannot heed is an error."""
+    if not isinstance(entry, dict):
+        return entry
+    for other, command in _COMMANDS.items():
+        for key in entry:
+            if key in other.__struct_fields__ and key not in (*kind.__struct_fields__, *_NOT_NEEDED[kind]):
+                raise ConfigError(f"{source}: {key} is for paceline {command}; paceline {_COMMANDS[kind]} cannot do it")
+    return {key: value for key, value in entry.items() if key not in _NOT_NEEDED[kind]}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -72,12 +72,13 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
 
 
 class ShardsTaken(Event, frozen=True, tag="shards_taken"):
-    """A learner took the parameters and its shards, `seconds` after the round opened."""
+    """A learner took the parameters and its shards, `seconds` after the round opened, for so many iterations."""
 
     round: int
     learner: str
     num_shards: int
     seconds: float
+    iterations: int = 1
 
 
 class UpdateAccepted(Event, frozen=True, tag="update_accepted"):
@@ -112,8 +113,11 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
     Attributes:
-        seconds: from opening to the last update that counts, or to the deadline if a learner was still awaited.
+        seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
+            if a learner was still awaited.
         truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates are told by `UpdateRefused`.
+        staleness: the most that the iterations of two learners whose updates count differ by.
+        average_staleness: the mean difference over all pairs of them.
         num_learners: that took work.
         late: learners that took work and whose update was not in.
         num_samples: samples trained by all whose update counts.
@@ -127,6 +131,8 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
     num_updates: int
     num_samples: int
     num_shards: int
+    staleness: float = 0.0
+    average_staleness: float = 0.0
     late: tuple[str, ...] = ()
     loss: float | None = None
     accuracy: float | None = None

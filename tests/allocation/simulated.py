@@ -90,7 +90,7 @@ def simulate(
 
 def _take_part(policy: AllocationPolicy, terms: Terms, true: Device, candidate: Candidate) -> tuple[Timings, Spent]:
     """Download, train until halted, upload. A minibatch that would end too late is not begun; one is always done."""
-    [num_shards] = policy.allocate(terms, [candidate])
+    [(num_shards, _)] = policy.allocate(terms, [candidate])
     num_bytes = terms.model_bytes + num_shards * terms.shard_bytes
     down_seconds = LATENCY_SECONDS + num_bytes / true.down_bytes
     halt_seconds = terms.deadline_seconds - policy.upload_seconds(terms, candidate)

@@ -6,7 +6,7 @@ import statistics
 import msgspec
 import pytest
 
-from paceline.allocation import AdaptiveDabAllocation, Candidate, DabAllocation, Terms
+from paceline.allocation import SITS_OUT, AdaptiveDabAllocation, Allocation, Candidate, DabAllocation, Terms
 from paceline.errors import ConfigError
 from paceline.testing.allocation import TERMS, make_candidate
 from tests.allocation.simulated import Device, scaled, separate, simulate, together
@@ -100,15 +100,15 @@ def test_it_trains_more_than_the_same_shards_every_round(benchmark_error, gain):
 
 def test_at_first_the_benchmark_decides():
     candidate = make_candidate()
-    [dab] = DabAllocation().allocate(TERMS, [candidate])
-    [adaptive] = POLICY.allocate(TERMS, [candidate])
+    [(dab, _)] = DabAllocation().allocate(TERMS, [candidate])
+    [(adaptive, _)] = POLICY.allocate(TERMS, [candidate])
     assert dab <= adaptive <= math.ceil(1.2 * dab)
 
 
 def test_too_slow_sits_out_at_first_but_goes_on_measuring_once_it_took_part():
     hopeless = msgspec.structs.replace(TERMS, deadline_seconds=0.1)
-    assert POLICY.allocate(hopeless, [make_candidate()]) == [0]
-    assert POLICY.allocate(hopeless, [make_candidate(num_rounds=1)]) == [1]
+    assert POLICY.allocate(hopeless, [make_candidate()]) == [SITS_OUT]
+    assert POLICY.allocate(hopeless, [make_candidate(num_rounds=1)]) == [Allocation(1, TERMS.iterations)]
 
 
 def test_a_broken_upload_does_not_stop_all_training():
@@ -137,8 +137,8 @@ def test_history_is_enough_and_gaps_in_it_are_no_matter():
         up_seconds=0.0,
     )
     history = (*measured.history, nothing)
-    [with_profile] = POLICY.allocate(TERMS, [measured])
-    [without] = POLICY.allocate(TERMS, [Candidate(name="pi1", history=history)])
+    [(with_profile, _)] = POLICY.allocate(TERMS, [measured])
+    [(without, _)] = POLICY.allocate(TERMS, [Candidate(name="pi1", history=history)])
     assert without == pytest.approx(with_profile, rel=0.2)
 
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from paceline.allocation import POLICIES, AdaptiveDabAllocation, DabAllocation, EqualAllocation
+from paceline.allocation import (
+    POLICIES,
+    AdaptiveDabAllocation,
+    CsaAllocation,
+    DabAllocation,
+    EqualAllocation,
+    SyncAllocation,
+)
 from paceline.testing.allocation import PolicyContract
 
 
@@ -19,10 +26,28 @@ class TestAdaptiveDab(PolicyContract):
 
 
 class TestEqual(PolicyContract):
+    @pytest.fixture(params=[False, True])
+    def policy(self, request):
+        return EqualAllocation(asynchronous=request.param)
+
+
+class TestCsa(PolicyContract):
+    @pytest.fixture(params=[{}, {"min_iterations": 3}])
+    def policy(self, request):
+        return CsaAllocation(**request.param)
+
+
+class TestSync(PolicyContract):
     @pytest.fixture
     def policy(self):
-        return EqualAllocation()
+        return SyncAllocation()
 
 
 def test_no_policy_is_left_out():
-    assert set(POLICIES.values()) == {DabAllocation, AdaptiveDabAllocation, EqualAllocation}
+    assert set(POLICIES.values()) == {
+        DabAllocation,
+        AdaptiveDabAllocation,
+        CsaAllocation,
+        SyncAllocation,
+        EqualAllocation,
+    }

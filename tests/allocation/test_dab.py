@@ -10,7 +10,7 @@ from paceline.testing.allocation import TERMS, make_candidate
 
 
 def shards_of(terms, candidate):
-    return DabAllocation().allocate(terms, [candidate])[0]
+    return DabAllocation().allocate(terms, [candidate])[0].num_shards
 
 
 def test_the_example_of_the_formula():

@@ -64,6 +64,28 @@ def test_json_from_a_file_and_from_standard_input(problem_file):
     ]
 
 
+@pytest.mark.parametrize(
+    ("policy", "status", "objective", "iterations"),
+    [
+        ("csa", "optimal", 0, [17, 17]),
+        ("sync", "optimal", 17, [17, 17]),
+        ("csa-relaxed", "optimal", 0, [17, 17]),
+        ("csa-sai", "optimal", 0, [17, 17]),
+        ("eta", "feasible", 21, [28, 7]),
+    ],
+)
+def test_the_policies_of_a_cycle(policy, status, objective, iterations):
+    result = run("-", "--json", input=json.dumps({**ETA, "policy": policy}))
+    assert (result.returncode, result.stderr) == (0, "")
+    reply = json.loads(result.stdout)
+    assert (reply["status"], reply["objective"]) == (status, objective)
+    assert [share["iterations"] for share in reply["allocation"]] == iterations
+    assert sum(share["samples"] for share in reply["allocation"]) == 10_000
+    beyond = run("-", "--json", input=json.dumps({**ETA, "policy": policy, "min_iterations": 30}))
+    assert beyond.returncode == 3
+    assert "min_iterations" in json.loads(beyond.stdout)["reason"]
+
+
 def test_a_table_for_people(problem_file):
     result = run(problem_file(DAB))
     assert (result.returncode, result.stderr) == (0, "")
@@ -85,7 +107,11 @@ def test_infeasible_is_an_answer_with_an_exit_code_of_its_own(problem_file):
 @pytest.mark.parametrize(
     ("problem", "options", "message"),
     [
-        ({**DAB, "policy": "csa"}, (), "problem.json: policy is 'csa'; allowed: dab, eta"),
+        (
+            {**DAB, "policy": "greedy"},
+            (),
+            "problem.json: policy is 'greedy'; allowed: csa, csa-relaxed, csa-sai, dab, eta, sync",
+        ),
         (
             {**DAB, "learners": [{**PI, "samples_per_second": 0}]},
             (),

@@ -25,20 +25,19 @@ MODEL_BYTES = 160_000
 class PacedTrainer(Trainer):
     """Takes the seconds it is told for each training, on the loop's clock; the last ones again and again."""
 
-    def __init__(self, *seconds, iterations=1):
+    def __init__(self, *seconds):
         self._seconds = list(seconds)
-        self._iterations = iterations
         self.states, self.trained = [], []
 
     def initial_parameters(self):
         return {"dummy": len(self.states)}
 
-    async def train(self, state, shards, *, until=math.inf, seed=0):
+    async def train(self, state, shards, *, iterations=1, until=math.inf, seed=0):
         self.states.append(state)
         self.trained.append(tuple(shards))
         seconds = self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
         await asyncio.sleep(seconds)
-        return Trained({}, self._iterations * sum(shard.num_samples for shard in shards), seconds, False)
+        return Trained({}, iterations * sum(shard.num_samples for shard in shards), seconds, False)
 
 
 def lane(latency_seconds, bytes_per_second, sizes, noise=lambda: 1.0):
@@ -135,11 +134,6 @@ def test_the_first_training_is_not_counted(run_virtual):
     assert (rate.per_second, rate.spread) == (pytest.approx(200), pytest.approx(0))
     assert trainer.trained == [(SHARD,)] * 5
     assert trainer.states == [{"dummy": 0}] * 5  # each time the dummy anew
-
-
-def test_the_rate_is_for_one_iteration(run_virtual):
-    rate = run_virtual(measure_training(PacedTrainer(2.0, iterations=4), [SHARD]))
-    assert rate.per_second == pytest.approx(200)
 
 
 def test_shards_of_other_sizes_are_judged_by_sample(run_virtual):

@@ -21,7 +21,6 @@ def make_task(model="Line", **changes):
         "input_shape": (2,),
         "num_classes": 2,
         "batch_size": 4,
-        "iterations": 1,
     }
     return Task(**fields | changes)
 

@@ -139,7 +139,7 @@ def test_hostile_optimizers_are_refused_in_few_words(fields):
 
 
 def test_a_task_travels_as_it_is():
-    task = make_task("two-nn", iterations=3, proximal_mu=0.1, seed=9, normalisation=Normalisation(0.1, (1.0,), (2.0,)))
+    task = make_task("two-nn", proximal_mu=0.1, seed=9, normalisation=Normalisation(0.1, (1.0,), (2.0,)))
     assert from_network(task, Task) == task
 
 
@@ -150,7 +150,6 @@ FITTING = {
     "input_shape": [1, 28, 28],
     "num_classes": 10,
     "batch_size": 32,
-    "iterations": 1,
 }
 
 
@@ -160,7 +159,6 @@ FITTING = {
         {},
         {"batch_size": 1},
         {"batch_size": 1 << 20},
-        {"iterations": 1 << 16},
         {"num_classes": 1},
         {"num_classes": 1 << 16},
         {"seed": (1 << 63) - 1},
@@ -183,9 +181,6 @@ def test_tasks_of_any_sensible_size_are_allowed(fields):
         ({"batch_size": 0}, "batch_size is 0; allowed: 1 to 1048576"),
         ({"batch_size": (1 << 20) + 1}, "batch_size is 1048577; allowed: 1 to 1048576"),
         ({"batch_size": 1 << 63}, "batch_size is 9223372036854775808; allowed"),
-        ({"iterations": 0}, "iterations is 0; allowed: 1 to 65536"),
-        ({"iterations": -1}, "iterations is -1; allowed"),
-        ({"iterations": 1 << 40}, "iterations is 1099511627776; allowed: 1 to 65536"),
         ({"num_classes": 0}, "num_classes is 0; allowed: 1 to 65536"),
         ({"num_classes": 1 << 40}, "num_classes is 1099511627776; allowed: 1 to 65536"),
         ({"seed": -1}, "seed is -1; allowed: 0 to"),

@@ -51,29 +51,33 @@ class TimedModel:
             yield num_samples
 
 
-def train(trainer, shards, *, units=math.inf, state=None):
+def train(trainer, shards, *, iterations=1, units=math.inf, state=None):
     """Train for at most so many units of time."""
 
     async def main():
         until = asyncio.get_running_loop().time() + units * UNIT_SECONDS
         return await trainer.train(
-            trainer.initial_parameters() if state is None else state, shards, until=until, seed=5
+            trainer.initial_parameters() if state is None else state,
+            shards,
+            iterations=iterations,
+            until=until,
+            seed=5,
         )
 
     return asyncio.run(main())
 
 
-def after_batches(number, shards, **task):
+def after_batches(number, shards, *, iterations=1, **task):
     """What `number` minibatches make of a model."""
     model = make_model(**task)
-    minibatches = model.minibatches(model.state(), shards, 5)
+    minibatches = model.minibatches(model.state(), shards, 5, iterations)
     num_samples = sum(next(minibatches) for _ in range(number))
     return model.parameters(), num_samples
 
 
 def test_all_passes_are_done_if_there_is_time():
     shards = make_shards(6, 4)
-    trained = train(ThreadTrainer(make_model(iterations=3)), shards)
+    trained = train(ThreadTrainer(make_model()), shards, iterations=3)
     expected, num_samples = after_batches(9, shards, iterations=3)
     assert are_equal(trained.parameters, expected)
     assert (trained.num_samples, trained.is_halted) == (num_samples, False) == (30, False)
@@ -94,9 +98,10 @@ def test_without_time_nothing_is_trained():
 )
 def test_halting_returns_exactly_what_was_trained(units, num_batches):
     """Of 8 minibatches in 2 passes, the last of each smaller, that take a unit of time each. The first is tried."""
-    clock, shards, task = HandClock(), make_shards(10, 4), {"iterations": 2, "batch_size": 4}
-    trained = train(ThreadTrainer(TimedModel(make_model(**task), clock, [1]), clock=clock), shards, units=units)
-    expected, num_samples = after_batches(num_batches, shards, **task)
+    clock, shards = HandClock(), make_shards(10, 4)
+    trainer = ThreadTrainer(TimedModel(make_model(batch_size=4), clock, [1]), clock=clock)
+    trained = train(trainer, shards, iterations=2, units=units)
+    expected, num_samples = after_batches(num_batches, shards, iterations=2, batch_size=4)
     assert are_equal(trained.parameters, expected)
     assert trained.num_samples == num_samples
     assert trained.is_halted == (num_samples < 28)

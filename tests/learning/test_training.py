@@ -31,8 +31,8 @@ from tests.learning.small_tasks import are_equal, digits_task, make_model, make_
     ],
 )
 def test_minibatches_are_full_but_for_the_last_of_a_pass(sizes, batch_size, iterations, batches):
-    model = make_model(batch_size=batch_size, iterations=iterations)
-    assert list(model.minibatches(model.state(), make_shards(*sizes), seed=0)) == batches
+    model = make_model(batch_size=batch_size)
+    assert list(model.minibatches(model.state(), make_shards(*sizes), seed=0, iterations=iterations)) == batches
 
 
 class Seen(nn.Module):
@@ -50,9 +50,9 @@ class Seen(nn.Module):
 def test_every_pass_sees_each_sample_once_in_an_order_of_its_own(monkeypatch):
     seen = Seen()
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
-    model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7, iterations=3))
+    model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
     shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
-    list(model.minibatches(model.state(), shards, seed=0))
+    list(model.minibatches(model.state(), shards, seed=0, iterations=3))
     fed = [list(itertools.chain(*seen.inputs[start : start + 3])) for start in (0, 3, 6)]
     assert [sorted(samples) for samples in fed] == [list(range(20))] * 3
     assert fed[0] != fed[1] != fed[2] != sorted(fed[2])
@@ -94,10 +94,10 @@ def gradient(weight, x, y):
 @pytest.mark.parametrize("mu", [0.0, 0.5, 3.0])
 def test_steps_are_those_computed_by_hand(mu):
     """FedProx (Li et al., 2020) adds mu/2 · |w − w0|² to the loss: its gradient is mu · (w − w0)."""
-    model = make_model(batch_size=6, iterations=3, proximal_mu=mu, optimizer=OptimizerSpec(options={"lr": 0.5}))
+    model = make_model(batch_size=6, proximal_mu=mu, optimizer=OptimizerSpec(options={"lr": 0.5}))
     (shard,) = make_shards(6)
     start = model.state()
-    list(model.minibatches(start, [shard], seed=0))
+    list(model.minibatches(start, [shard], seed=0, iterations=3))
     anchor = weight = start["0.weight"].double().numpy()
     for _ in range(3):
         weight = weight - 0.5 * (gradient(weight, shard.x.astype(np.float64), shard.y) + mu * (weight - anchor))
@@ -107,9 +107,9 @@ def test_steps_are_those_computed_by_hand(mu):
 def test_the_proximal_term_holds_on_to_the_start():
     ways = []
     for mu in (0.0, 0.1, 1.0):
-        model, shards = make_model("two-nn", iterations=20, proximal_mu=mu), make_shards(40)
+        model, shards = make_model("two-nn", proximal_mu=mu), make_shards(40)
         start = model.state()
-        list(model.minibatches(start, shards, seed=0))
+        list(model.minibatches(start, shards, seed=0, iterations=20))
         ways.append(
             math.sqrt(sum(float((tensor - start[name]).square().sum()) for name, tensor in model.state().items()))
         )
@@ -126,19 +126,19 @@ def test_parameters_that_are_not_used_stay(mu):
 
 
 def test_buffers_are_part_of_the_state():
-    model = make_model("Counting", iterations=2)
+    model = make_model("Counting")
     start = model.state()
-    list(model.minibatches(start, make_shards(8), seed=0))
+    list(model.minibatches(start, make_shards(8), seed=0, iterations=2))
     end = model.state()
     assert (int(start["1.num_batches_tracked"]), int(end["1.num_batches_tracked"])) == (0, 4)
     assert not torch.equal(start["1.running_mean"], end["1.running_mean"])
-    list(model.minibatches(start, make_shards(8), seed=0))
+    list(model.minibatches(start, make_shards(8), seed=0, iterations=2))
     assert int(model.state()["1.num_batches_tracked"]) == 4
 
 
 def test_tied_weights_stay_tied():
-    model = make_model("Tied", iterations=3)
-    list(model.minibatches(model.state(), make_shards(8), seed=0))
+    model = make_model("Tied")
+    list(model.minibatches(model.state(), make_shards(8), seed=0, iterations=3))
     state = model.state()
     assert torch.equal(state["first.weight"], state["second.weight"])
 
@@ -203,12 +203,12 @@ def test_fedavg_of_one_learner_with_all_data_is_central_training():
 
 @pytest.mark.parametrize("optimizer", [OptimizerSpec(), OptimizerSpec(name="Adam", options={})])
 def test_training_lowers_the_loss_on_digits(optimizer):
-    task, data = digits_task(optimizer=optimizer, iterations=5)
+    task, data = digits_task(optimizer=optimizer)
     model = LocalModel(task)
     shards = list(ShardStore(data.x_train, data.y_train, 100, 0))
     before, _ = model.evaluate(model.state(), data.x_test, data.y_test)
     assert before == pytest.approx(math.log(10), rel=0.1)
-    assert sum(model.minibatches(model.state(), shards, seed=0)) == 5 * len(data.y_train)
+    assert sum(model.minibatches(model.state(), shards, seed=0, iterations=5)) == 5 * len(data.y_train)
     after, accuracy = model.evaluate(model.state(), data.x_test, data.y_test)
     assert after < before / 2
     assert accuracy > 0.85
@@ -329,3 +329,10 @@ def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, mes
     own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
     with pytest.raises(ConfigError, match=message):
         LocalModel(own, allowed=None)
+
+
+@pytest.mark.parametrize("iterations", [0, -1, 1 << 40])
+def test_passes_that_nobody_wants_are_refused_in_one_line(iterations):
+    model = make_model()
+    with pytest.raises(ConfigError, match=f"iterations is {iterations}; allowed: 1 to 65536$"):
+        model.minibatches(model.state(), make_shards(8), seed=0, iterations=iterations)

@@ -4,7 +4,8 @@ Plain data in, plain data out: no PyTorch, no I/O, no clock.
 """
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
-from paceline.allocation.base import AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.contract import Problem, Reply, Share
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
@@ -14,14 +15,18 @@ from paceline.allocation.problems import PROBLEMS, read_problem
 __all__ = [
     "POLICIES",
     "PROBLEMS",
+    "SITS_OUT",
     "AdaptiveDabAllocation",
+    "Allocation",
     "AllocationPolicy",
     "Candidate",
+    "CsaAllocation",
     "DabAllocation",
     "EqualAllocation",
     "Problem",
     "Reply",
     "Share",
+    "SyncAllocation",
     "Terms",
     "Timings",
     "describe",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from paceline.allocation.base import AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
 from paceline.allocation.pace import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
 from paceline.devices.profiles import Rate
@@ -53,9 +53,10 @@ class AdaptiveDabAllocation(AllocationPolicy):
             if not is_allowed:
                 raise ConfigError(f"adaptive-dab: {name} is {value}; allowed: {allowed}")
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
-        return [self._shards(terms, candidate) for candidate in fleet]
+        counts = [self._shards(terms, candidate) for candidate in fleet]
+        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
 
     def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
         """The slow side of the uploads seen, and no less than their middle and the margin."""

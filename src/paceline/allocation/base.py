@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,10 @@ from paceline.errors import ConfigError
 _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
 _MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
 _UNKNOWN_UPLOAD = 0.1  # of the deadline, as long as nothing is known of the link
+
+
+MAX_OVERTIME = 100.0
+"""As a ratio of the deadline: a round ends some time, whoever is still awaited."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +31,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         shard_bytes: of a shard as sent; 0 if data stays on the devices.
         shard_samples: in a shard.
         num_shards: that there are to hand out.
+        overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
     """
 
     deadline_seconds: float
@@ -35,6 +40,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     shard_bytes: int
     shard_samples: int
     num_shards: int
+    overtime: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.deadline_seconds < math.inf:
@@ -45,6 +51,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         ):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        if not 0 <= self.overtime <= MAX_OVERTIME:
+            raise ConfigError(f"overtime is {self.overtime}; allowed: 0 to {MAX_OVERTIME:g}")
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +91,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
 
 
+class Allocation(NamedTuple):
+    """What a learner is to train in a round: so many shards, in so many iterations."""
+
+    num_shards: int
+    iterations: int
+
+
+SITS_OUT = Allocation(0, 0)
+"""Nothing, for this round."""
+
+
 class AllocationPolicy(ABC):
-    """Decides how many shards each learner trains in a round.
+    """Decides how many shards each learner trains in a round, and in how many iterations.
 
     A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same answer. It opens
     no socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
@@ -92,13 +111,15 @@ class AllocationPolicy(ABC):
     Attributes:
         decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that
             nothing about the device leaves it; one of the orchestrator's sees all candidates at once.
+        needs_profiles: whether learners send theirs to the orchestrator.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]]
+    needs_profiles: ClassVar[bool] = False
 
     @abstractmethod
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
-        """The shards of each candidate, in the fleet's order, from 0 (it sits the round out) to its `most_shards`."""
+    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+        """What each candidate trains, in the fleet's order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
 
     def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
         """The seconds to keep free for the upload at the end of the round, margin included.

@@ -13,7 +13,7 @@ t_k = T, cannot hold in whole numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -27,11 +27,14 @@ from paceline.allocation.contract import (
     NotNegative,
     Positive,
     Problem,
+    Reply,
     Share,
     check_unique,
 )
 from paceline.allocation.rounding import units_within
 from paceline.errors import ConfigError
+
+N = TypeVar("N", int, float)
 
 
 class CycleLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +44,21 @@ class CycleLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     c2: Positive
     c1: NotNegative = 0.0
     c0: NotNegative = 0.0
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """Why no shares keep all limits of a cycle.
+
+    Attributes:
+        kind: "least": the least shares of all are more than there is; "most": the most of all are less than there is;
+            "learner": one has no time for the iterations over its least share; "time": all together have not.
+        most: that all can take together, or the iterations that the learner has time for.
+        learner: its index, if it is one.
+    """
+
+    kind: Literal["least", "most", "learner", "time"]
+    most: int
+    learner: int | None = None
 
 
 class CycleProblem(Problem, frozen=True, kw_only=True):
@@ -96,8 +114,43 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
             )
         return None
 
+    def infeasible(self, conflict: Conflict) -> Reply:
+        """The reply that names the limits in conflict."""
+        num_learners = len(self.learners)
+        if conflict.kind == "least":
+            least = num_learners * self.min_samples
+            reason = f"{num_learners} × min_samples, {self.min_samples}, is {least}, more than samples, {self.samples}"
+        elif conflict.kind == "most":
+            most = conflict.most
+            reason = f"{num_learners} × max_samples, {self.max_samples}, is {most}, less than samples, {self.samples}"
+        elif conflict.learner is not None:
+            reason = (
+                f"learner {self.learners[conflict.learner].name!r} has time for {conflict.most} iterations of "
+                f"min_samples, {self.min_samples}, in cycle_seconds, {self.cycle_seconds:g}; min_iterations is "
+                f"{self.min_iterations}"
+            )
+        else:
+            reason = (
+                f"all learners together can take at most {conflict.most} of samples, {self.samples}, to do "
+                f"min_iterations, {self.min_iterations}, in cycle_seconds, {self.cycle_seconds:g}"
+            )
+        return Reply(status="infeasible", reason=reason)
+
 
 def staleness(shares: Sequence[Share]) -> int:
     """The most that two learners' iterations differ by."""
     iterations = [share.iterations for share in shares]
     return max(iterations) - min(iterations)
+
+
+def average_staleness(shares: Sequence[Share]) -> float:
+    """The mean difference in iterations over all pairs of learners, Eq. 13; 0 for one alone."""
+    num_pairs = len(shares) * (len(shares) - 1) // 2
+    return sum_of_differences(sorted(share.iterations for share in shares)) / max(num_pairs, 1)
+
+
+def sum_of_differences(rising: Sequence[N]) -> N:
+    """The differences of all pairs of numbers, which are in rising order."""
+    # the one at an index is the larger one in as many pairs, and the smaller one in those with all that follow
+    last = len(rising) - 1
+    return sum((2 * index - last) * number for index, number in enumerate(rising))

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.base import AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
@@ -23,6 +23,7 @@ from paceline.allocation.contract import (
     Share,
     check_unique,
 )
+from paceline.allocation.costs import fixed_seconds, shard_seconds
 from paceline.allocation.rounding import units_within
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
@@ -44,32 +45,20 @@ class DabAllocation(AllocationPolicy):
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one without a profile."""
-        return [self._shards(terms, candidate) for candidate in fleet]
+        return [self._allocation(terms, candidate) for candidate in fleet]
 
-    def _shards(self, terms: Terms, candidate: Candidate) -> int:
+    def _allocation(self, terms: Terms, candidate: Candidate) -> Allocation:
         if candidate.profile is None:
             raise ConfigError(f"dab: learner {candidate.name!r} has no profile; it must be benchmarked first")
-        return units_within(
+        count = units_within(
             terms.deadline_seconds,
-            fixed_seconds=_fixed_seconds(terms, candidate.profile),
-            unit_seconds=_shard_seconds(terms, candidate.profile),
+            fixed_seconds=fixed_seconds(terms, candidate.profile),
+            unit_seconds=shard_seconds(terms, candidate.profile),
             most=candidate.most_shards(terms),
         )
-
-
-def _fixed_seconds(terms: Terms, profile: Profile) -> float:
-    """What a round takes besides its shards: the parameters there and back."""
-    down_seconds = terms.model_bytes / profile.down.per_second
-    up_seconds = terms.model_bytes / profile.up.per_second
-    return 2 * profile.latency_seconds + down_seconds + up_seconds
-
-
-def _shard_seconds(terms: Terms, profile: Profile) -> float:
-    """What a shard adds: its download and its training."""
-    down_seconds = terms.shard_bytes / profile.down.per_second
-    return down_seconds + terms.iterations * terms.shard_samples / profile.train.per_second
+        return Allocation(count, terms.iterations) if count else SITS_OUT
 
 
 class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,18 +109,19 @@ class DabProblem(Problem, frozen=True, kw_only=True):
             num_shards=MOST,
         )
         fleet = [learner.as_candidate() for learner in self.learners]
-        shards = DabAllocation().allocate(terms, fleet)
-        if not any(shards):
+        allocated = DabAllocation().allocate(terms, fleet)
+        num_shards = sum(allocation.num_shards for allocation in allocated)
+        if not num_shards:
             return Reply(status="infeasible", reason=_too_slow(terms, fleet))
         shares = [
-            Share(learner=candidate.name, shards=count, iterations=self.iterations if count else 0)
-            for candidate, count in zip(fleet, shards, strict=True)
+            Share(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.iterations)
+            for candidate, allocation in zip(fleet, allocated, strict=True)
         ]
-        return Reply(status="optimal", objective=sum(shards), bound=sum(shards), allocation=shares)
+        return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)
 
 
 def _too_slow(terms: Terms, fleet: Sequence[Candidate]) -> str:
-    needed = {c.name: _fixed_seconds(terms, c.profile) + _shard_seconds(terms, c.profile) for c in fleet if c.profile}
+    needed = {c.name: fixed_seconds(terms, c.profile) + shard_seconds(terms, c.profile) for c in fleet if c.profile}
     name = min(needed, key=needed.__getitem__)
     return (
         f"no learner can finish one shard within deadline_seconds, {terms.deadline_seconds:g}; "

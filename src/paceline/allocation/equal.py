@@ -6,21 +6,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from paceline.allocation.base import AllocationPolicy, Candidate, Terms
-from paceline.allocation.contract import Reply
+from paceline.allocation import costs
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.contract import MOST, Reply
 from paceline.allocation.cycle import CycleProblem, staleness
-from paceline.allocation.rounding import split_evenly
+from paceline.allocation.rounding import split_evenly, units_within
 
 
 @dataclass(frozen=True, kw_only=True)
 class EqualAllocation(AllocationPolicy):
-    """All shards in equal parts, the remainder to the first; what a learner will not take goes to the others."""
+    """All shards in equal parts, the remainder to the first; what a learner will not take goes to the others.
+
+    Attributes:
+        asynchronous: each learner does as many iterations as its profile says fit by the deadline, and at least one;
+            otherwise as many as the job says.
+    """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+    asynchronous: bool = False
+
+    @property
+    def needs_profiles(self) -> bool:  # type: ignore[override]
+        """Whether learners send their profiles to the orchestrator."""
+        return self.asynchronous
+
+    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """The parts; less than all shards only if every candidate has as many as it will take."""
-        return split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
+        counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
+        return [
+            Allocation(count, self._iterations(terms, candidate, count)) if count else SITS_OUT
+            for candidate, count in zip(fleet, counts, strict=True)
+        ]
+
+    def _iterations(self, terms: Terms, candidate: Candidate, num_shards: int) -> int:
+        profile = candidate.profile
+        if not self.asynchronous or profile is None:
+            return terms.iterations
+        fitting = units_within(
+            terms.deadline_seconds,
+            fixed_seconds=costs.fixed_seconds(terms, profile) + num_shards * costs.download_seconds(terms, profile),
+            unit_seconds=num_shards * costs.iteration_seconds(terms, profile),
+            most=MOST,
+        )
+        return max(1, fitting)
 
 
 class EtaProblem(CycleProblem, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import AllocationPolicy
+from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.errors import ConfigError
@@ -18,6 +19,8 @@ from paceline.spelling import suggest
 POLICIES: dict[str, type[AllocationPolicy]] = {
     "dab": DabAllocation,
     "adaptive-dab": AdaptiveDabAllocation,
+    "csa": CsaAllocation,
+    "sync": SyncAllocation,
     "eta": EqualAllocation,
 }
 """Every policy, by the name that job files use."""

@@ -10,12 +10,21 @@ from typing import Any
 import msgspec
 
 from paceline.allocation.contract import Problem
+from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.dab import DabProblem
 from paceline.allocation.equal import EtaProblem
+from paceline.allocation.sync import SyncProblem
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
-PROBLEMS: dict[str, type[Problem]] = {"dab": DabProblem, "eta": EtaProblem}
+PROBLEMS: dict[str, type[Problem]] = {
+    "dab": DabProblem,
+    "csa": CsaProblem,
+    "sync": SyncProblem,
+    "eta": EtaProblem,
+    "csa-relaxed": RelaxedCsaProblem,
+    "csa-sai": SuggestedCsaProblem,
+}
 """Every problem, by the name of its policy."""
 
 

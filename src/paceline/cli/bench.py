@@ -7,7 +7,6 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -43,8 +42,7 @@ def bench(
     def make_trainer(task: Task) -> Trainer:
         return ThreadTrainer(LocalModel(task, allowed=None))
 
-    dummy = make_trainer(msgspec.structs.replace(plan.task, iterations=1))
-    train = run_live(measure_training(dummy, plan.draw(num_shards)))
+    train = run_live(measure_training(make_trainer(plan.task), plan.draw(num_shards)))
     seconds_per_shard = plan.terms.iterations * plan.terms.shard_samples / train.per_second
     figures: dict[str, Any] = {
         "shards": num_shards,

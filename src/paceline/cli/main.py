@@ -32,7 +32,10 @@ COMMANDS = {
     "join": "Take part in a run: measure this device, train what it can by each deadline, until the run is over.",
     "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
     "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",
+    "testbed": "Run a job on an emulated testbed: each device has its own network namespace, link and share of the "
+    "processor.",
     "allocate": "Solve one allocation problem: who gets how much, JSON in, a table or JSON out.",
+    "reproduce": "Make a figure of a paper again: rows, a plot, and a verdict on each number that the paper gives.",
     "report": "Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, and who "
     "came and left.",
     "worker": "Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.",

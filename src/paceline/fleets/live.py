@@ -46,7 +46,7 @@ class LiveFleet(Fleet):
         self._door = door
 
     def run(self, launch: Launch) -> Outcome:  # noqa: D102
-        return run_live(self._run(launch))
+        return run_live(self.play(launch))
 
     @abstractmethod
     def devices(
@@ -54,7 +54,8 @@ class LiveFleet(Fleet):
     ) -> AbstractAsyncContextManager[asyncio.Future[None]]:
         """Have learners join while the block runs; the future fails if too few are left to go on."""
 
-    async def _run(self, launch: Launch) -> Outcome:
+    async def play(self, launch: Launch) -> Outcome:
+        """Play all rounds, on the running loop."""
         around = Surroundings(emit=launch.emit, save=launch.save, started_at=launch.started_at)
         orchestrator = Orchestrator(launch.plan, launch.state, around, launch.first_round)
         door = {name: getattr(self._door, name) for name in self._door.__dataclass_fields__}

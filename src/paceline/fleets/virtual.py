@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 import torch
 
@@ -23,6 +22,7 @@ from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.fleets.devices import EmulatedDevice
 from paceline.learning import datasets
 from paceline.learning.shards import Array, Shard
 from paceline.learning.tasks import Task
@@ -41,7 +41,6 @@ from paceline.topologies.parallel import (
     reach,
 )
 from paceline.topologies.parallel.hosting import DEVICE
-from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
@@ -49,7 +48,7 @@ T = TypeVar("T")
 _MakeTrainer: TypeAlias = "Callable[[Task, VirtualDevice, int], Trainer]"  # of a task, for a device, with a seed
 
 
-class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device that is modelled, or `count` alike.
 
     Attributes:
@@ -62,46 +61,29 @@ class VirtualDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         returns_at_seconds: when it joins again under its name.
     """
 
-    name: str
     samples_per_second: float
-    count: int = 1
-    down_mbit: float = math.inf
-    up_mbit: float = math.inf
-    latency_ms: float = 0.0
-    cpu_share: float = 1.0
     speed_noise: float = 0.0
     link_noise: float = 0.0
     loss: float = 0.0
-    max_shards: int | None = None
     joins_at_seconds: float = 0.0
     dies_at_seconds: float | None = None
     returns_at_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("samples_per_second", "down_mbit", "up_mbit", "cpu_share", "count"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("latency_ms", "joins_at_seconds"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
-        if not NAME.fullmatch(self.name):
-            raise ValueError(f"name is {self.name!r}; {NAME_RULE}")
-        if self.max_shards is not None and self.max_shards < 1:
-            raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
+        super().__post_init__()
+        if not self.samples_per_second > 0:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be above 0")
+        if not self.samples_per_second < math.inf:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
+        if not 0 <= self.joins_at_seconds < math.inf:
+            raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
         if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
             raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
         for name in ("speed_noise", "link_noise", "loss"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
-        if not self.samples_per_second < math.inf:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
         if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
             raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
-
-    def each(self) -> list[VirtualDevice]:
-        """As many devices of count 1, numbered if there are several."""
-        names = [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
-        return [msgspec.structs.replace(self, name=name, count=1) for name in names]
 
     def link(self, seed: int) -> Link:
         """Its link to the orchestrator."""
@@ -138,27 +120,29 @@ class ModelledTrainer(Trainer):
         return self._initial
 
     async def train(  # noqa: D102
-        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self,
+        parameters: Vectors,
+        shards: Sequence[Shard],
+        *,
+        iterations: int = 1,
+        until: float = math.inf,
+        seed: int = 0,
     ) -> Trained:
         per_second = self._samples_per_second * (1 + self._noise * (2 * self._chance.random() - 1))
-        num_wanted = self._task.iterations * sum(shard.num_samples for shard in shards)
         most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        trained, num_samples = self._learn(parameters, shards, num_wanted, most, seed)
-        seconds = num_samples / per_second
-        await asyncio.sleep(seconds)
-        return Trained(trained, num_samples, seconds, num_samples < num_wanted)
-
-    def _learn(
-        self, parameters: Vectors, shards: Sequence[Shard], num_wanted: int, most: float, seed: int
-    ) -> tuple[Vectors, int]:
+        num_wanted = iterations * sum(shard.num_samples for shard in shards)
         if self._model is None:
             batch = self._task.batch_size
-            return parameters, num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
-        num_samples = 0
-        minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed)
-        while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
-            num_samples += next(minibatches)
-        return self._model.parameters(), num_samples
+            num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
+        else:
+            minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed, iterations)
+            num_samples = 0
+            while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
+                num_samples += next(minibatches)
+            parameters = self._model.parameters()
+        seconds = num_samples / per_second
+        await asyncio.sleep(seconds)
+        return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
 
 
 class VirtualFleet(Fleet):

@@ -20,7 +20,6 @@ from paceline.spelling import suggest
 
 # What an orchestrator may ask of a device; far beyond any job, and far below what would exhaust the device.
 _MAX_BATCH = 1 << 20
-_MAX_ITERATIONS = 1 << 16
 _MAX_DIMENSIONS = 8
 _MAX_INPUT_VALUES = 1 << 24
 _MAX_PARAMETERS = 1 << 30
@@ -96,7 +95,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         input_shape: of one sample.
-        iterations: passes over the shards of a round.
         proximal_mu: strength of FedProx's hold; 0 for none.
         seed: of everything that is drawn at random.
     """
@@ -107,14 +105,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     input_shape: tuple[int, ...]
     num_classes: int
     batch_size: int
-    iterations: int
     proximal_mu: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name, least, most in (
             ("batch_size", 1, _MAX_BATCH),
-            ("iterations", 1, _MAX_ITERATIONS),
             ("num_classes", 1, MAX_CLASSES),
             ("seed", 0, _MAX_SEED),
         ):

@@ -35,9 +35,15 @@ class Trainer(ABC):
 
     @abstractmethod
     async def train(
-        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self,
+        parameters: Vectors,
+        shards: Sequence[Shard],
+        *,
+        iterations: int = 1,
+        until: float = math.inf,
+        seed: int = 0,
     ) -> Trained:
-        """Do the task's passes over the shards, halting between two minibatches so as to end by `until`.
+        """Do so many passes over the shards, halting between two minibatches so as to end by `until`.
 
         Args:
             until: a time of the running loop's clock.
@@ -84,11 +90,17 @@ class ThreadTrainer(Trainer):
         return self._model.parameters()
 
     async def train(  # noqa: D102
-        self, parameters: Vectors, shards: Sequence[Shard], *, until: float = math.inf, seed: int = 0
+        self,
+        parameters: Vectors,
+        shards: Sequence[Shard],
+        *,
+        iterations: int = 1,
+        until: float = math.inf,
+        seed: int = 0,
     ) -> Trained:
         loop, is_unwanted = asyncio.get_running_loop(), threading.Event()
         halt_at = self._clock.time() + (until - loop.time())
-        work = loop.run_in_executor(None, self._train, parameters, shards, halt_at, seed, is_unwanted)
+        work = loop.run_in_executor(None, self._train, parameters, shards, iterations, halt_at, seed, is_unwanted)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -100,13 +112,14 @@ class ThreadTrainer(Trainer):
         self,
         parameters: Vectors,
         shards: Sequence[Shard],
+        iterations: int,
         halt_at: float,
         seed: int,
         is_unwanted: threading.Event,
     ) -> Trained:
         state, clock = self._model.layout.unpack(parameters), self._clock
-        minibatches = self._model.minibatches(state, shards, seed)  # checks the shards
-        num_samples, num_wanted = 0, self._model.task.iterations * sum(shard.num_samples for shard in shards)
+        minibatches = self._model.minibatches(state, shards, seed, iterations)  # checks the shards
+        num_samples, num_wanted = 0, iterations * sum(shard.num_samples for shard in shards)
         start = last = clock.time()
         busy, pace = clock.busy_time(), 0.0  # pace: seconds per minibatch so far
         num_batches = 0

@@ -17,6 +17,7 @@ from paceline.learning.vectors import Layout, Vectors
 
 _CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
 _MAX_REASON = 300  # characters of what torch finds wrong with parameters
+_MAX_ITERATIONS = 1 << 16  # far beyond any job, and still an end
 
 
 class LocalModel:
@@ -60,25 +61,29 @@ class LocalModel:
         """The same, as vectors."""
         return self.layout.pack(self._model.state_dict())
 
-    def minibatches(self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], seed: int) -> Iterator[int]:
-        """Train from these parameters; yields after each minibatch how many samples it had.
+    def minibatches(
+        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], seed: int, iterations: int = 1
+    ) -> Iterator[int]:
+        """Train from these parameters, in so many passes; yields after each minibatch how many samples it had.
 
         `state` then tells what has been learned so far, also if the iterator is left early, or before it begins.
-        Raises `ConfigError` at once for no shards, or for parameters or shards that are not of this task.
+        Raises `ConfigError` at once for no shards or passes, or for parameters or shards that are not of this task.
         """
         if not shards:
             raise ConfigError("there are no shards to train on")
+        if not 1 <= iterations <= _MAX_ITERATIONS:
+            raise ConfigError(f"iterations is {iterations}; allowed: 1 to {_MAX_ITERATIONS}")
         for shard in shards:
             self._check(shard)
         self._load(state)
-        return self._train(shards, seed)
+        return self._train(shards, seed, iterations)
 
-    def _train(self, shards: Sequence[Shard], seed: int) -> Iterator[int]:
+    def _train(self, shards: Sequence[Shard], seed: int, iterations: int) -> Iterator[int]:
         self._model.train()
         parameters = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
         anchors = [parameter.detach().clone() for parameter in parameters] if self.task.proximal_mu else []
         optimizer = self.task.optimizer.make(parameters)
-        for x, y in self._batches(shards, seed):
+        for x, y in self._batches(shards, seed, iterations):
             optimizer.zero_grad()
             self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
             for parameter, anchor in zip(parameters, anchors, strict=False):
@@ -87,11 +92,13 @@ class LocalModel:
             optimizer.step()
             yield len(y)
 
-    def _batches(self, shards: Sequence[Shard], seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _batches(
+        self, shards: Sequence[Shard], seed: int, iterations: int
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         x = np.concatenate([shard.x for shard in shards])
         y = torch.from_numpy(np.concatenate([shard.y for shard in shards]).astype(np.int64))
         generator = torch.Generator().manual_seed(seed)
-        for _ in range(self.task.iterations):
+        for _ in range(iterations):
             order = torch.randperm(len(y), generator=generator)
             yield from self._pass(x, y, order)
 

@@ -26,6 +26,7 @@ class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     round: int
     num_shards: int = 0
+    iterations: int = 1
     num_samples: int = 0
     start_seconds: float = 0.0
     arrival_seconds: float | None = None
@@ -76,6 +77,7 @@ class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         truancy: of the last update that came, late ones included: (seconds of that − deadline) / deadline.
+        staleness: the most that the iterations of two learners differ by; the average is over all pairs.
         late: learners that took work and whose update was not in.
     """
 
@@ -89,6 +91,8 @@ class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
     num_updates: int
     num_shards: int
     num_samples: int
+    staleness: float
+    average_staleness: float
     late: tuple[str, ...]
     loss: float | None
     accuracy: float | None

@@ -22,7 +22,7 @@ from paceline.monitor.versions import read_versions
 
 METRICS = (
     *("round", "at", "seconds", "deadline_seconds", "truancy", "learners", "updates"),
-    *("late", "shards", "samples", "loss", "accuracy"),
+    *("late", "shards", "samples", "staleness", "average_staleness", "loss", "accuracy"),
 )
 
 
@@ -226,7 +226,8 @@ def _metrics(recorded: Iterable[AnyEvent]) -> Iterator[tuple[object, ...]]:
 def _metrics_row(event: RoundClosed, deadline_seconds: float | None) -> tuple[object, ...]:
     return (
         *(event.round, event.at, event.seconds, deadline_seconds, event.truancy, event.num_learners, event.num_updates),
-        *(len(event.late), event.num_shards, event.num_samples, event.loss, event.accuracy),
+        *(len(event.late), event.num_shards, event.num_samples, event.staleness, event.average_staleness),
+        *(event.loss, event.accuracy),
     )
 
 

@@ -152,7 +152,10 @@ class _Draft:
         match event:
             case ShardsTaken():
                 self._learner(event.learner).change(
-                    event.round, num_shards=event.num_shards, start_seconds=event.seconds
+                    event.round,
+                    num_shards=event.num_shards,
+                    iterations=event.iterations,
+                    start_seconds=event.seconds,
                 )
             case UpdateAccepted():
                 self._learner(event.learner).change(
@@ -202,6 +205,8 @@ class _Draft:
             num_updates=closed.num_updates,
             num_shards=closed.num_shards,
             num_samples=closed.num_samples,
+            staleness=closed.staleness,
+            average_staleness=closed.average_staleness,
             late=closed.late,
             loss=closed.loss,
             accuracy=closed.accuracy,

@@ -9,7 +9,7 @@ import random
 import msgspec
 import pytest
 
-from paceline.allocation import AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, Terms, Timings
 from paceline.devices.profiles import Profile, Rate
 
 TERMS = Terms(
@@ -62,16 +62,18 @@ class PolicyContract:
         self, policy: AllocationPolicy, size: int, num_rounds: int
     ) -> None:
         fleet = make_fleet(size, seed=size, num_rounds=num_rounds)
-        shards = policy.allocate(TERMS, fleet)
-        assert len(shards) == size
-        assert all(type(count) is int for count in shards)
-        assert all(0 <= count <= candidate.most_shards(TERMS) for count, candidate in zip(shards, fleet, strict=True))
+        allocated = policy.allocate(TERMS, fleet)
+        assert len(allocated) == size
+        for (num_shards, iterations), candidate in zip(allocated, fleet, strict=True):
+            assert type(num_shards) is type(iterations) is int
+            assert 0 <= num_shards <= candidate.most_shards(TERMS)
+            assert (iterations >= 1) == (num_shards >= 1)
 
     @pytest.mark.parametrize("num_rounds", [0, 40])
     def test_whoever_is_fast_enough_gets_some(self, policy: AllocationPolicy, num_rounds: int) -> None:
         fast = [make_candidate(f"device{seed}", seed=seed, num_rounds=num_rounds) for seed in range(10)]
         terms = msgspec.structs.replace(TERMS, deadline_seconds=3600.0)
-        assert all(count >= 1 for count in policy.allocate(terms, fast))
+        assert all(allocation.num_shards >= 1 for allocation in policy.allocate(terms, fast))
 
     def test_same_arguments_same_answer(self, policy: AllocationPolicy) -> None:
         fleet, other = make_fleet(5, seed=1, num_rounds=10), make_fleet(5, seed=2, num_rounds=10)
@@ -82,8 +84,8 @@ class PolicyContract:
 
     def test_nothing_there_nothing_given(self, policy: AllocationPolicy) -> None:
         nothing = msgspec.structs.replace(TERMS, num_shards=0)
-        assert policy.allocate(nothing, make_fleet(4, num_rounds=3)) == [0, 0, 0, 0]
-        assert policy.allocate(TERMS, [make_candidate(num_rounds=3, max_shards=0)]) == [0]
+        assert policy.allocate(nothing, make_fleet(4, num_rounds=3)) == [SITS_OUT] * 4
+        assert policy.allocate(TERMS, [make_candidate(num_rounds=3, max_shards=0)]) == [SITS_OUT]
 
     @pytest.mark.parametrize("num_rounds", [0, 10])
     def test_learners_decide_alone(self, policy: AllocationPolicy, num_rounds: int) -> None:
@@ -94,12 +96,15 @@ class PolicyContract:
     @pytest.mark.parametrize("num_rounds", [0, 10])
     def test_more_time_is_not_fewer_shards(self, policy: AllocationPolicy, num_rounds: int) -> None:
         fleet = make_fleet(6, seed=3, num_rounds=num_rounds)
-        for index in range(len(fleet)):
-            counts = [
-                policy.allocate(msgspec.structs.replace(TERMS, deadline_seconds=float(seconds)), fleet)[index]
-                for seconds in (0.1, 1, 5, 15, 60, 600)
-            ]
-            assert counts == sorted(counts)
+        by_seconds = [
+            policy.allocate(msgspec.structs.replace(TERMS, deadline_seconds=float(seconds)), fleet)
+            for seconds in (0.1, 1, 5, 15, 60, 600)
+        ]
+        totals = [sum(allocation.num_shards for allocation in allocated) for allocated in by_seconds]
+        assert totals == sorted(totals)
+        if policy.decided_by == "learner":
+            for counts in zip(*([allocation.num_shards for allocation in one] for one in by_seconds), strict=True):
+                assert list(counts) == sorted(counts)
 
     @pytest.mark.parametrize("num_rounds", [0, 10])
     def test_time_is_kept_for_the_upload(self, policy: AllocationPolicy, num_rounds: int) -> None:

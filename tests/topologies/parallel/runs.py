@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 
-from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
+from paceline import allocation
 from paceline.events import RoundClosed
 from paceline.fleets.base import Launch
 from paceline.fleets.virtual import VirtualDevice, VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.parallel import Job, make_plan
 
-POLICIES = {"dab": DabAllocation(), "adaptive-dab": AdaptiveDabAllocation(), "eta": EqualAllocation()}
-
 
 def small_job(policy="dab", **changes):
     rules = {"deadline_seconds": 4.0, "rounds": 4, "iterations": 1, "min_learners": 1, "benchmark_shards": 4}
     data = changes.pop("data", DataSpec(name="digits", shard_size=32))
-    return Job(**{**rules, **changes}, data=data, allocation=POLICIES[policy])
+    table = policy if isinstance(policy, dict) else {"policy": policy}
+    return Job(**{**rules, **changes}, data=data, allocation=allocation.from_config(table))
 
 
 def device(name, samples_per_second=200.0, **changes):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.allocation import Allocation
 from paceline.axon.transports.memory import MemoryNetwork
+from paceline.devices.profiles import Profile
 from paceline.errors import PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.virtual import ModelledTrainer
@@ -32,8 +34,8 @@ class Liar(Orchestrator):
         self._state, self._lies = state, lies
         self.declared = []
 
-    async def declare(self, session: str, max_shards: int | None) -> None:
-        self.declared.append(max_shards)
+    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:
+        self.declared.append((max_shards, profile))
 
     async def next_round(self, session: str, after: int) -> Ticket:
         return self._lies["ticket"](self, after)
@@ -44,7 +46,7 @@ class Liar(Orchestrator):
 
 
 def open_round(number):
-    return Ticket(status="open", round=number, seconds_left=3.0, num_shards=1)
+    return Ticket(status="open", round=number, seconds_left=3.0, allocation=Allocation(1, 1))
 
 
 def believe(lies, policy="dab", **options):
@@ -108,4 +110,4 @@ def test_whoever_joins_again_declares_again():
 
     reason, liar = believe({"ticket": answer}, policy="eta", max_shards=3)
     assert reason == "enough"
-    assert liar.declared == [3, 3]
+    assert liar.declared == [(3, None), (3, None)]

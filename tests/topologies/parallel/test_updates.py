@@ -280,7 +280,7 @@ def test_no_more_than_was_allocated_can_be_taken():
         async with table.played() as orchestrator:
             offers = [await orchestrator.join(name, paceline.__version__) for name in "ab"]
             tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in offers))
-            share = tickets[0].num_shards
+            share = tickets[0].allocation.num_shards
             with pytest.raises(ValueError, match=f"at most {share} can"):
                 await orchestrator.take(offers[0].session, 1, share + 1)
             assert len((await orchestrator.take(offers[0].session, 1, share)).shards) == share

@@ -116,8 +116,8 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
     """A row per closed round."""
     columns = [
         *(Column("round"), Column("opened at"), Column("took"), Column("deadline"), Column("truancy")),
-        *(Column("learners"), Column("updates"), Column("shards"), Column("samples"), Column("loss")),
-        *(Column("accuracy"), Column("late", is_number=False)),
+        *(Column("learners"), Column("updates"), Column("shards"), Column("samples")),
+        *(Column("staleness"), Column("loss"), Column("accuracy"), Column("late", is_number=False)),
     ]
     rows = (
         [
@@ -130,6 +130,7 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
             f"{closed.num_updates:,}",
             f"{closed.num_shards:,}",
             f"{closed.num_samples:,}",
+            f"{closed.staleness:.3g}",
             say_known(closed.loss, "{:.4f}".format),
             say_known(closed.accuracy, say_ratio),
             say_names(closed.late) or _NONE,

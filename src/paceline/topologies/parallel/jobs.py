@@ -9,6 +9,7 @@ import msgspec
 
 from paceline import allocation
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy
+from paceline.allocation.base import MAX_OVERTIME
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -24,6 +25,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rounds: how many there are.
         deadline_seconds: how long each may take.
+        overtime: how far past its deadline a round waits for updates, as a ratio of it. At 0, it closes at the deadline
+            and training halts in time for that; else, it waits so long, and all that was taken is trained.
         iterations: passes of each learner over its shards.
         batch_size: samples per minibatch.
         seed: of everything that is drawn at random.
@@ -33,6 +36,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     deadline_seconds: float
+    overtime: float = 0.0
     rounds: int = 10
     iterations: int = 1
     batch_size: int = 32
@@ -52,6 +56,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if not 0 < self.deadline_seconds < math.inf:
             raise ValueError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
+        if not 0 <= self.overtime <= MAX_OVERTIME:
+            raise ValueError(f"overtime is {self.overtime}; allowed: 0 to {MAX_OVERTIME:g}")
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
         if self.data.placement == "local" and self.allocation.decided_by == "orchestrator":
@@ -74,7 +80,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             "model": _without_none(msgspec.to_builtins(self.model)),
             "optimizer": {"name": self.optimizer.name, **self.optimizer.options},
             "data": _without_none(msgspec.to_builtins(self.data)),
-            "allocation": allocation.describe(self.allocation),
+            "allocation": _without_none(allocation.describe(self.allocation)),
             "aggregation": msgspec.to_builtins(self.aggregation),
         }
 

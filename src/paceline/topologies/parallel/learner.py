@@ -129,16 +129,16 @@ class Learner:
             self._history = []
             seat.profile = await self._measure(seat)
         if seat.policy.decided_by == "orchestrator":
-            await self._orchestrator.declare.coro(offer.session, self._options.max_shards)
+            profile = seat.profile if seat.policy.needs_profiles else None
+            await self._orchestrator.declare.coro(offer.session, self._options.max_shards, profile)
         return seat
 
     async def _measure(self, seat: Seat) -> Profile:
         self._start("benchmark", 0)
         start = self._time()
-        dummy = self._make_trainer(msgspec.structs.replace(seat.offer.task, iterations=1))
         num_shards = min(seat.offer.benchmark_shards, seat.terms.num_shards)
         link = SeatLink(self._orchestrator, seat)
-        profile = await benchmark(link, dummy, num_shards=num_shards, model_bytes=seat.terms.model_bytes)
+        profile = await benchmark(link, seat.trainer, num_shards=num_shards, model_bytes=seat.terms.model_bytes)
         self._emit(
             events.DeviceMeasured(
                 at=self._time(),
@@ -167,11 +167,11 @@ class Learner:
         start = self._time()
         terms = msgspec.structs.replace(seat.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
         candidate = self._candidate(seat)
-        num_shards = seat.policy.allocate(terms, (candidate,))[0] if ticket.num_shards is None else ticket.num_shards
-        if num_shards < 1:
+        allocation = ticket.allocation or seat.policy.allocate(terms, (candidate,))[0]
+        if allocation.num_shards < 1:
             self._check_that_a_whole_round_would_do(seat, candidate, ticket)
             return
-        work = await self._take(seat, ticket, num_shards)
+        work = await self._take(seat, ticket, allocation.num_shards)
         if work is None:
             return
         # The ticket may have been long on its way. This answer was sent after it was asked for, so counting from then
@@ -179,9 +179,15 @@ class Learner:
         deadline = start + min(ticket.seconds_left, work.seconds_left)
         downloaded = self._time()
         self._start("train", ticket.round)
-        shards, seed = seat.shards_of(work, num_shards, self._seed(seat, ticket.round))
-        halt_at = deadline - seat.policy.upload_seconds(terms, candidate)
-        trained = await seat.trainer.train(seat.parameters_of(work), shards, until=halt_at, seed=seed)
+        shards, seed = seat.shards_of(work, allocation.num_shards, self._seed(seat, ticket.round))
+        closes_at = deadline + seat.terms.overtime * seat.terms.deadline_seconds
+        trained = await seat.trainer.train(
+            seat.parameters_of(work),
+            shards,
+            iterations=allocation.iterations,
+            until=closes_at - seat.policy.upload_seconds(terms, candidate),
+            seed=seed,
+        )
         spent = events.RoundSpent(
             at=self._time(),
             learner=self._name,
@@ -240,7 +246,7 @@ class Learner:
 
     def _check_that_a_whole_round_would_do(self, seat: Seat, candidate: Candidate, ticket: Ticket) -> None:
         """A round that is nearly over is no reason to give up; one that can never be finished is."""
-        if ticket.num_shards is None and seat.policy.allocate(seat.terms, (candidate,))[0] < 1:
+        if ticket.allocation is None and seat.policy.allocate(seat.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
                 f"{self._name} cannot train one shard of {seat.terms.shard_samples} samples within "
                 f"{seat.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer iterations"

@@ -1,7 +1,8 @@
 """What orchestrator and learners say to each other, and the service that the orchestrator offers.
 
 In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters and how many samples they were trained on. Nothing is told of the hardware.
+shards, trained parameters and how many samples they were trained on. Nothing is told of the hardware; only policies
+that need profiles, such as csa, have them declared.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.allocation import Terms
+from paceline.allocation import Allocation, Terms
+from paceline.devices.profiles import Profile
 from paceline.learning.tasks import Task
 
 MAX_NAME_LENGTH = 64
@@ -47,14 +49,14 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         status: ``open``: take part now; ``wait``: ask again; ``over``: there is no further round.
         seconds_left: until the round's deadline.
-        num_shards: what the orchestrator has allocated, for policies that it decides.
+        allocation: what the orchestrator has allocated, for policies that it decides.
         reason: why to wait, or why it is over.
     """
 
     status: Literal["open", "wait", "over"]
     round: int = 0
     seconds_left: float = 0.0
-    num_shards: int | None = None
+    allocation: Allocation | None = None
     reason: str = ""
 
 
@@ -89,8 +91,11 @@ class OrchestratorService(ABC):
         """
 
     @abstractmethod
-    async def declare(self, session: str, max_shards: int | None) -> None:
-        """Tell what the orchestrator needs to decide allocations; not called if the learner decides."""
+    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:
+        """Tell what the orchestrator needs to decide allocations; not called if the learner decides.
+
+        The profile is None unless the policy needs it.
+        """
 
     @abstractmethod
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:

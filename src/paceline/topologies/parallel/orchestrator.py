@@ -11,8 +11,9 @@ import torch
 
 import paceline
 from paceline import events
-from paceline.allocation import Candidate
+from paceline.allocation import Allocation, Candidate
 from paceline.axon import loops
+from paceline.devices.profiles import Profile
 from paceline.events import Emit
 from paceline.learning.averaging import Judge, State
 from paceline.learning.shards import Deck
@@ -154,22 +155,33 @@ class Orchestrator(OrchestratorService):
 
     async def _play(self, number: int) -> tuple[float | None, float | None]:
         opened = self._open(number)
+        open_seconds = opened.deadline_seconds + opened.overtime_seconds
         try:
-            await loops.within(opened.deadline_seconds, self._until(lambda: opened.is_complete))
+            await loops.within(open_seconds, self._until(lambda: opened.is_complete))
         except asyncio.TimeoutError:
-            seconds = opened.deadline_seconds
+            seconds = open_seconds
         else:
-            seconds = min(self._time() - opened.opened_at, opened.deadline_seconds)
+            seconds = min(self._time() - opened.opened_at, open_seconds)
         return await self._close(opened, seconds)
 
     def _open(self, number: int) -> OpenRound:
         ready = self._roster.ready
         awaited, judge = {member.name for member in ready}, Judge(self._parameters)
-        opened = OpenRound(number, self._time(), self._job.deadline_seconds, judge, awaited)
+        deadline_seconds = self._job.deadline_seconds
+        opened = OpenRound(
+            number,
+            self._time(),
+            deadline_seconds,
+            judge,
+            awaited,
+            overtime_seconds=self._job.overtime * deadline_seconds,
+        )
         if self._job.allocation.decided_by == "orchestrator":
-            candidates = [Candidate(name=member.name, max_shards=member.max_shards) for member in ready]
-            shares = self._job.allocation.allocate(self._plan.terms, candidates)
-            opened.allocation = dict(zip((member.name for member in ready), shares, strict=True))
+            candidates = [
+                Candidate(name=member.name, profile=member.profile, max_shards=member.max_shards) for member in ready
+            ]
+            allocated = self._job.allocation.allocate(self._plan.terms, candidates)
+            opened.allocation = dict(zip((member.name for member in ready), allocated, strict=True))
         self._deck = Deck(self._plan.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self._round = opened
@@ -207,6 +219,8 @@ class Orchestrator(OrchestratorService):
                 num_updates=len(closed.delivered),
                 num_samples=round(closed.average.weight),
                 num_shards=closed.num_shards,
+                staleness=closed.staleness,
+                average_staleness=closed.average_staleness,
                 late=tuple(closed.late),
                 loss=loss,
                 accuracy=accuracy,
@@ -238,8 +252,9 @@ class Orchestrator(OrchestratorService):
         self._progress.set()
         return self._plan.offer(member.session)
 
-    async def declare(self, session: str, max_shards: int | None) -> None:  # noqa: D102
-        self._roster.find(session).max_shards = max_shards
+    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:  # noqa: D102
+        member = self._roster.find(session)
+        member.max_shards, member.profile = max_shards, profile
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:  # noqa: D102
         self._roster.find(session)
@@ -282,8 +297,8 @@ class Orchestrator(OrchestratorService):
         return Ticket(
             status="open",
             round=self._round.number,
-            seconds_left=self._round.closes_at - self._time(),
-            num_shards=self._round.share_of(member.name),
+            seconds_left=self._round.due_at - self._time(),
+            allocation=self._round.allocated_to(member.name),
         )
 
     async def take(self, session: str, round: int, num_shards: int) -> Work:  # noqa: D102
@@ -291,13 +306,13 @@ class Orchestrator(OrchestratorService):
         opened = self._round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
-        allocated = opened.share_of(member.name)
-        most = MAX_SHARDS if allocated is None else allocated
+        allocated = opened.allocated_to(member.name) or Allocation(MAX_SHARDS, self._plan.terms.iterations)
+        most = allocated.num_shards
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(member.name)
         if share is None:
-            share = opened.shares[member.name] = self._plan.share(self._deck, num_shards)
+            share = opened.shares[member.name] = self._plan.share(self._deck, num_shards, allocated.iterations)
             opened.expect(member.name)
             self._emit(
                 events.ShardsTaken(
@@ -305,13 +320,14 @@ class Orchestrator(OrchestratorService):
                     round=round,
                     learner=member.name,
                     num_shards=share.num_shards,
+                    iterations=share.iterations,
                     seconds=self._time() - opened.opened_at,
                 )
             )
         return Work(
             parameters=self._parameters,
             shards=self._plan.shards(share.numbers),
-            seconds_left=opened.closes_at - self._time(),
+            seconds_left=opened.due_at - self._time(),
         )
 
     async def update(  # noqa: D102

@@ -56,14 +56,14 @@ class Plan:
             benchmark_shards=self.job.benchmark_shards,
         )
 
-    def share(self, deck: Deck, num_shards: int) -> Share:
+    def share(self, deck: Deck, num_shards: int, iterations: int) -> Share:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
-            return Share([], num_shards, num_shards * self.terms.shard_samples * self.terms.iterations)
+            return Share([], num_shards, num_shards * self.terms.shard_samples, iterations)
         numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
-        return Share(numbers, len(numbers), num_samples * self.terms.iterations)
+        return Share(numbers, len(numbers), num_samples, iterations)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
         """Shards as they are sent: views of the store."""
@@ -81,7 +81,6 @@ def make_plan(job: Job) -> tuple[Plan, State]:
         input_shape=dataset.input_shape,
         num_classes=dataset.num_classes,
         batch_size=job.batch_size,
-        iterations=job.iterations,
         proximal_mu=job.aggregation.mu,
         seed=job.seed,
     )
@@ -96,6 +95,7 @@ def make_plan(job: Job) -> tuple[Plan, State]:
         shard_bytes=0 if store is None else store.shard_bytes,
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
         num_shards=0 if store is None else len(store),
+        overtime=job.overtime,
     )
 
     evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from paceline.devices.profiles import Profile
 from paceline.topologies.parallel.messages import MAX_NAME_LENGTH
 
 MAX_LEARNERS = 100_000
@@ -34,6 +35,7 @@ class Member:
     is_ready: bool = False
     has_been_ready: bool = False
     max_shards: int | None = None
+    profile: Profile | None = None
     num_missed: int = 0
     former: Member | None = None
 

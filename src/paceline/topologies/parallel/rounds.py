@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from paceline.allocation import SITS_OUT, Allocation
+from paceline.allocation.cycle import sum_of_differences
 from paceline.learning.averaging import Judge, RunningAverage
 
 
@@ -16,12 +18,14 @@ class Share:
 
     Attributes:
         numbers: the shards served; none if it trains on its own data.
-        max_samples: that can be trained on its shards, counted once per pass.
+        num_samples: in its shards.
+        iterations: passes over them that it is to do.
     """
 
     numbers: list[int]
     num_shards: int
-    max_samples: int
+    num_samples: int
+    iterations: int
 
 
 @dataclass
@@ -33,7 +37,9 @@ class OpenRound:
         opened_at: loop time, in seconds.
         judge: of the updates that come in.
         awaited: learners whose update, or word that none will come, is still missing.
-        allocation: shards per learner, if the orchestrator decides.
+        overtime_seconds: for which it stays open after its deadline while updates are awaited.
+        allocation: by learner, if the orchestrator decides.
+        delivered: learners whose update is in, and how many iterations they have done.
     """
 
     number: int
@@ -41,15 +47,27 @@ class OpenRound:
     deadline_seconds: float
     judge: Judge
     awaited: set[str]
-    allocation: Mapping[str, int] | None = None
+    overtime_seconds: float = 0.0
+    allocation: Mapping[str, Allocation] | None = None
     shares: dict[str, Share] = field(default_factory=dict)
-    delivered: set[str] = field(default_factory=set)
+    delivered: dict[str, float] = field(default_factory=dict)
     average: RunningAverage = field(default_factory=RunningAverage)
 
     @property
-    def closes_at(self) -> float:
+    def due_at(self) -> float:
         """Loop time of the deadline."""
         return self.opened_at + self.deadline_seconds
+
+    @property
+    def staleness(self) -> float:
+        """The most that two learners' iterations differ by; of those whose update is in."""
+        return max(self.delivered.values(), default=0.0) - min(self.delivered.values(), default=0.0)
+
+    @property
+    def average_staleness(self) -> float:
+        """The mean difference in iterations over all pairs of them."""
+        count = len(self.delivered)
+        return sum_of_differences(sorted(self.delivered.values())) / max(1, count * (count - 1) // 2)
 
     @property
     def is_complete(self) -> bool:
@@ -59,7 +77,7 @@ class OpenRound:
     @property
     def late(self) -> list[str]:
         """Learners that took work and have not delivered."""
-        return sorted(self.shares.keys() - self.delivered)
+        return sorted(self.shares.keys() - self.delivered.keys())
 
     @property
     def num_shards(self) -> int:
@@ -75,9 +93,9 @@ class OpenRound:
         if learner not in self.delivered:
             self.awaited.add(learner)
 
-    def share_of(self, learner: str) -> int | None:
-        """The shards allocated to a learner; None if the orchestrator does not decide."""
-        return None if self.allocation is None else self.allocation.get(learner, 0)
+    def allocated_to(self, learner: str) -> Allocation | None:
+        """What is allocated to a learner; None if the orchestrator does not decide."""
+        return None if self.allocation is None else self.allocation.get(learner, SITS_OUT)
 
     def give_up(self, learner: str) -> None:
         """Do not wait for a learner any longer."""
@@ -88,7 +106,7 @@ class OpenRound:
         reason = self._why_refused(learner, num_samples) or self.judge.why_unusable(state)
         if reason is None:
             self.average.add(state, num_samples)
-            self.delivered.add(learner)
+            self.delivered[learner] = num_samples / self.shares[learner].num_samples
         if learner in self.shares:
             self.give_up(learner)
         return reason
@@ -99,6 +117,7 @@ class OpenRound:
             return f"took no shards in round {self.number}"
         if learner in self.delivered:
             return f"its update of round {self.number} is in already"
-        if not 0 < num_samples <= share.max_samples:
-            return f"{num_samples} samples are impossible; its shards allow 1 to {share.max_samples}"
+        most = share.num_samples * share.iterations
+        if not 0 < num_samples <= most:
+            return f"{num_samples} samples are impossible; its shards allow 1 to {most}"
         return None

@@ -1,8 +1,8 @@
-"""Fleets of processes: what they print is read, whatever it is."""
+"""Fleets of processes: what they print is read, whatever it is; options are told as `paceline join` has them."""
 
 import asyncio
 
-from paceline.fleets.local import _lines
+from paceline.fleets.processes import _lines
 
 
 def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():

@@ -1,0 +1,186 @@
+"""The least staleness, exactly: whole shares for all, whose iterations differ by as little as can be.
+
+For a window [lo, hi] of iterations, learner k can take a_k to b_k samples, where b_k is the most with τ_k ≥ lo, and
+a_k one more than the most with τ_k > hi. All samples can be handed out within the window if no learner's interval is
+empty and Σ a_k ≤ d ≤ Σ b_k. Three thresholds give the smallest window.
+
+- lo can be at most the largest with Σ b_k ≥ d, and hi must be at least the smallest with Σ a_k ≤ d. Let these be l and
+  h. Always l ≤ h, since a_k exceeds the b_k of any higher lo.
+- At lo = l, only learners whose iterations jump over [l, h], from g_k above h down to n_k below l, have empty
+  intervals. For each of them either hi ≥ g_k or lo ≤ n_k. Once lo ≤ n_k, k has a share within [lo, h], whatever lo is.
+- So it is best to give way for some number of those with the largest g_k. Trying them all takes a sort.
+
+Within a window the sum of iterations is as large as can be if the cheapest learners are put to fewer iterations than
+their most, a cheapest cover (see `cover`). Often lo and hi differ by one; then it is those with the largest b_k − a_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.allocation.cover import Options, cheapest_cover
+from paceline.allocation.cycle import Conflict
+from paceline.allocation.rounding import split_evenly
+from paceline.allocation.steps import Counts, Steps, total_of
+
+MAX_OPTIONS = 500_000
+"""Of iterations, over all learners; if there are more, only those near the ends of the window are looked at."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CyclePlan:
+    """Shares of the least staleness.
+
+    Attributes:
+        counts: of samples, or what else is shared out.
+        iterations: that each learner has time for.
+        is_sum_proven: whether the sum of iterations is proven the largest for this staleness. Always, except where
+            windows are wide and learners many: see `MAX_OPTIONS` and `cover.MAX_STEPS`.
+    """
+
+    counts: Counts
+    iterations: Counts
+    is_sum_proven: bool
+
+    @property
+    def staleness(self) -> int:
+        """The most that two learners' iterations differ by."""
+        return int(self.iterations.max() - self.iterations.min())
+
+
+def find_conflict(steps: Steps, total: int, min_iterations: int) -> Conflict | None:
+    """Why there are no shares that keep all limits; None if there are some."""
+    if total_of(steps.low) > total:
+        return Conflict(kind="least", most=total)
+    if total_of(steps.high) < total:
+        return Conflict(kind="most", most=total_of(steps.high))
+    most = steps.iterations(steps.low)
+    slowest = int(np.argmin(most))
+    if most[slowest] < min_iterations:
+        return Conflict(kind="learner", most=int(most[slowest]), learner=slowest)
+    most_samples = total_of(steps.most_for(min_iterations))
+    return Conflict(kind="time", most=most_samples) if most_samples < total else None
+
+
+def most_in_common(steps: Steps, total: int, min_iterations: int) -> int:
+    """The most iterations that all learners have time for; there must be no conflict."""
+    slowest = int(steps.iterations(steps.low).min())
+    return _last(lambda count: total_of(steps.most_for(count)) >= total, min_iterations, slowest)
+
+
+def take_back(counts: Counts, floors: Counts, total: int) -> Counts:
+    """Lower the counts evenly to the total, none below its floor."""
+    parts = split_evenly(total_of(counts) - total, (counts - floors).tolist())
+    return counts - np.array(parts, dtype=np.int64)
+
+
+def least_staleness(steps: Steps, total: int, min_iterations: int) -> CyclePlan:
+    """The best shares; there must be no conflict."""
+    steps = steps.limited(np.minimum(steps.high, total))
+    plans = [_fill(steps, total, *window) for window in _windows(steps, total, min_iterations)]
+    best = max(plans, key=lambda plan: total_of(plan.iterations))
+    return replace(best, is_sum_proven=all(plan.is_sum_proven for plan in plans))
+
+
+def _windows(steps: Steps, total: int, min_iterations: int) -> list[tuple[int, int]]:
+    """The smallest windows, all of one size; mostly there is only one."""
+    top = most_in_common(steps, total, min_iterations)
+
+    def is_too_low(count: int) -> bool:
+        return total_of(steps.most_for(count + 1) + 1) > total
+
+    # below it all are too low, since the shares for `top` iterations or more are at least the total
+    bottom = _last(is_too_low, top - 1, int(steps.iterations(steps.low).max())) + 1
+    counts = steps.most_for(top)
+    above = steps.iterations(counts)
+    jumping = np.flatnonzero(above > bottom)
+    jumping = jumping[np.argsort(-above[jumping], kind="stable")]
+    nexts = np.where(counts < steps.high, steps.iterations(np.minimum(counts + 1, steps.high)), -1)
+    low_ends = np.minimum.accumulate(np.append(top, nexts[jumping]))
+    high_ends = np.append(above[jumping], bottom)
+    valid = low_ends >= min_iterations
+    low_ends, high_ends = low_ends[valid], high_ends[valid]
+    smallest = high_ends - low_ends == (high_ends - low_ends).min()
+    return list(dict.fromkeys(zip(low_ends[smallest].tolist(), high_ends[smallest].tolist(), strict=True)))
+
+
+def _fill(steps: Steps, total: int, low_end: int, high_end: int) -> CyclePlan:
+    """The shares within a window that have the largest sum of iterations."""
+    floors = steps.most_for(high_end + 1) + 1
+    most_iterations = steps.iterations(floors)
+    first, last = steps.most_for(most_iterations), steps.most_for(low_end)
+    needed = total - total_of(first)
+    counts, is_sum_proven = first, True
+    if needed > 0:
+        options, is_all = _options(steps, first, last)
+        cover = cheapest_cover(options, needed)
+        counts, is_sum_proven = first + options.gains[cover.chosen], is_all and cover.is_best
+        if not is_sum_proven:
+            counts = _use_excess(steps, counts, floors, total)
+    counts = take_back(counts, floors, total)
+    return CyclePlan(counts=counts, iterations=steps.iterations(counts), is_sum_proven=is_sum_proven)
+
+
+def _options(steps: Steps, first: Counts, last: Counts) -> tuple[Options, bool]:
+    """What each learner may give up: the most samples for every number of iterations between two shares.
+
+    They are found by going through the iterations, or through the samples where those are fewer. Also whether all were
+    looked at.
+    """
+    most, least = steps.iterations(first), steps.iterations(last)
+    by_iterations = most - least <= last - first
+    spans = np.where(by_iterations, most - least, last - first)
+    half = max(1, MAX_OPTIONS // (2 * len(spans)))
+    is_all = total_of(spans + 1) <= MAX_OPTIONS
+    sizes = spans + 1 if is_all else np.minimum(spans + 1, 2 * half)
+    learners = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(learners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if not is_all:
+        place = np.where(place < half, place, (spans + 1 - sizes)[learners] + place)
+    counts = first[learners] + place
+    own = np.flatnonzero(by_iterations[learners])
+    counts[own] = steps.take(learners[own]).most_for(most[learners[own]] - place[own])
+    iterations = steps.take(learners).iterations(counts)
+    is_last = np.append((np.diff(learners) > 0) | (np.diff(iterations) < 0), True)
+    learners, counts, iterations = learners[is_last], counts[is_last], iterations[is_last]
+    options = Options(
+        starts=np.searchsorted(learners, np.arange(len(sizes))),
+        drops=most[learners] - iterations,
+        gains=counts - first[learners],
+    )
+    return options, is_all
+
+
+def _use_excess(steps: Steps, counts: Counts, floors: Counts, total: int) -> Counts:
+    """Where shares add up to too much, take from the learner that gains the most iterations by it, then the next."""
+    counts = counts.copy()
+    while (excess := total_of(counts) - total) > 0:
+        lower = np.maximum(floors, counts - excess)
+        gained = steps.iterations(lower) - steps.iterations(counts)
+        best = int(np.argmax(gained))
+        if gained[best] <= 0:
+            break
+        own = np.array([best])
+        counts[best] = steps.take(own).most_for(steps.take(own).iterations(lower[own]))[0]
+    return counts
+
+
+def _last(holds: Callable[[int], bool], first: int, last: int) -> int:
+    """The largest number up to `last` for which it holds; it does for the first, and for none after one that fails."""
+    step = 1
+    fails = last + 1
+    while first + step < fails:
+        if holds(first + step):
+            first, step = first + step, 2 * step
+        else:
+            fails = first + step
+    while fails - first > 1:
+        middle = first + (fails - first) // 2
+        if holds(middle):
+            first = middle
+        else:
+            fails = middle
+    return first

@@ -1,0 +1,47 @@
+"""What a fleet file says of a device, whatever plays it."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import msgspec
+
+from paceline.topologies.parallel.roster import NAME, NAME_RULE
+
+_Device = TypeVar("_Device", bound="EmulatedDevice")
+
+
+class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device that is modelled or emulated, or `count` alike.
+
+    Attributes:
+        down_mbit: bandwidth from the orchestrator, in Mbit/s; likewise `up_mbit`.
+        latency_ms: of each call, each way.
+        cpu_share: of a processor that training gets.
+        max_shards: the most it takes in a round.
+    """
+
+    name: str
+    count: int = 1
+    down_mbit: float = math.inf
+    up_mbit: float = math.inf
+    latency_ms: float = 0.0
+    cpu_share: float = 1.0
+    max_shards: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("down_mbit", "up_mbit", "cpu_share", "count"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.latency_ms < math.inf:
+            raise ValueError(f"latency_ms is {self.latency_ms}; it must be at least 0")
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"name is {self.name!r}; {NAME_RULE}")
+        if self.max_shards is not None and self.max_shards < 1:
+            raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
+
+    def each(self: _Device) -> list[_Device]:
+        """As many devices of count 1, numbered if there are several."""
+        names = [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+        return [msgspec.structs.replace(self, name=name, count=1) for name in names]

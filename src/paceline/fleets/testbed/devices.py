@@ -1,0 +1,51 @@
+"""A device of the testbed, as a fleet file has it."""
+
+from __future__ import annotations
+
+import math
+
+from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.processes import join_options
+
+LEAST_CPU_SHARE = 0.01
+
+_PATIENCE_SECONDS = 300.0  # as by default
+
+
+class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A learner's process in a network namespace of its own, or `count` alike.
+
+    Attributes:
+        cpu_share: the most it gets of one core of this machine; above 1, it trains on several.
+        data: a file with its own data (.npz), for federated jobs.
+        cut_at_seconds: when its link goes dead, in seconds since the first round opened.
+        mended_at_seconds: when its link is alive again.
+    """
+
+    data: str | None = None
+    cut_at_seconds: float | None = None
+    mended_at_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not LEAST_CPU_SHARE <= self.cpu_share < math.inf:
+            raise ValueError(f"cpu_share is {self.cpu_share}; on a testbed it must be at least {LEAST_CPU_SHARE}")
+        if self.cut_at_seconds is not None and not 0 <= self.cut_at_seconds < math.inf:
+            raise ValueError(f"cut_at_seconds is {self.cut_at_seconds}; it must be at least 0")
+        if self.mended_at_seconds is not None and (
+            self.cut_at_seconds is None or not self.cut_at_seconds < self.mended_at_seconds < math.inf
+        ):
+            raise ValueError("mended_at_seconds needs a cut_at_seconds before it")
+
+    @property
+    def num_threads(self) -> int:
+        """That it trains on: as many as it has cores."""
+        return math.ceil(self.cpu_share)
+
+    def options(self) -> list[str]:
+        """What ``paceline join`` is told; a cut that will be mended is no reason to give up."""
+        patience_seconds = _PATIENCE_SECONDS
+        if self.cut_at_seconds is not None and self.mended_at_seconds is not None:
+            patience_seconds += self.mended_at_seconds - self.cut_at_seconds
+        options = join_options(self, ("name", "latency_ms", "max_shards", "data"))
+        return [*options, "--patience", str(patience_seconds)]

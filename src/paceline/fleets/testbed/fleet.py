@@ -1,0 +1,135 @@
+"""Runs a job on a testbed: the shipped orchestrator here, each learner in its own place, cuts when they are due."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from paceline.axon.transports import Address
+from paceline.errors import ConfigError
+from paceline.events import AnyEvent, RoundOpened
+from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.fleets.live import Door, run_live
+from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
+from paceline.fleets.testbed import bed, network, tools
+from paceline.fleets.testbed.devices import TestbedDevice
+from paceline.topologies.parallel import Orchestrator
+
+_ROUNDING = 1e-6  # ten shares of 0.2 are two cores
+
+
+class TestbedFleet(Fleet):
+    """Devices that this machine emulates.
+
+    Raises `ConfigError` where no testbed can be built, or one that would be slower than its file says.
+
+    Args:
+        devices: as in a fleet file.
+    """
+
+    def __init__(self, devices: Sequence[TestbedDevice]) -> None:
+        check_is_no_device()
+        tools.check()
+        self.devices = [single for device in devices for single in device.each()]
+        if len(self.devices) > network.MOST_DEVICES:
+            raise ConfigError(f"there are {len(self.devices)} devices; a testbed has {network.MOST_DEVICES} at most")
+        wanted, num_cores = sum(device.cpu_share for device in self.devices), len(os.sched_getaffinity(0))
+        if wanted > num_cores + _ROUNDING:
+            raise ConfigError(
+                f"cpu_share adds up to {wanted:g} over all devices, and this machine has {num_cores} cores: "
+                "devices would slow each other down; give them smaller shares"
+            )
+        self._spare_cores = max(num_cores - wanted, 0.0)
+
+    def run(self, launch: Launch) -> Outcome:  # noqa: D102
+        return run_live(self._run(launch))
+
+    async def _run(self, launch: Launch) -> Outcome:
+        least = launch.plan.job.min_learners
+        if len(self.devices) < least:
+            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
+        has_begun = asyncio.Event()
+
+        def emit(event: AnyEvent) -> None:
+            if isinstance(event, RoundOpened):
+                has_begun.set()
+            launch.emit(event)
+
+        # Building takes a moment of this loop's time; nothing else runs on it yet.
+        with bed.built(self.devices) as place:
+            fleet = _FleetInPlace(place, self.devices, self._spare_cores / len(self.devices), has_begun)
+            return await fleet.play(replace(launch, emit=emit))
+
+
+class _FleetInPlace(ProcessFleet):
+    """The learners of a testbed that is built.
+
+    Args:
+        spare_share: of a core that each device may have in addition until it has joined. To load PyTorch takes seconds
+            of a whole core; it is not what is emulated. All shares together are never more than there are cores.
+        has_begun: set when the first round opens.
+    """
+
+    def __init__(
+        self, place: bed.Bed, devices: Sequence[TestbedDevice], spare_share: float, has_begun: asyncio.Event
+    ) -> None:
+        self._place = place
+        self._all = devices
+        self._has_begun = has_begun
+        self._limited: set[int] = set()
+        for number, device in enumerate(devices, 1):
+            place.limit(number, device.cpu_share + spare_share)
+        door = Door(host=place.address, port=0, token=secrets.token_urlsafe(16))
+        super().__init__(door, [self._order(number, device) for number, device in enumerate(devices, 1)])
+
+    def _order(self, number: int, device: TestbedDevice) -> Order:
+        def limit(event: AnyEvent) -> None:  # the first event comes when it has joined, before it measures itself
+            if number not in self._limited:
+                self._limited.add(number)
+                self._place.limit(number, device.cpu_share)
+
+        return Order(
+            options=device.options(),
+            prefix=self._place.prefix(number),
+            num_threads=device.num_threads,
+            on_start=lambda process_id: self._place.adopt(number, process_id),
+            on_event=limit,
+        )
+
+    @contextlib.asynccontextmanager
+    async def devices(
+        self, orchestrator: Orchestrator, launch: Launch, address: Address
+    ) -> AsyncIterator[asyncio.Future[None]]:
+        async with super().devices(orchestrator, launch, address) as too_few:
+            cuts = asyncio.gather(*(self._cut(number, device) for number, device in enumerate(self._all, 1)))
+            trouble = asyncio.ensure_future(_first_failure(too_few, cuts))
+            try:
+                yield trouble
+            finally:
+                trouble.cancel()
+                cuts.cancel()
+                await asyncio.wait((trouble, cuts))
+
+    async def _cut(self, number: int, device: TestbedDevice) -> None:
+        """Cut a device's link when that is due, and mend it: in time, or when the run is over, to let it end."""
+        if device.cut_at_seconds is None:
+            return
+        await self._has_begun.wait()
+        await asyncio.sleep(device.cut_at_seconds)
+        self._place.cut(number)
+        try:
+            if device.mended_at_seconds is None:
+                await asyncio.Event().wait()
+            else:
+                await asyncio.sleep(device.mended_at_seconds - device.cut_at_seconds)
+        finally:
+            self._place.mend(number)
+
+
+async def _first_failure(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.gather(*futures)

@@ -1,0 +1,160 @@
+"""Experiments: folders with a README, what to run, what to draw and what to expect.
+
+``experiments/<name>/`` holds
+
+- ``README.md``: the paper's claim and figure, the setup, the duration, the result and where it differs.
+- ``run.py``: ``ABOUT``, an `About`; ``run(seed, *, is_quick)``, which yields the rows of one seed; and
+  ``measures(rows)``, which makes of one seed's rows the figures to compare with the paper, by name. It leaves out those
+  that do not apply.
+- ``plot.py``: ``plot(rows)``, a matplotlib figure of the rows of all seeds, as they are read from the CSV file.
+- ``expected.csv``: the paper's figures, by the names of the measures, and what counts as reproduced.
+- ``results/``: what the last full run gave. Written by `reproduce`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import paceline
+from paceline.errors import ConfigError
+from paceline.reproduction.rows import Row
+from paceline.reproduction.verdicts import Expectation, read_expectations
+from paceline.spelling import suggest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLDER = "experiments"
+FILES = ("README.md", "run.py", "plot.py", "expected.csv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What an experiment is.
+
+    Attributes:
+        figure: the paper and its figure, like "Mohammad and Sorour, Fig. 2".
+        claim: what the figure shows, in one sentence.
+        duration: of a full run, in words, like "2 minutes".
+        num_seeds: of a full run.
+        num_quick_seeds: of a quick run.
+    """
+
+    figure: str
+    claim: str
+    duration: str
+    num_seeds: int = 10
+    num_quick_seeds: int = 2
+
+
+class Run(Protocol):
+    """The `run` of an experiment: the rows of one seed."""
+
+    def __call__(self, seed: int, *, is_quick: bool) -> Iterable[Row]: ...  # noqa: D102
+
+
+class Measures(Protocol):
+    """The `measures` of an experiment: figures of one seed, by name."""
+
+    def __call__(self, rows: Sequence[Row]) -> Mapping[str, float]: ...  # noqa: D102
+
+
+class Plot(Protocol):
+    """The `plot` of an experiment."""
+
+    def __call__(self, rows: Sequence[Row]) -> Figure: ...  # noqa: D102
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """An experiment, loaded."""
+
+    folder: Path
+    about: About
+    run: Run
+    measures: Measures
+    plot: Plot
+    expectations: Sequence[Expectation]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    @property
+    def results(self) -> Path:
+        """Where the results of its full run are kept."""
+        return self.folder / "results"
+
+
+def find_experiments(folder: Path | None = None) -> dict[str, Path]:
+    """The folders of all experiments, by name, in order.
+
+    Args:
+        folder: where they are; by default ``experiments`` in the current folder or the nearest above it that has some,
+            or else beside the source that Paceline is installed from.
+    """
+    if folder is not None:
+        if found := _experiments_in(folder):
+            return found
+        raise ConfigError(f"{folder}: no experiments there: folders that have {', '.join(FILES)}")
+    current = Path.cwd()
+    source = Path(paceline.__file__).parents[2]
+    for parent in (current, *current.parents, source):
+        if found := _experiments_in(parent / FOLDER):
+            return found
+    raise ConfigError(
+        f"no folder {FOLDER!r} here or above: experiments come with a checkout of Paceline, not with the package; "
+        "go there, or name the folder with --experiments"
+    )
+
+
+def load_experiment(name: str, folder: Path | None = None) -> Experiment:
+    """The experiment of this name; `folder` as in `find_experiments`."""
+    found = find_experiments(folder)
+    if name not in found:
+        raise ConfigError(f"there is no experiment {name!r}; {suggest(name, found)}")
+    path = found[name]
+    run, plot = _load(path / "run.py"), _load(path / "plot.py")
+    return Experiment(
+        folder=path,
+        about=cast(About, _attribute(run, "ABOUT")),
+        run=cast(Run, _attribute(run, "run")),
+        measures=cast(Measures, _attribute(run, "measures")),
+        plot=cast(Plot, _attribute(plot, "plot")),
+        expectations=read_expectations(path / "expected.csv"),
+    )
+
+
+def _experiments_in(folder: Path) -> dict[str, Path]:
+    if not folder.is_dir():
+        return {}
+    return {path.name: path for path in sorted(folder.iterdir()) if all((path / name).is_file() for name in FILES)}
+
+
+def _load(path: Path) -> ModuleType:
+    """The module in a file, which may have any name."""
+    name = f"paceline_experiment_{path.parent.name.replace('-', '_')}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{path}: {error}; what experiments need is installed by pip install 'paceline[experiments]'"
+        ) from error
+    return module
+
+
+def _attribute(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        raise ConfigError(f"{module.__file__}: has no {name!r}; an experiment's files are described in {__name__}")
+    return getattr(module, name)

@@ -1,0 +1,123 @@
+import msgspec
+import pytest
+
+from paceline.allocation import SITS_OUT, Allocation, Candidate, CsaAllocation, EqualAllocation, SyncAllocation, costs
+from paceline.allocation.csa import CsaProblem
+from paceline.allocation.cycle import CycleLearner
+from paceline.allocation.sync import SyncProblem
+from paceline.devices.profiles import Profile, Rate
+from paceline.errors import ConfigError
+from paceline.testing.allocation import TERMS, make_candidate
+
+
+def fleet(size, seed=0):
+    return [make_candidate(f"device{n}", seed=100 * seed + n) for n in range(size)]
+
+
+def problem_fields(terms, candidates):
+    """The same as a problem of one cycle, in shards."""
+    return {
+        "samples": terms.num_shards,
+        "cycle_seconds": terms.deadline_seconds,
+        "learners": [
+            CycleLearner(
+                name=candidate.name,
+                c2=costs.iteration_seconds(terms, candidate.profile),
+                c1=costs.download_seconds(terms, candidate.profile),
+                c0=costs.fixed_seconds(terms, candidate.profile),
+            )
+            for candidate in candidates
+        ],
+    }
+
+
+def seconds(terms, candidate, allocation):
+    each = costs.download_seconds(terms, candidate.profile)
+    each += allocation.iterations * costs.iteration_seconds(terms, candidate.profile)
+    return costs.fixed_seconds(terms, candidate.profile) + allocation.num_shards * each
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("policy", "kind"), [(CsaAllocation(), CsaProblem), (SyncAllocation(), SyncProblem)])
+def test_the_policy_is_the_solver_in_shards(policy, kind, seed):
+    candidates, terms = fleet(6, seed), msgspec.structs.replace(TERMS, deadline_seconds=120.0)
+    allocated = policy.allocate(terms, candidates)
+    reply = kind(**problem_fields(terms, candidates)).solve()
+    assert reply.status == "optimal"
+    assert allocated == [Allocation(share.samples, share.iterations) for share in reply.allocation]
+    assert sum(allocation.num_shards for allocation in allocated) == terms.num_shards
+    for candidate, allocation in zip(candidates, allocated, strict=True):
+        assert seconds(terms, candidate, allocation) <= terms.deadline_seconds * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("policy", [CsaAllocation(), SyncAllocation()])
+def test_data_that_cannot_be_done_in_time_is_shared_out_all_the_same(policy):
+    """All overrun the deadline alike, by as little as can be: one shard less and a learner would be done before."""
+    candidates, terms = fleet(5), msgspec.structs.replace(TERMS, deadline_seconds=1.0, num_shards=2000)
+    allocated = policy.allocate(terms, candidates)
+    taking = [pair for pair in zip(candidates, allocated, strict=True) if pair[1] != SITS_OUT]
+    assert sum(allocation.num_shards for _, allocation in taking) == 2000
+    latest = max(seconds(terms, *pair) for pair in taking)
+    assert latest > terms.deadline_seconds
+    for candidate, allocation in taking:
+        assert allocation.iterations == 1
+        assert seconds(terms, candidate, Allocation(allocation.num_shards + 2, 1)) > latest * (1 - 1e-5)
+
+
+def test_who_has_no_time_for_the_least_share_sits_out():
+    slow = Candidate(name="slow", profile=Profile(train=Rate(10.0), down=Rate(1e6), up=Rate(1e6)))
+    allocated = CsaAllocation().allocate(TERMS, [slow, *fleet(3)])
+    assert allocated[0] == SITS_OUT
+    assert sum(allocation.num_shards for allocation in allocated) == TERMS.num_shards
+    assert CsaAllocation().allocate(TERMS, [slow]) == [Allocation(TERMS.num_shards, 1)]
+
+
+def test_who_is_not_known_sits_out():
+    assert CsaAllocation().allocate(TERMS, [Candidate(name="new")]) == [SITS_OUT]
+    broken = Candidate(name="broken", profile=Profile(train=Rate(1e-300), down=Rate(1e-300), up=Rate(1e-300)))
+    assert CsaAllocation().allocate(TERMS, [broken]) == [SITS_OUT]
+    allocated = SyncAllocation().allocate(TERMS, [broken, *fleet(2)])
+    assert [allocation.num_shards > 0 for allocation in allocated] == [False, True, True]
+
+
+def test_fewer_shards_than_learners_go_to_the_fastest():
+    candidates, terms = fleet(8), msgspec.structs.replace(TERMS, num_shards=5, deadline_seconds=600.0)
+    allocated = CsaAllocation(min_shards=2).allocate(terms, candidates)
+    needed = {n: seconds(terms, candidate, Allocation(2, 1)) for n, candidate in enumerate(candidates)}
+    fastest = sorted(needed, key=needed.__getitem__)[:2]
+    assert sorted(n for n, allocation in enumerate(allocated) if allocation.num_shards) == sorted(fastest)
+    assert sum(allocation.num_shards for allocation in allocated) == 5
+
+
+def test_limits_of_the_policy_and_of_learners_are_kept():
+    candidates = [make_candidate("a", seed=1, max_shards=3), make_candidate("b", seed=2), make_candidate("c", seed=3)]
+    terms = msgspec.structs.replace(TERMS, deadline_seconds=600.0)
+    allocated = CsaAllocation(min_shards=2, max_shards=50, min_iterations=2).allocate(terms, candidates)
+    assert all(2 <= shards <= most for (shards, _), most in zip(allocated, (3, 50, 50), strict=True))
+    assert all(iterations >= 2 for _, iterations in allocated)
+    assert sum(shards for shards, _ in allocated) == 103
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"min_shards": 0}, "min_shards is 0; it must be at least 1"),
+        ({"min_iterations": 0}, "min_iterations is 0; it must be at least 1"),
+        ({"min_shards": 5, "max_shards": 4}, "max_shards is 4, below min_shards, 5"),
+    ],
+)
+def test_limits_that_cannot_be_are_told(fields, told):
+    with pytest.raises(ConfigError, match=told):
+        SyncAllocation(**fields)
+
+
+def test_equal_shares_with_as_many_iterations_as_fit():
+    candidates, terms = fleet(4), msgspec.structs.replace(TERMS, deadline_seconds=200.0)
+    allocated = EqualAllocation(asynchronous=True).allocate(terms, candidates)
+    assert [allocation.num_shards for allocation in allocated] == [30] * 4
+    assert len({allocation.iterations for allocation in allocated}) > 1
+    for candidate, allocation in zip(candidates, allocated, strict=True):
+        more = allocation._replace(iterations=allocation.iterations + 1)
+        assert seconds(terms, candidate, more) > terms.deadline_seconds
+        assert allocation.iterations == 1 or seconds(terms, candidate, allocation) <= terms.deadline_seconds
+    assert (EqualAllocation(asynchronous=True).needs_profiles, EqualAllocation().needs_profiles) == (True, False)

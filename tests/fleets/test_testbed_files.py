@@ -1,0 +1,138 @@
+"""What testbeds read and write: fleet files, numbers that they claim, shares of the processor. Needs no root."""
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline import config
+from paceline.cli import main
+from paceline.errors import ConfigError, PacelineError
+from paceline.fleets.testbed import cgroups, claims, devices
+
+
+def device(name, **fields):
+    return devices.TestbedDevice(name=name, **fields)
+
+
+def load(tmp_path, text):
+    (tmp_path / "fleet.toml").write_text(text)
+    return config.load_testbed(tmp_path / "fleet.toml")
+
+
+def test_a_fleet_file_is_for_simulate_and_testbed(tmp_path):
+    common = '[[device]]\nname = "pi"\ncount = 2\nsamples_per_second = 9\nspeed_noise = 0.1\nlink_noise = 0.1\n'
+    text = common + "cpu_share = 0.5\nmax_shards = 3\ndown_mbit = 2\nup_mbit = 1\nlatency_ms = 4\n"
+    expected = {
+        "name": "pi",
+        "count": 2,
+        "cpu_share": 0.5,
+        "max_shards": 3,
+        "down_mbit": 2,
+        "up_mbit": 1,
+        "latency_ms": 4,
+    }
+    (emulated,) = load(tmp_path, text)
+    assert emulated == devices.TestbedDevice(**expected)
+    (simulated,) = config.load_fleet(tmp_path / "fleet.toml")
+    assert {name: value for name, value in msgspec.structs.asdict(simulated).items() if name in expected} == expected
+
+
+def test_own_data_lies_beside_the_fleet_file(tmp_path):
+    (found,) = load(tmp_path, '[[device]]\nname = "pi"\ndata = "pi.npz"')
+    assert found.data == str(tmp_path / "pi.npz")
+    assert found.options()[:4] == ["--name", "pi", "--data", str(tmp_path / "pi.npz")]
+
+
+DEVICE = '[[device]]\nname = "pi"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "there is no [[device]]; a fleet has at least one"),
+        (DEVICE + "cpu_shares = 1", "device 1: unknown key 'cpu_shares'; did you mean 'cpu_share'?"),
+        (DEVICE + "cpu_share = 0", "device 1: cpu_share is 0.0; it must be above 0"),
+        (DEVICE + "cpu_share = 0.001", "device 1: cpu_share is 0.001; on a testbed it must be at least 0.01"),
+        (DEVICE + "cut_at_seconds = -1", "device 1: cut_at_seconds is -1.0; it must be at least 0"),
+        (DEVICE + "mended_at_seconds = 3", "device 1: mended_at_seconds needs a cut_at_seconds before it"),
+        (DEVICE + "cut_at_seconds = 3\nmended_at_seconds = 3", "device 1: mended_at_seconds needs a cut_at_seconds"),
+        (DEVICE + "loss = 0.1", "device 1: loss is for paceline simulate; paceline testbed cannot do it"),
+        (DEVICE + "dies_at_seconds = 4", "device 1: dies_at_seconds is for paceline simulate"),
+        (DEVICE + "up_mbit = 0", "device 1: up_mbit is 0.0; it must be above 0"),
+        (DEVICE + DEVICE, "2 devices are called 'pi'; names must differ"),
+        ("device = [3]", "device 1: 3 must be a table"),
+    ],
+)
+def test_a_bad_fleet_file_gets_one_clear_line(tmp_path, text, told):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path}/fleet.toml: {told}")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_only_a_testbed_can_do_is_not_simulated(tmp_path):
+    load(tmp_path, DEVICE + "samples_per_second = 3\ncut_at_seconds = 4")
+    with pytest.raises(ConfigError, match="cut_at_seconds is for paceline testbed; paceline simulate cannot do it"):
+        config.load_fleet(tmp_path / "fleet.toml")
+
+
+def test_patience_outlasts_a_cut():
+    assert device("a").options()[-2:] == ["--patience", "300.0"]
+    assert device("a", cut_at_seconds=100, mended_at_seconds=500).options()[-2:] == ["--patience", "700.0"]
+
+
+def test_numbers_are_claimed_by_the_living_only(tmp_path):
+    removed = []
+    (tmp_path / "testbed7").touch()  # its owner is dead: nobody has locked it
+    with claims.claimed(tmp_path, removed.append) as one:
+        assert (one, removed) == (0, [7])
+        with claims.claimed(tmp_path, removed.append) as other:
+            assert other == 1
+        assert removed == [7, 1]
+    assert removed == [7, 1, 0]
+    with pytest.raises(ZeroDivisionError), claims.claimed(tmp_path, removed.append):
+        raise ZeroDivisionError
+    assert removed == [7, 1, 0, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shares_are_told_to_cgroups_of_version_2(tmp_path):
+    (tmp_path / "cgroup.subtree_control").write_text("memory pids")
+    hierarchy = cgroups.Hierarchy(tmp_path, 2)
+    hierarchy.make(["a"])
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
+    for share, written in ((0.25, "5000 20000"), (0.01, "1000 100000"), (1.5, "30000 20000")):
+        hierarchy.limit("a", share)
+        assert (tmp_path / "a/cpu.max").read_text() == written
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(PacelineError, match="5000 20000 cannot be written to .*/a/cpu.max: No such file"):
+        hierarchy.limit("a", 0.25)
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples/testbed"
+CLUSTERS = sorted(path.name for path in EXAMPLES.glob("*jetson*.toml"))
+
+
+def test_there_are_the_clusters_of_the_papers():
+    assert CLUSTERS == ["four-jetsons.toml", "pi1-jetson.toml", "pi1-pi2-pi3-jetson.toml", "ten-jetsons.toml"]
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_example_clusters_fit_on_two_cores_and_can_be_simulated(name, tmp_path, capsys):
+    emulated = [single for device in config.load_testbed(EXAMPLES / name) for single in device.each()]
+    assert sum(device.cpu_share for device in emulated) < 1.75  # the rest is for the orchestrator
+    files = (str(EXAMPLES / "digits.toml"), str(EXAMPLES / name))
+    with pytest.raises(SystemExit) as exit:
+        main(["simulate", *files, "--time-only", "--folder", str(tmp_path / "run"), "--json"])
+    assert exit.value.code == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["rounds"] == 8
+    assert result["truancy_max"] <= 0
+
+
+def test_the_job_of_the_paper_is_one():
+    job = config.load_job(EXAMPLES / "mnist.toml")
+    assert (job.iterations, job.data.shard_size, job.model.name) == (5, 500, "two-nn")

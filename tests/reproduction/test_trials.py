@@ -1,0 +1,74 @@
+"""Runs inside experiments: they give events and states, and states are assessed as they should be."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from paceline import Job, VirtualDevice
+from paceline.events import DeviceMeasured, RoundClosed
+from paceline.learning import datasets
+from paceline.learning.datasets import DataSpec, Normalisation
+from paceline.learning.models import ModelSpec
+from paceline.reproduction.trials import assess, simulate, write_part
+from paceline.topologies.parallel import make_plan
+
+DEVICES = [VirtualDevice(name="device", count=2, samples_per_second=500)]
+
+
+def job(**changes):
+    return Job(**{"deadline_seconds": 2.0, "rounds": 3, "min_learners": 2, **changes})
+
+
+def test_a_trial_has_all_events_and_the_states_around_each_round():
+    trial = simulate(job(), DEVICES)
+    assert [closed.round for closed in trial.told(RoundClosed)] == [1, 2, 3]
+    assert len(trial.told(DeviceMeasured)) == 2
+    assert len(trial.states) == 4
+    first, *_, last = assess(job(), trial.states)
+    assert last.loss < first.loss
+    assert last.accuracy > first.accuracy
+
+
+def test_a_trial_of_time_only_takes_the_same_time_and_learns_nothing():
+    trial, timed = simulate(job(), DEVICES), simulate(job(), DEVICES, is_time_only=True)
+    seconds = [[closed.seconds for closed in each.told(RoundClosed)] for each in (trial, timed)]
+    assert seconds[0] == pytest.approx(seconds[1])
+    assert all(torch.equal(timed.states[0][name], timed.states[-1][name]) for name in timed.states[0])
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "cross-entropy-of-softmax"])
+def test_worth_agrees_with_how_a_run_evaluates(loss):
+    whole = job(model=ModelSpec(name="two-nn", loss=loss))
+    plan, state = make_plan(whole)
+    (worth,) = assess(whole, [state])
+    assert (worth.loss, worth.accuracy) == pytest.approx(plan.evaluate(state), rel=1e-4)
+
+
+def test_models_can_be_fed_otherwise():
+    dark = Normalisation(scale=0.0, mean=(0.0,), std=(1.0,))
+    seen, blind = simulate(job(), DEVICES), simulate(job(), DEVICES, normalisation=dark)
+    assert assess(job(), seen.states)[-1].accuracy > 0.5
+    assert assess(job(), blind.states, normalisation=dark)[-1].accuracy < 0.2
+
+
+def test_a_model_that_does_not_choose_has_the_confidence_of_chance():
+    _, state = make_plan(job())
+    (worth,) = assess(job(), [{name: torch.zeros_like(tensor) for name, tensor in state.items()}])
+    assert worth.confidence == pytest.approx(0.1)
+    assert worth.loss == pytest.approx(math.log(10))
+
+
+def test_a_part_has_as_many_shards_as_the_whole(tmp_path):
+    whole = DataSpec(name="digits", shard_size=40)
+    part = write_part(whole, tmp_path / "part.npz", num_samples=288, num_test_samples=50)
+    data, all_data = datasets.load(part), datasets.load(whole)
+    assert (len(data.y_train), len(data.y_test)) == (288, 50)
+    assert math.ceil(288 / part.shard_size) == math.ceil(len(all_data.y_train) / whole.shard_size)
+
+
+def test_a_part_has_all_test_samples_if_not_told_otherwise(tmp_path):
+    whole = DataSpec(name="digits")
+    data = datasets.load(write_part(whole, tmp_path / "part.npz", num_samples=100))
+    assert np.array_equal(np.sort(data.y_test), np.sort(datasets.load(whole).y_test))
