@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paceline.cli.main import COMMANDS
+from paceline.cli.main import COMMANDS, main
 
 LIST_HEAVY_MODULES = """\
 import sys
@@ -55,3 +55,15 @@ def test_the_table_says_what_the_command_says(name):
     first, _, rest = command.__doc__.partition("\n")
     assert COMMANDS[name] == first
     assert f"Example: paceline {name}" in rest
+
+
+def test_an_interrupt_is_told_in_one_line(monkeypatch, capsys):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("paceline.cli.allocate.read_problem", interrupted)
+    monkeypatch.setattr("paceline.cli.allocate._read", lambda path: b"{}")
+    with pytest.raises(SystemExit) as ended:
+        main(["allocate", "-"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "paceline: interrupted"

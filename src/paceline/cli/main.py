@@ -96,15 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str], is_debug: bool) -> int:
     try:
-        return app(arguments, standalone_mode=False) or 0
+        code: int = app(arguments, standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
-        return _tell("interrupted", EXIT_INTERRUPTED)
+        code = EXIT_INTERRUPTED
     except PacelineError as error:
         if is_debug:
             raise
         return _tell(str(error), EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED)
     except _UsageError as error:
         return _tell(error.format_message(), EXIT_BAD_INPUT)
+    return _tell("interrupted", code) if code == EXIT_INTERRUPTED else code  # typer makes a code of an interrupt
 
 
 def _tell(message: str, code: int) -> int:
