@@ -79,7 +79,7 @@ def test_tables_tell_the_run(page_of):
     assert rounds[7][-1] == "pi-zero"
     learners = {row[0]: row for row in table_named(page, "What they did")[1:]}
     assert learners["pi-4"][-1] == "left: not heard of for 1.1 s"
-    assert learners["guest"][5:8] == ["–", "–", "–"]
+    assert learners["guest"][6:9] == ["–", "–", "–"]
     happenings = [row[1] for row in table_named(page, "Joins, leaves")[1:]]
     assert "old-pc joined" in happenings
     assert "round 3: update of guest refused: parameter 'fc.weight' is not finite" in happenings
