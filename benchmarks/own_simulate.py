@@ -12,7 +12,8 @@ import numpy as np
 from paceline.allocation import DabAllocation, Terms
 from paceline.events import AnyEvent, RoundClosed
 from paceline.fleets.base import Launch
-from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore

@@ -15,7 +15,8 @@ import commandline
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
 from paceline.events import AnyEvent, RoundClosed
 from paceline.fleets.base import Launch
-from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.monitor import summarise

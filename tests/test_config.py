@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline import config
 from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
 from paceline.errors import ConfigError
-from paceline.fleets.virtual import VirtualDevice
+from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
@@ -415,6 +415,18 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         (DEVICE + "speed = 3", f"device 1: unknown key 'speed'; did you mean 'speed_noise'? Allowed: {KEYS}"),
         (DEVICE + "zzz = 3", f"device 1: unknown key 'zzz'; allowed: {KEYS}"),
         (DEVICE + "[[device]]\nname = 'b'", "device 2: Object missing required field `samples_per_second`"),
+        (
+            DEVICE + "states = [{name = 'idle', probability = 0.5}]",
+            "device 1: the probabilities of states ['idle'] add up to 0.5; they must add up to 1",
+        ),
+        (
+            DEVICE + "[[device.states]]\nname = 'idle'\nprobability = 'often'",
+            "device 1 states 1 probability = 'often': Expected `float`, got `str`",
+        ),
+        (
+            DEVICE + "states = [{name = 'idle', probability = 1, sped = 2}]",
+            "device 1 states 1: unknown key 'sped'; did you mean 'speed'? Allowed: name, probability",
+        ),
         ("[[device]]\nsamples_per_second = 1", "device 1: Object missing required field `name`"),
         ("[[device]]\nname = 3\nsamples_per_second = 1", "device 1 name = 3: Expected `str`, got `int`"),
         (

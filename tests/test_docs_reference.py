@@ -15,6 +15,7 @@ import typer.main
 from paceline import Job, VirtualDevice, events
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
+from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.fleets import testbed
 from paceline.learning.averaging import AggregationSpec
@@ -49,6 +50,8 @@ def rows(text):
 
 def said_type(kind):
     """A type as the pages say it."""
+    if kind == tuple[DeviceState, ...]:
+        return "tables"
     choices = [choice for choice in typing.get_args(kind) if choice is not type(None)] or [kind]
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f'"{choice}"' for choice in choices)
@@ -57,7 +60,7 @@ def said_type(kind):
 
 def said_default(value):
     """A default as the pages say it."""
-    if value is None:
+    if value is None or value == ():
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -90,6 +93,7 @@ TABLES_OF_FILES = {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
     },
+    "`[[device.states]]`": fields_of(DeviceState, msgspec.structs.asdict(DeviceState(name="idle", probability=1))),
 }
 
 

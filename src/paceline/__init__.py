@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
     from paceline.fleets.local import LocalDevice, LocalFleet
+    from paceline.fleets.modelled import VirtualDevice
     from paceline.fleets.testbed import TestbedDevice, TestbedFleet
-    from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+    from paceline.fleets.virtual import VirtualFleet
     from paceline.learning.averaging import AggregationSpec
     from paceline.learning.datasets import DataSpec
     from paceline.learning.models import ModelSpec
@@ -36,7 +37,7 @@ _HOMES = {
     "Run": "paceline.runs",
     "TestbedDevice": "paceline.fleets.testbed",
     "TestbedFleet": "paceline.fleets.testbed",
-    "VirtualDevice": "paceline.fleets.virtual",
+    "VirtualDevice": "paceline.fleets.modelled",
     "VirtualFleet": "paceline.fleets.virtual",
     "train": "paceline.runs",
 }

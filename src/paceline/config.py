@@ -20,8 +20,8 @@ import msgspec
 from paceline import allocation
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.testbed.devices import TestbedDevice
-from paceline.fleets.virtual import VirtualDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -173,6 +173,7 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         if not isinstance(value, dict):
             raise ConfigError(f"{source}: {reprlib.repr(value)} must be a table")
         _check_keys(value, [field.encode_name for field in msgspec.structs.fields(kind)], source, "key")
+        value = {**value, **_inner_tables(value, kind, source)}
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -185,6 +186,19 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         else:
             message = f"{source}: {message}"
         raise ConfigError(message) from None
+
+
+def _inner_tables(value: Mapping[str, Any], kind: type[msgspec.Struct], source: str) -> dict[str, Any]:
+    """Those keys of a table that hold tables in turn, converted one by one so that a message names the right one."""
+    inner = {}
+    for field in msgspec.structs.fields(kind):
+        entries, kinds = value.get(field.encode_name), typing.get_args(field.type)
+        if isinstance(entries, list) and kinds and isinstance(kinds[0], type) and issubclass(kinds[0], msgspec.Struct):
+            inner[field.encode_name] = [
+                _convert(entry, kinds[0], f"{source} {field.encode_name} {number}")
+                for number, entry in enumerate(entries, 1)
+            ]
+    return inner
 
 
 def _choices(kind: type[msgspec.Struct], key: str) -> str:

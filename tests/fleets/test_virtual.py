@@ -3,6 +3,7 @@
 import pytest
 
 from paceline import events
+from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
@@ -39,3 +40,48 @@ def test_less_than_a_minibatch_is_trained_too():
     _, told = play(job, [device("a", 10)])  # has time for two shards
     assert [event.num_samples for event in of(events.UpdateAccepted, told)] == [32] * 4
     assert not any(event.is_halted for event in of(events.RoundSpent, told))
+
+
+STATES = (
+    DeviceState(name="idle", probability=0.5),
+    DeviceState(name="training", probability=0.3, speed=0.25),
+    DeviceState(name="downloading", probability=0.2, bandwidth=0.1),
+)
+
+
+def spent_rates(told):
+    """Samples per second and seconds of download per shard, by round."""
+    return [
+        (event.num_samples / event.train_seconds, event.download_seconds / event.num_shards)
+        for event in of(events.RoundSpent, told)
+    ]
+
+
+def test_a_state_is_drawn_for_each_round():
+    rounds = spent_rates(play(small_job(rounds=200), [device("a", 200, states=STATES)], is_time_only=True)[1])
+    speeds = [round(per_second) for per_second, _ in rounds]
+    assert set(speeds) == {200, 50}
+    assert 40 <= speeds.count(50) <= 80
+    quick = min(seconds for _, seconds in rounds)
+    num_slow = sum(seconds > 5 * quick for _, seconds in rounds)
+    assert 20 <= num_slow <= 60
+    assert not any(seconds > 5 * quick and per_second < 100 for per_second, seconds in rounds)  # one state at a time
+
+
+def test_a_device_measures_itself_idle_and_states_follow_from_the_seed():
+    job, fleet = small_job(rounds=20), [device("a", 200, states=STATES), device("b", 200, states=STATES)]
+    _, told = play(job, fleet, is_time_only=True)
+    assert [event.profile["train"]["per_second"] for event in of(events.DeviceMeasured, told)] == [200, 200]
+    assert play(job, fleet, is_time_only=True)[1] == told
+    by_learner = [[event.train_seconds for event in of(events.RoundSpent, told) if event.learner == n] for n in "ab"]
+    assert by_learner[0] != by_learner[1]
+
+
+def test_adaptive_dab_bears_changing_states():
+    _, told = play(small_job("adaptive-dab", rounds=100), [device("a", 200, states=STATES)], is_time_only=True)
+    assert sum(len(event.late) for event in closed(told)) <= 5
+
+
+def test_states_that_do_not_add_up_are_refused():
+    with pytest.raises(ValueError, match="add up to 0.8"):
+        device("a", states=STATES[:2])

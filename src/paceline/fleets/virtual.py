@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -17,18 +16,18 @@ import numpy as np
 import torch
 
 from paceline.axon import loops
-from paceline.axon.transports.links import Link
-from paceline.axon.transports.memory import MemoryNetwork
+from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 from paceline.errors import ConfigError, PacelineError
+from paceline.events import AnyEvent, PhaseStarted
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import Fleet, Launch, Outcome
-from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning import datasets
-from paceline.learning.shards import Array, Shard
+from paceline.learning.shards import Array
 from paceline.learning.tasks import Task
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import Trainer
 from paceline.learning.training import LocalModel
-from paceline.learning.vectors import Layout, Vectors
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel import (
     CannotKeepUp,
     Job,
@@ -45,104 +44,7 @@ from paceline.topologies.parallel.hosting import DEVICE
 _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
 T = TypeVar("T")
-_MakeTrainer: TypeAlias = "Callable[[Task, VirtualDevice, int], Trainer]"  # of a task, for a device, with a seed
-
-
-class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device that is modelled, or `count` alike.
-
-    Attributes:
-        samples_per_second: that it trains in one iteration of the job's model.
-        cpu_share: of its processor that training gets.
-        speed_noise: how far its speed varies from round to round at random, as a ratio: 0.2 is ± 20 %.
-        link_noise: the same for each transfer.
-        joins_at_seconds: when it joins.
-        dies_at_seconds: when it vanishes without a word.
-        returns_at_seconds: when it joins again under its name.
-    """
-
-    samples_per_second: float
-    speed_noise: float = 0.0
-    link_noise: float = 0.0
-    loss: float = 0.0
-    joins_at_seconds: float = 0.0
-    dies_at_seconds: float | None = None
-    returns_at_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.samples_per_second > 0:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be above 0")
-        if not self.samples_per_second < math.inf:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
-        if not 0 <= self.joins_at_seconds < math.inf:
-            raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
-        if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
-            raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
-        for name in ("speed_noise", "link_noise", "loss"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
-        if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
-            raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
-
-    def link(self, seed: int) -> Link:
-        """Its link to the orchestrator."""
-        return Link.in_mbit(
-            down_mbit=self.down_mbit,
-            up_mbit=self.up_mbit,
-            latency_ms=self.latency_ms,
-            loss=self.loss,
-            jitter=self.link_noise,
-            seed=seed,
-        )
-
-
-class ModelledTrainer(Trainer):
-    """Takes the time that a device would take, on the loop's clock; the training itself is real.
-
-    Args:
-        initial: untrained parameters.
-        model: may be shared by many; None to take the time only, and return the parameters as they came.
-        seed: of the noise.
-    """
-
-    def __init__(
-        self, task: Task, initial: Vectors, model: LocalModel | None, device: VirtualDevice, seed: int
-    ) -> None:
-        self._task = task
-        self._initial = initial
-        self._model = model
-        self._samples_per_second = device.samples_per_second * device.cpu_share
-        self._noise = device.speed_noise
-        self._chance = random.Random(seed)
-
-    def initial_parameters(self) -> Vectors:  # noqa: D102
-        return self._initial
-
-    async def train(  # noqa: D102
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        iterations: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-    ) -> Trained:
-        per_second = self._samples_per_second * (1 + self._noise * (2 * self._chance.random() - 1))
-        most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        num_wanted = iterations * sum(shard.num_samples for shard in shards)
-        if self._model is None:
-            batch = self._task.batch_size
-            num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
-        else:
-            minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed, iterations)
-            num_samples = 0
-            while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
-                num_samples += next(minibatches)
-            parameters = self._model.parameters()
-        seconds = num_samples / per_second
-        await asyncio.sleep(seconds)
-        return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
+_MakeTrainer: TypeAlias = "Callable[[Task, Condition, int], Trainer]"  # of a task, for a device, with a seed
 
 
 class VirtualFleet(Fleet):
@@ -183,8 +85,8 @@ class VirtualFleet(Fleet):
         model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
         parts = self._split_data(launch.plan.job)
 
-        def make_trainer(task: Task, device: VirtualDevice, seed: int) -> Trainer:
-            return ModelledTrainer(task, initial, model, device, seed)
+        def make_trainer(task: Task, condition: Condition, seed: int) -> Trainer:
+            return ModelledTrainer(task, initial, model, condition, seed)
 
         async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
             homes = [
@@ -217,13 +119,7 @@ class VirtualFleet(Fleet):
         await asyncio.sleep(device.joins_at_seconds)
         while True:
             transport = home.network.host(device.name, device.link(seed))
-            learner = Learner(
-                reach(home.url, transport=transport),
-                device.name,
-                lambda task: make_trainer(task, device, seed),
-                emit=launch.emit,
-                options=LearnerOptions(max_shards=device.max_shards, own_data=home.own_data),
-            )
+            learner = self._learner(home, transport, make_trainer, launch, seed)
             dies_in = _until(device.dies_at_seconds)
             try:
                 await loops.within(dies_in, learner.run())
@@ -232,11 +128,30 @@ class VirtualFleet(Fleet):
                 await learner.leave()
                 return
             except asyncio.TimeoutError:
-                transport.cut()
+                transport.line.cut()
             returns_in = _until(device.returns_at_seconds)
             if returns_in is None:
                 return
             await asyncio.sleep(returns_in)
+
+    @staticmethod
+    def _learner(
+        home: _Home, transport: MemoryTransport, make_trainer: _MakeTrainer, launch: Launch, seed: int
+    ) -> Learner:
+        condition = Condition(home.device, transport.line, random.Random(seed))
+
+        def emit(event: AnyEvent) -> None:
+            if isinstance(event, PhaseStarted) and event.phase == "download":
+                condition.begin_round()
+            launch.emit(event)
+
+        return Learner(
+            reach(home.url, transport=transport),
+            home.device.name,
+            lambda task: make_trainer(task, condition, seed),
+            emit=emit,
+            options=LearnerOptions(max_shards=home.device.max_shards, own_data=home.own_data),
+        )
 
 
 async def _unless_too_few(lives: Sequence[asyncio.Future[None]], least: int, main: Coroutine[Any, Any, T]) -> T:

@@ -13,7 +13,8 @@ import torch
 
 from paceline.events import AnyEvent, Event
 from paceline.fleets.base import Fleet, Launch
-from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec, Normalisation

@@ -5,7 +5,8 @@ from dataclasses import replace
 from paceline import allocation
 from paceline.events import RoundClosed
 from paceline.fleets.base import Launch
-from paceline.fleets.virtual import VirtualDevice, VirtualFleet
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.parallel import Job, make_plan
 

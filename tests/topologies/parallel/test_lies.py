@@ -1,5 +1,7 @@
 """An orchestrator that lies: its learners end with one clear line, whatever they are told."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.profiles import Profile
 from paceline.errors import PacelineError
 from paceline.fleets import virtual_loop
-from paceline.fleets.virtual import ModelledTrainer
+from paceline.fleets.modelled import Condition, ModelledTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import (
     Learner,
@@ -58,7 +60,8 @@ def believe(lies, policy="dab", **options):
         model = LocalModel(plan.task)
 
         def make_trainer(task):
-            return ModelledTrainer(task, model.parameters(), model, device("a"), 0)
+            condition = Condition(device("a"), network.host("a").line, random.Random(0))
+            return ModelledTrainer(task, model.parameters(), model, condition, 0)
 
         async with hosted(liar, plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
             remote = reach(str(address), transport=network.host("a"))

@@ -71,6 +71,9 @@ class Line:
 
     Args:
         plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
+
+    Attributes:
+        bandwidth: what is left of the link, as a ratio. It may change; what is queued goes on as before.
     """
 
     def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
@@ -79,6 +82,7 @@ class Line:
         self._fate = plan or self._by_chance
         self._up = _Lane(link.up_bytes_per_second, link, self._random)
         self._down = _Lane(link.down_bytes_per_second, link, self._random)
+        self.bandwidth = 1.0
         self._is_cut = False
         self._under_way: set[asyncio.Task[Reply]] = set()
         self._pumps: WeakSet[Pump] = WeakSet()
@@ -118,7 +122,7 @@ class Line:
 
     async def _there_and_back(self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]]) -> Reply:
         fault = self._fate(request)
-        await self._up.carry(request.body)
+        await self._up.carry(request.body, self.bandwidth)
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await ask()
@@ -126,7 +130,7 @@ class Line:
             if reply.stream is not None:
                 await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
-        await self._down.carry(reply.body)
+        await self._down.carry(reply.body, self.bandwidth)
         if reply.stream is not None:
             pump = Pump(reply.stream, self._slowed, f"{address}: the link was cut in the middle of an answer")
             self._pumps.add(pump)
@@ -134,7 +138,7 @@ class Line:
         return reply
 
     async def _slowed(self, body: Body) -> Body:
-        await self._down.carry(body)
+        await self._down.carry(body, self.bandwidth)
         return body
 
     def _by_chance(self, request: Request) -> Fault:
@@ -153,12 +157,12 @@ class _Lane:
         self._chance = chance
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
-    async def carry(self, body: Body) -> None:
-        """Take as long as the body takes."""
+    async def carry(self, body: Body, bandwidth: float) -> None:
+        """Take as long as the body takes, with so much of the bandwidth."""
         if self._bytes_per_second == math.inf and not self._latency_seconds:
             return
         loop = asyncio.get_running_loop()
-        seconds = (_HEAD_BYTES + num_bytes(body)) / self._bytes_per_second
+        seconds = (_HEAD_BYTES + num_bytes(body)) / (bandwidth * self._bytes_per_second)
         if self._jitter:
             seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
         self._free_at = max(loop.time(), self._free_at) + seconds

@@ -48,16 +48,19 @@ class MemoryListener(Listener):
 
 
 class MemoryTransport(Transport):
-    """One host's way into a `MemoryNetwork`. There is nobody to listen in, so TLS is not imitated."""
+    """One host's way into a `MemoryNetwork`. There is nobody to listen in, so TLS is not imitated.
+
+    Attributes:
+        line: its link, to be cut and mended, or made slower.
+    """
 
     def __init__(self, network: MemoryNetwork, host: str, link: Link) -> None:
         self._network = network
         self._host = host
-        self._line = Line(link)
-        self.cut = self._line.cut
+        self.line = Line(link)
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
-        return await self._line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout)
+        return await self.line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout)
 
     async def _ask(self, address: Address, request: Request) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))

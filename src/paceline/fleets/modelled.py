@@ -1,0 +1,145 @@
+"""Devices that are modelled: their speed, their link, what they are busy with, and a trainer that takes their time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Sequence
+
+from paceline.axon.transports.links import Line, Link
+from paceline.devices.states import DeviceState, check_states, draw_state
+from paceline.fleets.devices import EmulatedDevice
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
+from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Vectors
+
+
+class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device that is modelled, or `count` alike.
+
+    Attributes:
+        samples_per_second: that it trains in one iteration of the job's model.
+        cpu_share: of its processor that training gets.
+        speed_noise: how far its speed varies from round to round at random, as a ratio: 0.2 is ± 20 %.
+        link_noise: the same for each transfer.
+        joins_at_seconds: when it joins.
+        dies_at_seconds: when it vanishes without a word.
+        returns_at_seconds: when it joins again under its name.
+        states: what it may be busy with besides; as each round begins for it, one is drawn. It measures itself idle.
+    """
+
+    samples_per_second: float
+    speed_noise: float = 0.0
+    link_noise: float = 0.0
+    loss: float = 0.0
+    joins_at_seconds: float = 0.0
+    dies_at_seconds: float | None = None
+    returns_at_seconds: float | None = None
+    states: tuple[DeviceState, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.samples_per_second > 0:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be above 0")
+        if not self.samples_per_second < math.inf:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
+        if not 0 <= self.joins_at_seconds < math.inf:
+            raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
+        if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
+            raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
+        for name in ("speed_noise", "link_noise", "loss"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
+        if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
+            raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
+        check_states(self.states)
+
+    def link(self, seed: int) -> Link:
+        """Its link to the orchestrator."""
+        return Link.in_mbit(
+            down_mbit=self.down_mbit,
+            up_mbit=self.up_mbit,
+            latency_ms=self.latency_ms,
+            loss=self.loss,
+            jitter=self.link_noise,
+            seed=seed,
+        )
+
+
+class Condition:
+    """What a device has left for the run, of its speed and of its link: that of the state it is in.
+
+    Args:
+        line: its link.
+        chance: that the states are drawn with.
+    """
+
+    def __init__(self, device: VirtualDevice, line: Line, chance: random.Random) -> None:
+        self.device = device
+        self.speed = 1.0
+        self._line = line
+        self._chance = chance
+
+    def begin_round(self) -> None:
+        """Draw the state for a round."""
+        if self.device.states:
+            state = draw_state(self.device.states, self._chance)
+            self.speed, self._line.bandwidth = state.speed, state.bandwidth
+
+
+class ModelledTrainer(Trainer):
+    """Takes the time that a device would take, on the loop's clock; the training itself is real.
+
+    Args:
+        initial: untrained parameters.
+        condition: of the device; what it leaves of the speed.
+        model: may be shared by many; None to take the time only, and return the parameters as they came.
+        seed: of the noise.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        initial: Vectors,
+        model: LocalModel | None,
+        condition: Condition,
+        seed: int,
+    ) -> None:
+        self._task = task
+        self._condition = condition
+        self._initial = initial
+        self._model = model
+        self._device = condition.device
+        self._chance = random.Random(seed)
+
+    def initial_parameters(self) -> Vectors:  # noqa: D102
+        return self._initial
+
+    async def train(  # noqa: D102
+        self,
+        parameters: Vectors,
+        shards: Sequence[Shard],
+        *,
+        iterations: int = 1,
+        until: float = math.inf,
+        seed: int = 0,
+    ) -> Trained:
+        noise = self._device.speed_noise * (2 * self._chance.random() - 1)
+        per_second = self._device.samples_per_second * self._device.cpu_share * self._condition.speed * (1 + noise)
+        most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
+        num_wanted = iterations * sum(shard.num_samples for shard in shards)
+        if self._model is None:
+            batch = self._task.batch_size
+            num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
+        else:
+            minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed, iterations)
+            num_samples = 0
+            while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
+                num_samples += next(minibatches)
+            parameters = self._model.parameters()
+        seconds = num_samples / per_second
+        await asyncio.sleep(seconds)
+        return Trained(parameters, num_samples, seconds, num_samples < num_wanted)

@@ -1,0 +1,122 @@
+import math
+import random
+import statistics
+
+import pytest
+
+from paceline.devices.states import (
+    DeviceState,
+    Spent,
+    StateEstimator,
+    StateRates,
+    check_states,
+    draw_distribution,
+    draw_price,
+    draw_state,
+    heated_softmax,
+)
+from paceline.errors import ConfigError
+
+IDLE, TRAINING, DOWNLOADING = StateRates(1000, 1e6), StateRates(400, 0.9e6), StateRates(950, 0.3e6)
+
+
+def test_softmax_gets_colder_and_hotter():
+    assert heated_softmax([1, 0, 0], 0.5) == pytest.approx(
+        [math.exp(2) / (math.exp(2) + 2)] + [1 / (math.exp(2) + 2)] * 2
+    )
+    assert heated_softmax([1, 0], 1e-9) == [1.0, 0.0]
+    assert heated_softmax([1, 0], 1e9) == pytest.approx([0.5, 0.5])
+    assert heated_softmax([1e308, -1e308], 1e-300) == [1.0, 0.0]
+    with pytest.raises(ConfigError, match="heat is 0"):
+        heated_softmax([1, 0], 0)
+
+
+def test_each_state_is_the_likeliest_as_often():
+    chance = random.Random(0)
+    drawn = [draw_distribution(3, 0.5, chance) for _ in range(3000)]
+    assert all(sum(distribution) == pytest.approx(1) for distribution in drawn)
+    assert {round(max(distribution), 3) for distribution in drawn} == {0.787}
+    counts = [sum(distribution.index(max(distribution)) == number for distribution in drawn) for number in range(3)]
+    assert min(counts) > 900
+
+
+def test_prices_are_normal_and_cut():
+    chance = random.Random(0)
+    prices = [draw_price(chance) for _ in range(20_000)]
+    assert (min(prices), max(prices)) == (0.1, 1.5)
+    spread = statistics.NormalDist(1, math.sqrt(0.5))
+    assert prices.count(1.5) / len(prices) == pytest.approx(1 - spread.cdf(1.5), abs=0.01)
+    assert prices.count(0.1) / len(prices) == pytest.approx(spread.cdf(0.1), abs=0.01)
+    assert statistics.median(prices) == pytest.approx(1, abs=0.02)
+
+
+def test_states_come_as_often_as_they_are_likely():
+    states = [DeviceState(name="idle", probability=0.7), DeviceState(name="busy", probability=0.3, speed=0.5)]
+    check_states(states)
+    chance = random.Random(1)
+    num_busy = sum(draw_state(states, chance).name == "busy" for _ in range(5000))
+    assert num_busy / 5000 == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"probability": 1.5}, "state 'x': probability is 1.5; allowed: 0 to 1"),
+        ({"probability": math.nan}, "probability is nan"),
+        ({"probability": 1, "speed": 0}, "state 'x': speed is 0; it must be above 0"),
+        ({"probability": 1, "bandwidth": math.inf}, "bandwidth is inf"),
+    ],
+)
+def test_states_that_cannot_be(fields, told):
+    with pytest.raises(ValueError, match=told):
+        DeviceState(name="x", **fields)
+
+
+def test_states_that_do_not_go_together():
+    one = DeviceState(name="idle", probability=0.5)
+    with pytest.raises(ValueError, match="names must differ"):
+        check_states([one, one])
+    with pytest.raises(ValueError, match="add up to 0.5; they must add up to 1"):
+        check_states([one])
+    check_states([])
+
+
+def rounds(distribution, count, seed=0, noise=0.1):
+    chance = random.Random(seed)
+    for _ in range(count):
+        [rates] = chance.choices([IDLE, TRAINING, DOWNLOADING], weights=distribution)
+        train, link = (rate * math.exp(chance.gauss(0, noise)) for rate in rates)
+        yield rates, Spent(num_samples=5000, train_seconds=5000 / train, num_bytes=10**7, transfer_seconds=1e7 / link)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distribution_is_learned(seed):
+    truth = [0.15, 0.6, 0.25]
+    estimator = StateEstimator([IDLE, TRAINING, DOWNLOADING], memory=1e9)
+    assert estimator.probabilities == pytest.approx([1 / 3] * 3)
+    for _, spent in rounds(truth, 400, seed):
+        estimator.see(spent)
+    assert estimator.probabilities == pytest.approx(truth, abs=0.07)
+
+
+def test_rounds_are_told_apart():
+    estimator = StateEstimator([IDLE, TRAINING, DOWNLOADING])
+    right = [
+        [IDLE, TRAINING, DOWNLOADING][likely.index(max(likely))] is rates
+        for rates, likely in ((rates, estimator.see(spent)) for rates, spent in rounds([1, 1, 1], 300))
+    ]
+    assert sum(right) > 295
+
+
+def test_old_rounds_fade():
+    estimator = StateEstimator([IDLE, TRAINING, DOWNLOADING], memory=10)
+    for _, spent in [*rounds([1, 0, 0], 200), *rounds([0, 1, 0], 40)]:
+        estimator.see(spent)
+    assert estimator.probabilities[1] > 0.85
+
+
+def test_what_was_not_measured_says_nothing():
+    estimator = StateEstimator([IDLE, TRAINING])
+    assert estimator.see(Spent(0, 0.0, 0, 0.0)) == pytest.approx([0.5, 0.5])
+    with pytest.raises(ConfigError, match="at least one state"):
+        StateEstimator([])
