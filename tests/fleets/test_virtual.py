@@ -6,6 +6,7 @@ from paceline import events
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
+from paceline.learning.training import LocalModel
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 
@@ -85,3 +86,12 @@ def test_adaptive_dab_bears_changing_states():
 def test_states_that_do_not_add_up_are_refused():
     with pytest.raises(ValueError, match="add up to 0.8"):
         device("a", states=STATES[:2])
+
+
+def test_a_benchmark_takes_time_and_no_gradients(monkeypatch):
+    trained = []
+    plain = LocalModel.minibatches
+    monkeypatch.setattr(LocalModel, "minibatches", lambda self, *args: trained.append(args[1]) or plain(self, *args))
+    _, told = play(small_job(rounds=2), [device("a"), device("b")])
+    assert len(trained) == len(of(events.ShardsTaken, told)) == 4
+    assert all(event.seconds > 0.1 for event in of(events.DeviceMeasured, told))

@@ -93,6 +93,8 @@ class Condition:
 class ModelledTrainer(Trainer):
     """Takes the time that a device would take, on the loop's clock; the training itself is real.
 
+    But not that of a benchmark, which starts from the initial parameters: nobody asks what became of those.
+
     Args:
         initial: untrained parameters.
         condition: of the device; what it leaves of the speed.
@@ -131,7 +133,7 @@ class ModelledTrainer(Trainer):
         per_second = self._device.samples_per_second * self._device.cpu_share * self._condition.speed * (1 + noise)
         most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
         num_wanted = iterations * sum(shard.num_samples for shard in shards)
-        if self._model is None:
+        if self._model is None or parameters is self._initial:
             batch = self._task.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         else:
