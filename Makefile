@@ -23,6 +23,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/http_candidates.py --markdown benchmarks/results/http_candidates.md
 	$(BIN)/python benchmarks/rpc.py --markdown benchmarks/results/rpc.md
 	$(BIN)/python benchmarks/allocation.py --markdown benchmarks/results/allocation.md
+	$(BIN)/python benchmarks/med.py --markdown benchmarks/results/med.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 

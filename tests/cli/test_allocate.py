@@ -108,9 +108,9 @@ def test_infeasible_is_an_answer_with_an_exit_code_of_its_own(problem_file):
     ("problem", "options", "message"),
     [
         (
-            {**DAB, "policy": "greedy"},
+            {**DAB, "policy": "pace"},
             (),
-            "problem.json: policy is 'greedy'; allowed: csa, csa-relaxed, csa-sai, dab, eta, sync",
+            "problem.json: policy is 'pace'; allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt, sync",
         ),
         (
             {**DAB, "learners": [{**PI, "samples_per_second": 0}]},

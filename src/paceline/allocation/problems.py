@@ -13,6 +13,7 @@ from paceline.allocation.contract import Problem
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.dab import DabProblem
 from paceline.allocation.equal import EtaProblem
+from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
 from paceline.allocation.sync import SyncProblem
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
@@ -24,6 +25,9 @@ PROBLEMS: dict[str, type[Problem]] = {
     "eta": EtaProblem,
     "csa-relaxed": RelaxedCsaProblem,
     "csa-sai": SuggestedCsaProblem,
+    "med": MedProblem,
+    "mmtt": MmttProblem,
+    "greedy": GreedyProblem,
 }
 """Every problem, by the name of its policy."""
 

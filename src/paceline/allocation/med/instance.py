@@ -1,0 +1,161 @@
+"""The problem of MED on arrays: how long learners take, what they can do by a target, what a plan costs.
+
+Learner j takes δ_ij(d) = A_ij + B_ij·d seconds for d > 0 shards of task i. A plan gives learner j to at most one task
+and it d_ij shards of it. Task i has D_i shards to be trained by its deadline T_i, a learner in a task gets at least
+D_l of them, a shard costs p_j, and all must cost no more than the budget. What is to be the least is Σ_i max_j δ_ij.
+
+The target H_i of a task is the time by which all of its learners must be done. It decides what a learner can take,
+cap_ij = ⌊(H_i − A_ij) / B_ij⌋, and a plan is nothing but targets and sets of learners whose capacities suffice.
+After the thesis on Axon, chapter 4, Eq. 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline.allocation.rounding import TOLERANCE
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+
+IDLE = -1
+"""The task of a learner that has none."""
+
+_BISECTIONS = 64  # of a time, until no number lies between
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instance:
+    """Tasks and learners.
+
+    Attributes:
+        fixed_seconds: A, by task and learner.
+        unit_seconds: B, by task and learner, above 0.
+        deadlines: T, in seconds.
+        shards: D, whole numbers of at least 1, as floats.
+        prices: of a shard, by learner, at least 0.
+        budget: for all shards; infinite if there is none.
+        min_shards: D_l. With 0 a learner may be idle; otherwise each is in exactly one task.
+    """
+
+    fixed_seconds: Floats
+    unit_seconds: Floats
+    deadlines: Floats
+    shards: Floats
+    prices: Floats
+    budget: float
+    min_shards: int
+
+    @property
+    def num_tasks(self) -> int:
+        """m."""
+        return int(self.fixed_seconds.shape[0])
+
+    @property
+    def num_learners(self) -> int:
+        """n."""
+        return int(self.fixed_seconds.shape[1])
+
+    @property
+    def least(self) -> int:
+        """What a learner gets at least if it is in a task."""
+        return max(1, self.min_shards)
+
+    @property
+    def may_idle(self) -> bool:
+        """Whether a learner may be in no task."""
+        return self.min_shards == 0
+
+    @property
+    def dearest_cost(self) -> float:
+        """That all shards can have."""
+        return float(self.shards.sum() * self.prices.max(initial=0.0))
+
+    @property
+    def has_ample_budget(self) -> bool:
+        """Whether no plan can exceed the budget."""
+        return self.dearest_cost <= self.budget
+
+    def capacities(self, tasks: Indices, targets: Floats) -> Floats:
+        """What each learner can take of a task by a target, a row for each pair; 0 if that is less than its least."""
+        limits = targets * (1 + TOLERANCE)
+        counts = np.floor((limits[:, None] - self.fixed_seconds[tasks]) / self.unit_seconds[tasks])
+        counts[counts < self.least] = 0.0
+        return np.minimum(counts, self.shards[tasks][:, None])
+
+    def seconds(self, task: int, counts: Floats) -> Floats:
+        """How long each learner takes for so many shards; 0 for none."""
+        taken = self.fixed_seconds[task] + self.unit_seconds[task] * counts
+        return np.where(counts > 0, taken, 0.0)
+
+    def fewest_seconds(self, task: int, members: Bools) -> Floats:
+        """The least target of each set of learners, a row each; infinite if its shards cannot be done in time.
+
+        All members take part, and so have time for their least, unless learners may be idle.
+        """
+        fixed, unit = self.fixed_seconds[task], self.unit_seconds[task]
+        needed, deadline = self.shards[task], float(self.deadlines[task])
+        low = np.zeros(len(members))
+        if not self.may_idle:
+            low = np.where(members, fixed + self.least * unit, 0.0).max(axis=1, initial=0.0)
+        high = np.full(len(members), deadline)
+
+        def counts_by(targets: Floats) -> Floats:
+            counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
+            return np.where(members & (counts >= self.least), counts, 0.0)
+
+        is_possible = (counts_by(high).sum(axis=1) >= needed) & (low <= deadline * (1 + TOLERANCE))
+        if not self.may_idle:
+            is_possible &= members.sum(axis=1) * self.least <= needed
+        suffices = counts_by(low).sum(axis=1) >= needed
+        high = np.where(suffices, low, high)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            if np.all((middle <= low) | (middle >= high)):
+                break
+            enough = counts_by(middle).sum(axis=1) >= needed
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        # the last moment at which a learner is done, since between two such nothing changes
+        counts = counts_by(high)
+        ends = np.where(counts > 0, fixed + unit * counts, 0.0).max(axis=1, initial=0.0)
+        return np.where(is_possible, np.where(suffices, high, np.minimum(ends, high)), np.inf)
+
+    def fill(self, task: int, members: Bools, target: float) -> Floats:
+        """The shards of each learner that cost the least by a target, which must leave time for them all."""
+        counts = np.zeros(self.num_learners)
+        most = np.where(members, self.capacities(np.array([task]), np.array([target]))[0], 0.0)
+        if not self.may_idle:
+            counts[members] = self.least
+        left = self.shards[task] - counts.sum()
+        for learner in np.argsort(np.where(members, self.prices, np.inf), kind="stable")[: int(members.sum())]:
+            if left <= 0:
+                break
+            more = min(left, most[learner] - counts[learner])
+            if more > 0:
+                counts[learner] += more
+                left -= more
+        return counts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Whole shards, by task and learner, that keep all constraints, and the sum of the tasks' seconds."""
+
+    counts: Floats
+    objective: float
+    cost: float
+
+    @classmethod
+    def of(cls, instance: Instance, counts: Floats) -> Plan:
+        """What these shards come to."""
+        seconds = [float(instance.seconds(task, counts[task]).max()) for task in range(instance.num_tasks)]
+        return cls(counts=counts, objective=sum(seconds), cost=float((counts.sum(axis=0) * instance.prices).sum()))
+
+    @property
+    def tasks(self) -> Indices:
+        """The task of each learner, or `IDLE`."""
+        return np.where(self.counts.any(axis=0), self.counts.argmax(axis=0), IDLE)
