@@ -86,7 +86,7 @@ async def _train(plan: Plan, num_shards: int, num_trained: int) -> dict[str, flo
     flops = measure_flops()
     shards = plan.draw(num_trained)
     num_samples = sum(shard.num_samples for shard in shards)
-    actual = (await trainer.train(trainer.initial_state(), shards)).seconds
+    actual = (await trainer.train(trainer.initial_parameters(), shards)).seconds
     # Two operations per parameter forward, four backward.
     by_operations = predict_training_seconds(flops, 6 * plan.terms.model_bytes / 4, num_samples)
     return {"error": _error(num_samples / rate.per_second, actual), "flops_error": _error(by_operations, actual)}

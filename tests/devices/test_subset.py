@@ -27,7 +27,7 @@ class PacedTrainer(Trainer):
 
     def __init__(self, *seconds):
         self._seconds = list(seconds)
-        self.states, self.trained = [], []
+        self.states, self.trained, self.passes = [], [], []
 
     def initial_parameters(self):
         return {"dummy": len(self.states)}
@@ -35,6 +35,7 @@ class PacedTrainer(Trainer):
     async def train(self, state, shards, *, iterations=1, until=math.inf, seed=0):
         self.states.append(state)
         self.trained.append(tuple(shards))
+        self.passes.append(iterations)
         seconds = self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
         await asyncio.sleep(seconds)
         return Trained({}, iterations * sum(shard.num_samples for shard in shards), seconds, False)
@@ -149,8 +150,40 @@ def test_the_spread_of_training_is_kept_and_strays_are_not(run_virtual):
     assert rate.spread == pytest.approx(0.148, abs=0.001)
 
 
+def test_what_is_slow_at_times_is_measured_by_its_mean(run_virtual):
+    """As on a processor that is taken away for a while, now and then: the median would not notice."""
+    rate = run_virtual(measure_training(PacedTrainer(9.0, 1.0, 1.0, 2.5, 1.0, 1.0, 2.5), [SHARD] * 6))
+    assert rate.per_second == pytest.approx(100 / 1.5)
+
+
+def test_a_fast_device_trains_all_shards_together_and_for_longer(run_virtual):
+    trainer = PacedTrainer(9.0, *[0.002] * 5, 0.2, 0.22, 0.18)
+    rate = run_virtual(measure_training(trainer, [SHARD] * 5))
+    assert trainer.trained == [(SHARD,)] * 6 + [(SHARD,) * 5] * 3
+    assert trainer.passes == [1] * 6 + [15] * 3  # a pass takes 10 ms
+    assert trainer.states == [{"dummy": 0}] * 9
+    assert rate.per_second == pytest.approx(15 * 500 / 0.2)
+    assert rate.spread == pytest.approx(0.148, abs=0.001)
+
+
+@pytest.mark.parametrize(("shard_seconds", "num_more"), [(0.0749, 3), (0.0751, 0)])
+def test_a_slow_device_trains_each_shard_once(run_virtual, shard_seconds, num_more):
+    trainer = PacedTrainer(9.0, shard_seconds)
+    run_virtual(measure_training(trainer, [SHARD] * 2))
+    assert len(trainer.passes) == 3 + num_more
+
+
+def test_a_pause_that_is_short_is_no_stray(run_virtual):
+    """The processor may be lent in slices that are long beside a shard, and those that wait must count."""
+    seconds = [0.001, 0.001, 0.001, 0.201] * 2
+    rate = run_virtual(measure_training(PacedTrainer(9.0, *seconds), [SHARD] * 8))
+    assert rate.per_second == pytest.approx(800 / sum(seconds))
+
+
 def test_training_that_takes_no_time_has_a_rate_all_the_same(run_virtual):
-    assert 0 < run_virtual(measure_training(PacedTrainer(0.0), [SHARD] * 2)).per_second < math.inf
+    trainer = PacedTrainer(0.0)
+    assert 0 < run_virtual(measure_training(trainer, [SHARD] * 2)).per_second < math.inf
+    assert max(trainer.passes) <= 64
 
 
 def test_without_shards_training_cannot_be_measured(run_virtual):

@@ -7,6 +7,7 @@ is discarded, latency is fitted besides the bandwidth, the way up is measured to
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,9 +16,12 @@ from typing import NamedTuple
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trainer
+from paceline.learning.trainers import Trained, Trainer
 
 _NUM_SMALL, _NUM_LARGE = 3, 2  # transfers of each size, after the warm-up
+_NUM_TURNS, _TURN_SECONDS = 3, 0.15  # of training, for a device that does a pass over all shards in less than a turn
+_MOST_PASSES = 64  # in a turn
+_STRAY, _STRAY_SECONDS = 3.0, 0.25  # times the median, and on top: an accident, such as a device that was suspended
 _LEAST_SECONDS = 1e-6  # a clock may not see less
 _TO_DEVIATION = 1.4826  # standard deviation of a normal distribution, as a ratio of its median deviation
 
@@ -107,7 +111,10 @@ def fit_lane(transfers: Sequence[Transfer]) -> Lane:
 
 
 async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
-    """Samples per second for one iteration, from training a dummy on each shard in turn.
+    """Samples per second for one iteration, from training a dummy on the shards.
+
+    A slow device trains each shard once. One that is done in no time trains all of them together then, several times: a
+    moment tells little of a processor that is shared or held back, and setting up is a good part of it.
 
     Raises `ConfigError` if there are no shards.
     """
@@ -115,12 +122,20 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
         raise ConfigError("training could not be measured: no shards came")
     dummy = trainer.initial_parameters()
     await trainer.train(dummy, shards[:1])  # warms up; not counted
-    seconds_per_sample = []
-    for shard in shards:
-        trained = await trainer.train(dummy, (shard,))
-        seconds_per_sample.append(max(trained.seconds, _LEAST_SECONDS) / trained.num_samples)
-    middle = statistics.median(seconds_per_sample)
-    return Rate(1 / middle, _spread([seconds / middle for seconds in seconds_per_sample]))
+    trained = [await trainer.train(dummy, (shard,)) for shard in shards]
+    pass_seconds = sum(map(_seconds, trained))
+    if pass_seconds < _TURN_SECONDS:
+        passes = min(math.ceil(_TURN_SECONDS / pass_seconds), _MOST_PASSES)
+        trained = [await trainer.train(dummy, shards, iterations=passes) for _ in range(_NUM_TURNS)]
+    middle = statistics.median(_seconds(turn) / turn.num_samples for turn in trained)
+    # All that is trained takes the mean, not the median, of what its parts take.
+    usual = [turn for turn in trained if _seconds(turn) <= _STRAY * middle * turn.num_samples + _STRAY_SECONDS]
+    per_second = sum(turn.num_samples for turn in usual) / sum(map(_seconds, usual))
+    return Rate(per_second, _spread([per_second * _seconds(turn) / turn.num_samples for turn in trained]))
+
+
+def _seconds(trained: Trained) -> float:
+    return max(trained.seconds, _LEAST_SECONDS)
 
 
 def _spread(ratios: Sequence[float]) -> float:
