@@ -12,7 +12,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import memory
@@ -100,29 +100,29 @@ async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
 
 async def learn(url: str, number: int, *widths: int) -> None:
     """Take part without training."""
-    import torch
-
-    from paceline.learning.averaging import State
     from paceline.learning.shards import Shard
     from paceline.learning.trainers import Trained, Trainer
+    from paceline.learning.vectors import Layout, Vectors
     from paceline.topologies.parallel import Learner, reach
 
     class AddingTrainer(Trainer):
         """Adds this learner's number to every parameter."""
 
-        def initial_state(self) -> State:
-            return initial_state(widths)
+        def initial_parameters(self) -> Vectors:
+            state = initial_state(widths)
+            return Layout(state).pack(state)
 
         async def train(
             self,
-            state: Mapping[str, torch.Tensor],
+            parameters: Vectors,
             shards: Sequence[Shard],
             *,
+            iterations: int = 1,
             until: float = math.inf,
             seed: int = 0,
         ) -> Trained:
-            added = {name: tensor.add_(number) for name, tensor in state.items()}
-            return Trained(added, sum(shard.num_samples for shard in shards), 1e-3, False)
+            added = {name: tensor.add_(number) for name, tensor in parameters.items()}
+            return Trained(added, iterations * sum(shard.num_samples for shard in shards), 1e-3, False)
 
     await Learner(reach(url), f"learner-{number}", lambda task: AddingTrainer()).run()
 

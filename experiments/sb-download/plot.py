@@ -1,0 +1,28 @@
+"""The error of predicted download times over the size of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from paceline.reproduction import Row
+from paceline.reproduction.rows import where
+from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
+
+LINKS = {"wired": "wired, steady", "wired, shared": "wired, shared with others", "wifi": "WiFi-like"}
+WAYS = {"fitted": "latency and bandwidth fitted (ours)", "plain": "as in the thesis, n / T"}
+
+
+def plot(rows: Sequence[Row]) -> Figure:
+    """A plot per link."""
+    figure, axes = new_figure(len(LINKS))
+    for panel, (link, title) in zip(axes, LINKS.items(), strict=True):
+        for index, (way, name) in enumerate(WAYS.items()):
+            own = [{**row, "error": abs(row["off"])} for row in where(rows, link=link, way=way)]
+            draw_curve(panel, own, x="size", y="error", name=name, index=index)
+        label(panel, title=title, x="benchmark size (shards)", y="error of the predicted time (%)")
+        panel.set_ylim(bottom=0)
+        panel.set_xticks(sorted({row["size"] for row in rows}))
+    add_legend(figure, axes[0])
+    return figure
