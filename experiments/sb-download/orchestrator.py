@@ -1,4 +1,4 @@
-"""Serves shards over HTTP until it is killed: told where, it answers with its address."""
+"""Serves shards over HTTP while the experiment runs: told where, it answers with its address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def main() -> None:
 
     async with worker.serving(port=0, **json.loads(sys.stdin.readline())) as address:
         print(json.dumps({"url": str(address)}), flush=True)
-        await asyncio.Event().wait()
+        await asyncio.to_thread(sys.stdin.read)  # ends with the experiment, however that ends
 
 
 if __name__ == "__main__":

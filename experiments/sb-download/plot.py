@@ -16,12 +16,13 @@ WAYS = {"fitted": "latency and bandwidth fitted (ours)", "plain": "as in the the
 
 def plot(rows: Sequence[Row]) -> Figure:
     """A plot per link."""
-    figure, axes = new_figure(len(LINKS))
-    for panel, (link, title) in zip(axes, LINKS.items(), strict=True):
+    links = [link for link in LINKS if where(rows, link=link)]
+    figure, axes = new_figure(len(links))
+    for panel, link in zip(axes, links, strict=True):
         for index, (way, name) in enumerate(WAYS.items()):
             own = [{**row, "error": abs(row["off"])} for row in where(rows, link=link, way=way)]
             draw_curve(panel, own, x="size", y="error", name=name, index=index)
-        label(panel, title=title, x="benchmark size (shards)", y="error of the predicted time (%)")
+        label(panel, title=LINKS[link], x="benchmark size (shards)", y="error of the predicted time (%)")
         panel.set_ylim(bottom=0)
         panel.set_xticks(sorted({row["size"] for row in rows}))
     add_legend(figure, axes[0])
