@@ -5,23 +5,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
-import numpy as np
 
 from paceline import Job, VirtualDevice, VirtualFleet, train
 from paceline.allocation import AllocationPolicy, CsaAllocation, EqualAllocation, SyncAllocation
 from paceline.devices.channel import Node, Workload, place_nodes
-from paceline.events import AnyEvent, Event, RoundClosed, ShardsTaken
-from paceline.learning import datasets
+from paceline.events import AnyEvent, RoundClosed, ShardsTaken
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
+from paceline.reproduction.trials import simulate, write_part
 
-E = TypeVar("E", bound=Event)
 _Shares: TypeAlias = "tuple[tuple[str, int, int], ...]"  # of learners: their name, shards and iterations
 
 ABOUT = About(
@@ -31,7 +29,7 @@ ABOUT = About(
     num_seeds=3,
     num_quick_seeds=1,
 )
-SAMPLES, QUICK_SAMPLES = 60_000, 6_000
+SAMPLES, QUICK_SAMPLES, QUICK_TEST_SAMPLES = 60_000, 6_000, 2_000
 CYCLE_SECONDS = 15.0
 CYCLES, QUICK_CYCLES = 12, 2
 LEARNERS = (10, 15, 20)
@@ -60,7 +58,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
             # Whoever gets the same shares in each cycle learns the same: schemes that agree are trained once.
             shares = _shares(job, devices)
             if shares not in done:
-                done[shares] = _told(RoundClosed, job, VirtualFleet(devices))
+                done[shares] = _cycles(job, devices)
             most = job.deadline_seconds * sum(device.samples_per_second for device in devices)
             for event in done[shares]:
                 setting = {"scheme": scheme, "bounds": bounds, "learners": learners, "of_cycles": job.rounds}
@@ -87,16 +85,16 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
 def _shares(job: Job, devices: Sequence[VirtualDevice]) -> _Shares:
     """Who gets how many shards and iterations; in every cycle, since devices measure themselves only once."""
     first = msgspec.structs.replace(job, rounds=1, target_accuracy=None)
-    taken = _told(ShardsTaken, first, VirtualFleet(devices, is_time_only=True))
+    taken = simulate(first, devices, is_time_only=True).told(ShardsTaken)
     return tuple((event.learner, event.num_shards, event.iterations) for event in taken)
 
 
-def _told(kind: type[E], job: Job, fleet: VirtualFleet) -> list[E]:
-    """The events of this kind of one run."""
+def _cycles(job: Job, devices: Sequence[VirtualDevice]) -> list[RoundClosed]:
+    """The cycles of one run, each evaluated, so that it ends at the last target."""
     told: list[AnyEvent] = []
     with tempfile.TemporaryDirectory() as folder:
-        train(job, fleet, folder=Path(folder) / "run", watchers=[told.append])
-    return [event for event in told if isinstance(event, kind)]
+        train(job, VirtualFleet(devices), folder=Path(folder) / "run", watchers=[told.append])
+    return [event for event in told if isinstance(event, RoundClosed)]
 
 
 def _row(event: RoundClosed) -> Row:
@@ -130,11 +128,10 @@ def _device(node: Node) -> VirtualDevice:
 
 
 def _fewer_samples(folder: Path) -> DataSpec:
-    whole = datasets.load(DataSpec(name="mnist"))
-    parts = {"train": (whole.x_train, whole.y_train, QUICK_SAMPLES), "test": (whole.x_test, whole.y_test, 2000)}
-    arrays = {f"{axis}_{part}": a[:n] for part, (x, y, n) in parts.items() for axis, a in (("x", x), ("y", y))}
-    np.savez(folder / "mnist.npz", **arrays)
-    return DataSpec(path=str(folder / "mnist.npz"), shard_size=SHARD_SAMPLES)
+    part = write_part(
+        DataSpec(name="mnist"), folder / "mnist.npz", num_samples=QUICK_SAMPLES, num_test_samples=QUICK_TEST_SAMPLES
+    )
+    return msgspec.structs.replace(part, shard_size=SHARD_SAMPLES)
 
 
 def measures(rows: Sequence[Row]) -> dict[str, float]:

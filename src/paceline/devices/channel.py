@@ -15,9 +15,8 @@ c1 is 0 if the data is on the device already (the paper's distributed datasets).
 The paper gives the 50 m, the two kinds of device, Cm and the model's size, and leaves the channel to a table elsewhere.
 The constants that are ours are marked so. The choice of the gain is ours, too: IEEE 802.11 TGn channel model D, a
 typical office (V. Erceg et al., "TGn Channel Models", IEEE 802.11-03/940r4, 2004): free space up to a breakpoint at
-10 m, then 35 dB per decade, shadowed by a log-normal factor of 3 dB before and 5 dB after it (these
-two were not checked against the document). Fast fading is left out:
-a cycle averages over it.
+10 m, then 35 dB per decade, shadowed by a log-normal factor of 3 dB before and 5 dB after it (these two were not
+checked against the document). Fast fading is left out: a cycle averages over it.
 """
 
 from __future__ import annotations
