@@ -145,8 +145,13 @@ def staleness(shares: Sequence[Share]) -> int:
 
 def average_staleness(shares: Sequence[Share]) -> float:
     """The mean difference in iterations over all pairs of learners, Eq. 13; 0 for one alone."""
-    num_pairs = len(shares) * (len(shares) - 1) // 2
-    return sum_of_differences(sorted(share.iterations for share in shares)) / max(num_pairs, 1)
+    return mean_difference([share.iterations for share in shares])
+
+
+def mean_difference(numbers: Sequence[float]) -> float:
+    """The mean over all pairs of numbers of how far they differ; 0 for one alone."""
+    num_pairs = len(numbers) * (len(numbers) - 1) // 2
+    return sum_of_differences(sorted(numbers)) / max(num_pairs, 1)
 
 
 def sum_of_differences(rising: Sequence[N]) -> N:

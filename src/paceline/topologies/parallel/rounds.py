@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from paceline.allocation import SITS_OUT, Allocation
-from paceline.allocation.cycle import sum_of_differences
+from paceline.allocation.cycle import mean_difference
 from paceline.learning.averaging import Judge, RunningAverage
 
 
@@ -66,8 +66,7 @@ class OpenRound:
     @property
     def average_staleness(self) -> float:
         """The mean difference in iterations over all pairs of them."""
-        count = len(self.delivered)
-        return sum_of_differences(sorted(self.delivered.values())) / max(1, count * (count - 1) // 2)
+        return mean_difference([*self.delivered.values()])
 
     @property
     def is_complete(self) -> bool:
