@@ -26,6 +26,8 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/med.py --markdown benchmarks/results/med.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
+	$(BIN)/python benchmarks/stressors.py --markdown benchmarks/results/stressors.md
+	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
 
 bench-flower: .venv/.installed-bench .venv-flower/.installed
 	$(BIN)/python benchmarks/rounds.py --markdown benchmarks/results/rounds.md

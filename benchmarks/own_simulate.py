@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.allocation import DabAllocation, Terms
 from paceline.events import AnyEvent, RoundClosed
-from paceline.fleets.base import Launch
+from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import Normalisation
@@ -45,7 +45,7 @@ def measure_virtual_rounds(
         name="d", count=num_learners, samples_per_second=100, down_mbit=100, up_mbit=100, latency_ms=5
     )
     state = LocalModel(plan.task).state()
-    VirtualFleet([device], is_time_only=work == "none").run(Launch(plan=plan, state=state, emit=emit))
+    VirtualFleet([device], is_time_only=work == "none").run(JobLaunch(plan=plan, state=state, emit=emit))
     return [later - earlier for earlier, later in pairwise(closed_at)]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import commandline
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
 from paceline.events import AnyEvent, RoundClosed
-from paceline.fleets.base import Launch
+from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
@@ -78,7 +78,7 @@ def case_of(policy: AllocationPolicy, noise: float, settings: Settings) -> Case:
         )
         plan, state = make_plan(job)
         told: list[AnyEvent] = []
-        VirtualFleet(fleet_of(noise, settings)).run(Launch(plan=plan, state=state, emit=told.append))
+        VirtualFleet(fleet_of(noise, settings)).run(JobLaunch(plan=plan, state=state, emit=told.append))
         return figures(told)
 
     return case

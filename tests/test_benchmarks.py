@@ -23,6 +23,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
+        ("stressors.py", "training,downloading", "train_slowdown"),
     ],
 )
 def test_benchmark(script, systems, metric, tmp_path):

@@ -74,6 +74,7 @@ def test_every_table_is_understood(job, tmp_path):
         min_learners = 2
         benchmark_shards = 5
         target_accuracy = 0.9
+        name = "own"
         [model]
         import = "nets/own.py:Net"
         loss = "cross-entropy-of-softmax"
@@ -102,6 +103,7 @@ def test_every_table_is_understood(job, tmp_path):
         min_learners=2,
         benchmark_shards=5,
         target_accuracy=0.9,
+        name="own",
         model=ModelSpec(import_path=f"{tmp_path}/nets/own.py:Net", loss="cross-entropy-of-softmax"),
         optimizer=OptimizerSpec(name="Adam", options={"lr": 0.01, "betas": [0.8, 0.9], "amsgrad": True}),
         data=DataSpec(path=f"{tmp_path.parent}/data/own.npz", shard_size=50, placement="local"),
@@ -140,7 +142,8 @@ def test_paths_in_the_record_of_a_run_are_left_as_they_are():
 
 
 RULES = (
-    "deadline_seconds, overtime, rounds, iterations, batch_size, seed, min_learners, benchmark_shards, target_accuracy"
+    "deadline_seconds, name, overtime, rounds, iterations, batch_size, seed, min_learners, benchmark_shards, "
+    "audit_rate, target_accuracy"
 )
 TABLES = "job, model, optimizer, data, allocation, aggregation"
 
@@ -173,6 +176,15 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         (JOB + "min_learners = 0", "[job]: min_learners is 0; it must be at least 1"),
         (JOB + "benchmark_shards = -8", "[job]: benchmark_shards is -8; it must be at least 1"),
         (JOB + "seed = -1", "[job]: seed is -1; it must be at least 0"),
+        (JOB + "audit_rate = 2", "[job]: audit_rate is 2.0; allowed: 0 to 1"),
+        (
+            JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'",
+            '[job]: placement is "local", but audit_rate is above 0',
+        ),
+        (
+            JOB + "name = '../up'",
+            "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not first a dot",
+        ),
         (JOB + "target_accuracy = 90", "[job]: target_accuracy is 90.0; it must be above 0 and at most 1"),
         (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
         ("[job]\ndeadline_seconds = -1", "[job]: deadline_seconds is -1.0; it must be above 0"),
@@ -371,12 +383,15 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         link_noise = 0.2
         loss = 0.01
         max_shards = 4
+        price = 1.5
+        are_states_known = false
+        skips = 0.5
         joins_at_seconds = 1
         dies_at_seconds = 20
         returns_at_seconds = 30
         [[device]]
         name = "pi-4"
-        samples_per_second = 1e4
+        samples_per_second = {small = 1e4, large = 300}
     """
     pi, other = fleet(text)
     assert pi == VirtualDevice(
@@ -391,11 +406,19 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         link_noise=0.2,
         loss=0.01,
         max_shards=4,
+        price=1.5,
+        are_states_known=False,
+        skips=0.5,
         joins_at_seconds=1,
         dies_at_seconds=20,
         returns_at_seconds=30,
     )
-    assert other == VirtualDevice(name="pi-4", samples_per_second=1e4)
+    assert other == VirtualDevice(name="pi-4", samples_per_second={"small": 1e4, "large": 300})
+    assert other.speed("large") == 300
+    with pytest.raises(
+        ConfigError, match=r"^device pi-4: samples_per_second has no speed for job 'huge', only for 'sm"
+    ):
+        other.speed("huge")
     assert (other.down_mbit, other.up_mbit, other.latency_ms) == (math.inf, math.inf, 0)
 
 
@@ -431,7 +454,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         ("[[device]]\nname = 3\nsamples_per_second = 1", "device 1 name = 3: Expected `str`, got `int`"),
         (
             "[[device]]\nname = 'a'\nsamples_per_second = 'fast'",
-            "device 1 samples_per_second = 'fast': Expected `float`, got `str`",
+            "device 1 samples_per_second = 'fast': Expected `float | object`, got `str`",
         ),
         (
             "[[device]]\nname = 'a'\nsamples_per_second = 0",
@@ -439,6 +462,17 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         ),
         ("[[device]]\nname = 'a'\nsamples_per_second = inf", "device 1: samples_per_second is inf; it must be finite"),
         ("[[device]]\nname = 'a'\nsamples_per_second = nan", "device 1: samples_per_second is nan; it must be above 0"),
+        (
+            "[[device]]\nname = 'a'\nsamples_per_second = {small = 'fast'}",
+            "device 1 samples_per_second = {'small': 'fast'}: Expected `float`, got `str`",
+        ),
+        (
+            "[[device]]\nname = 'a'\nsamples_per_second = {small = 1, large = -2}",
+            "device 1: samples_per_second is -2.0; it must be above 0",
+        ),
+        (DEVICE + "price = -1", "device 1: price is -1.0; it must be at least 0"),
+        (DEVICE + "skips = 1", "device 1: skips is 1.0; it must be from 0 to below 1"),
+        (DEVICE + "are_states_known = 'yes'", "device 1 are_states_known = 'yes': Expected `bool`, got `str`"),
         (DEVICE + "count = 1.5", "device 1 count = 1.5: Expected `int`, got `float`"),
         (DEVICE + "count = 0", "device 1: count is 0; it must be above 0"),
         (DEVICE + "count = 1_000_000_000_000", "there are 1000000000000 devices, by their counts; allowed: 100000"),

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import math
 import re
+import types
 import typing
 from pathlib import Path
 
@@ -22,11 +23,21 @@ from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.monitor.folder import METRICS
+from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel.jobs import TABLES
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
-TYPES = {int: "whole number", float: "number", str: "text"}
+TYPES = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    list[str]: "list of texts",
+    dict[str, float]: "table of numbers",
+    tuple[DeviceState, ...]: "tables",
+}
 JOB = Job(deadline_seconds=1).described()
+POOL = PoolSpec().described()
 
 
 def section(page, heading):
@@ -50,12 +61,12 @@ def rows(text):
 
 def said_type(kind):
     """A type as the pages say it."""
-    if kind == tuple[DeviceState, ...]:
-        return "tables"
-    choices = [choice for choice in typing.get_args(kind) if choice is not type(None)] or [kind]
+    choices = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f'"{choice}"' for choice in choices)
-    return TYPES[choices[0]]
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return " or ".join(said_type(choice) for choice in choices if choice is not type(None))
+    return TYPES[kind]
 
 
 def said_default(value):
@@ -66,11 +77,13 @@ def said_default(value):
         return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"' if value != "required" else value
+    if isinstance(value, int):
+        return str(value)
     return "inf" if value == math.inf else f"{value:g}"
 
 
 def fields_of(kind, defaults):
-    """Name, type and default of each field, as the pages say them; required ones have no default."""
+    """Name, type and default of each field that is no table of its own, as the pages say them."""
     fields = msgspec.structs.fields(kind)
     return {
         field.encode_name: (
@@ -78,7 +91,7 @@ def fields_of(kind, defaults):
             said_default("required" if field.required else defaults.get(field.encode_name)),
         )
         for field in fields
-        if kind is not Job or field.name not in TABLES
+        if kind not in (Job, PoolSpec) or field.name not in TABLES
     }
 
 
@@ -89,6 +102,8 @@ TABLES_OF_FILES = {
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
+    "`[pool]`": {"jobs": (said_type(list[str]), "–"), **fields_of(PoolSpec, POOL["pool"])},
+    "`[allocation]` of a pool": {"policy": ("text", '"med"')},
     "`[[device]]`": {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
@@ -105,17 +120,22 @@ def test_every_key_of_a_table_is_told_with_type_and_default(heading):
 
 def test_the_tables_told_are_those_there_are():
     headings = re.findall(r"^### `\[(\w+)\]`", (REFERENCE / "job.md").read_text(), re.M)
-    assert set(headings) == {"job", *TABLES} == set(JOB)
+    assert set(headings) == {"job", "pool", *TABLES} == JOB.keys() | POOL.keys()
     assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
+    assert POOL["allocation"]["policy"] == "med"
     with pytest.raises(ConfigError):
         from_config({})
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_is_told_with_its_fields(name):
-    told = {key.strip("`"): default for key, _, default, _ in rows(section("job.md", f"`{name}`"))}
-    assert told == {field.name: said_default(field.default) for field in dataclasses.fields(POLICIES[name])}
+    told = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
+    kinds = typing.get_type_hints(POLICIES[name])
+    assert told == {
+        field.name: (said_type(kinds[field.name]), said_default(field.default))
+        for field in dataclasses.fields(POLICIES[name])
+    }
     assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
 
 
@@ -139,7 +159,7 @@ def test_every_option_of_a_command_is_told_with_its_default(name):
         if parameter.param_type_name == "argument":
             known[(parameter.metavar or parameter.name).upper()] = "required" if parameter.required else "–"
         else:
-            default = None if parameter.default is False else parameter.default
+            default = "required" if parameter.required else None if parameter.default is False else parameter.default
             known[parameter.opts[0]] = said_default(default).strip('"')
     table = [row for row in rows(section("cli.md", f"paceline {name}")) if re.match("`(--|[A-Z])", row[0])]
     assert {first.split(",")[0].strip("`"): default for first, default, _ in table} == known

@@ -26,6 +26,26 @@ def test_simulate_the_example_job_on_the_example_fleet(tmp_path, capsys, monkeyp
     assert (tmp_path / result["report"]).exists()
 
 
+def test_simulate_the_example_pool(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = None
+    try:
+        main(["simulate", *(str(EXAMPLES / "pool" / name) for name in ("pool.toml", "fleet.toml")), "--json"])
+    except SystemExit as exit:
+        code = exit.code
+    result = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert {name: job["rounds"] for name, job in result["jobs"].items()} == {"small": 8, "large": 5}
+    assert min(job["accuracy"] for job in result["jobs"].values()) > 0.85
+    assert min(job["fulfilment"] for job in result["jobs"].values()) > 0.9
+    assert 0 < result["spent"] <= 1_100
+    told = (tmp_path / result["run"] / "events.jsonl").read_text()
+    assert "laptop" in told
+    assert "learner_left" not in told  # audits find no cheat where there is none
+    assert '"update_audited"' in (tmp_path / result["run"] / "jobs/small/events.jsonl").read_text()
+    assert (tmp_path / result["report"]).exists()
+
+
 def test_train_a_model_of_ones_own_on_local_processes(tmp_path):
     command = [sys.executable, str(EXAMPLES / "own_model.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ})

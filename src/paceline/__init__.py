@@ -9,7 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
+    from paceline.allocation import (
+        AdaptiveDabAllocation,
+        DabAllocation,
+        EqualAllocation,
+        MedAllocation,
+        MmttAllocation,
+    )
+    from paceline.devices.states import DeviceState
     from paceline.fleets.local import LocalDevice, LocalFleet
     from paceline.fleets.modelled import VirtualDevice
     from paceline.fleets.testbed import TestbedDevice, TestbedFleet
@@ -18,7 +25,8 @@ if TYPE_CHECKING:
     from paceline.learning.datasets import DataSpec
     from paceline.learning.models import ModelSpec
     from paceline.learning.tasks import OptimizerSpec
-    from paceline.runs import Run, train
+    from paceline.runs import PoolRun, Run, train, train_pool
+    from paceline.topologies.multitask import PoolSpec
     from paceline.topologies.parallel import Job
 
 __version__ = "0.2.0"
@@ -28,18 +36,24 @@ _HOMES = {
     "AggregationSpec": "paceline.learning.averaging",
     "DabAllocation": "paceline.allocation",
     "DataSpec": "paceline.learning.datasets",
+    "DeviceState": "paceline.devices.states",
     "EqualAllocation": "paceline.allocation",
     "Job": "paceline.topologies.parallel",
     "LocalDevice": "paceline.fleets.local",
     "LocalFleet": "paceline.fleets.local",
+    "MedAllocation": "paceline.allocation",
+    "MmttAllocation": "paceline.allocation",
     "ModelSpec": "paceline.learning.models",
     "OptimizerSpec": "paceline.learning.tasks",
+    "PoolRun": "paceline.runs",
+    "PoolSpec": "paceline.topologies.multitask",
     "Run": "paceline.runs",
     "TestbedDevice": "paceline.fleets.testbed",
     "TestbedFleet": "paceline.fleets.testbed",
     "VirtualDevice": "paceline.fleets.modelled",
     "VirtualFleet": "paceline.fleets.virtual",
     "train": "paceline.runs",
+    "train_pool": "paceline.runs",
 }
 
 __all__ = [
@@ -47,12 +61,17 @@ __all__ = [
     "AggregationSpec",
     "DabAllocation",
     "DataSpec",
+    "DeviceState",
     "EqualAllocation",
     "Job",
     "LocalDevice",
     "LocalFleet",
+    "MedAllocation",
+    "MmttAllocation",
     "ModelSpec",
     "OptimizerSpec",
+    "PoolRun",
+    "PoolSpec",
     "Run",
     "TestbedDevice",
     "TestbedFleet",
@@ -60,6 +79,7 @@ __all__ = [
     "VirtualFleet",
     "__version__",
     "train",
+    "train_pool",
 ]
 
 

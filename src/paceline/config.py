@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from paceline import allocation
+from paceline.allocation import AllocationPolicy, PoolPolicy
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
 from paceline.fleets.modelled import VirtualDevice
@@ -27,6 +28,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec, Option
 from paceline.spelling import suggest
+from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job
 from paceline.topologies.parallel.jobs import TABLES
 
@@ -46,6 +48,7 @@ _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
     TestbedDevice: ("samples_per_second", "speed_noise", "link_noise"),  # it has its own speed and its own noise
 }
 _Device = typing.TypeVar("_Device", bound=EmulatedDevice)
+_POOL_RULES = {field.name: field.type for field in msgspec.structs.fields(PoolSpec) if field.name != "allocation"}
 _RULES = {field.name: field.type for field in msgspec.structs.fields(Job) if field.name not in TABLES}
 
 
@@ -76,10 +79,7 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
         parts["optimizer"] = _convert({"name": name, "options": options}, OptimizerSpec, f"{source}: [optimizer]")
     if "allocation" in tables:
         table = dict(_table(tables, "allocation", source))
-        try:
-            parts["allocation"] = allocation.from_config(table)
-        except ConfigError as error:
-            raise ConfigError(f"{source}: [allocation]: {error}") from error
+        parts["allocation"] = _policy(table, source)
     typed = {name: _convert(value, _RULES[name], f"{source}: [job] {name}") for name, value in rules.items()}
     try:
         return Job(**typed, **parts)
@@ -87,6 +87,77 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
         raise ConfigError(f"{source}: [job]: deadline_seconds is missing; it is how long a round may take") from None
     except ValueError as error:
         raise ConfigError(f"{source}: [job]: {error}") from None
+
+
+def is_pool(path: Path) -> bool:
+    """Whether a file is a pool file rather than a job file; raises `ConfigError` if it cannot be read."""
+    return "pool" in _read(path)
+
+
+def load_pool(path: Path) -> tuple[PoolSpec, list[Job]]:
+    """The pool in a file, and the jobs that it begins with; raises `ConfigError`."""
+    tables, source = _read(path), str(path)
+    _check_keys(tables, ("pool", "allocation"), source, "table")
+    rules = dict(_table(tables, "pool", source))
+    files = _convert(rules.pop("jobs", []), list[str], f"{source}: [pool] jobs")
+    _check_keys(rules, ["jobs", *_POOL_RULES], f"{source}: [pool]", "key")
+    typed = {name: _convert(value, _POOL_RULES[name], f"{source}: [pool] {name}") for name, value in rules.items()}
+    table = {"policy": "med", **_table(tables, "allocation", source)}
+    policy = _policy(table, source)
+    if not isinstance(policy, PoolPolicy):
+        pooled = ", ".join(sorted(name for name, kind in allocation.POLICIES.items() if issubclass(kind, PoolPolicy)))
+        name = table["policy"]
+        raise ConfigError(f"{source}: [allocation]: policy {name!r} is for one job alone; a pool's is one of {pooled}")
+    try:
+        spec = PoolSpec(allocation=policy, **typed)
+    except ValueError as error:
+        raise ConfigError(f"{source}: [pool]: {error}") from None
+    jobs = [
+        parse_pool_job(_read(file), policy, str(file), base=file.parent) for file in map(path.parent.joinpath, files)
+    ]
+    names = collections.Counter(job.name for job in jobs)
+    for name, count in names.items():
+        if count > 1:
+            raise ConfigError(f"{source}: {count} jobs are called {name!r}; names must differ")
+    return spec, jobs
+
+
+def parse_pool_job(tables: Mapping[str, Any], policy: PoolPolicy, source: str, *, base: Path | None = None) -> Job:
+    """A job that shares a pool: its learners are the pool's to allocate. Without a name, it has its file's."""
+    if "allocation" in tables:
+        raise ConfigError(f"{source}: [allocation]: learners of a pool are allocated by the pool; leave this table out")
+    job = parse_job(tables, source, base=base)
+    if job.data.placement == "local":
+        raise ConfigError(f'{source}: [data] placement is "local"; jobs of a pool are "served"')
+    try:
+        return msgspec.structs.replace(job, name=job.name or Path(source).stem, allocation=policy)
+    except ValueError as error:
+        raise ConfigError(f"{source}: [job]: {error}; or name the job otherwise") from None
+
+
+def parse_submitted(tables: Mapping[str, Any], policy: PoolPolicy) -> Job:
+    """A job that came over the network: it may name data and models, but no files and no code of this machine."""
+    source = "the job"
+    for table, key, instead in (("data", "path", "name a dataset"), ("model", "import", "name a model")):
+        if key in _table(tables, table, source):
+            raise ConfigError(f"{source}: [{table}] {key}: a job that is submitted cannot have files loaded; {instead}")
+    if not _table(tables, "job", source).get("name"):
+        raise ConfigError(f"{source}: [job] name is missing; a job that is submitted needs one")
+    return parse_pool_job(tables, policy, source)
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a job file as they are, to be sent elsewhere; the job is called as the file, if it has no name."""
+    tables = _read(path)
+    rules = _table(tables, "job", str(path))
+    return {**tables, "job": {"name": path.stem, **rules}}
+
+
+def _policy(table: Mapping[str, Any], source: str) -> AllocationPolicy:
+    try:
+        return allocation.from_config(table)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: [allocation]: {error}") from error
 
 
 def load_fleet(path: Path) -> list[VirtualDevice]:
@@ -178,7 +249,7 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
-        key = where.rstrip("`").lstrip(".")
+        key = where.rstrip("`").lstrip(".").partition("[")[0]
         if not is_struct:
             message = f"{source} = {reprlib.repr(value)}: {message}"
         elif key:

@@ -3,7 +3,7 @@
 Times are seconds. `at` counts from the start of the run on the clock that the run uses, real or virtual; after a
 resume it goes on from the last recorded event. Events of the orchestrator tell what it can see. Events of a learner
 (`DeviceMeasured`, `PhaseStarted`, `RoundSpent`) are told on the device only: a fleet that runs its learners itself
-collects them, and a device that joined over the network keeps them.
+collects them, and a device that joined over the network keeps them. They name the job, where there are several.
 """
 
 from __future__ import annotations
@@ -81,6 +81,15 @@ class ShardsTaken(Event, frozen=True, tag="shards_taken"):
     iterations: int = 1
 
 
+class ShardsAdded(Event, frozen=True, tag="shards_added"):
+    """A learner that was done took further shards of the round, `seconds` after it opened."""
+
+    round: int
+    learner: str
+    num_shards: int
+    seconds: float
+
+
 class UpdateAccepted(Event, frozen=True, tag="update_accepted"):
     """A learner's update was averaged in, `seconds` after the round opened.
 
@@ -109,6 +118,21 @@ class UpdateRefused(Event, frozen=True, tag="update_refused"):
     is_late: bool = False
 
 
+class UpdateAudited(Event, frozen=True, tag="update_audited"):
+    """An update was trained again, to see whether the work was done.
+
+    Attributes:
+        is_honest: if not, the update does not count, and the learner is excluded.
+        distance: between the update and what came of training again, over that between the latter and the start; None
+            if it could not be trained again as it is told.
+    """
+
+    round: int
+    learner: str
+    is_honest: bool
+    distance: float | None = None
+
+
 class RoundClosed(Event, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
@@ -118,6 +142,10 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
         truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates are told by `UpdateRefused`.
         staleness: the most that the iterations of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.
+        fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
+            were late, or never came for what was allocated to them.
+        is_satisfied: whether all was trained by the deadline.
+        occupancy: of the learners' time in the round, the part until their updates came.
         num_learners: that took work.
         late: learners that took work and whose update was not in.
         num_samples: samples trained by all whose update counts.
@@ -133,6 +161,9 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
     num_shards: int
     staleness: float = 0.0
     average_staleness: float = 0.0
+    fulfilment: float = 0.0
+    is_satisfied: bool = False
+    occupancy: float = 0.0
     late: tuple[str, ...] = ()
     loss: float | None = None
     accuracy: float | None = None
@@ -141,10 +172,91 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
 class RunEnded(Event, frozen=True, tag="run_ended"):
     """The run is over; `rounds` were closed in all."""
 
-    reason: Literal["rounds done", "target accuracy reached", "stopped"]
+    reason: Literal["rounds done", "target accuracy reached", "budget spent", "stopped"]
     rounds: int
     loss: float | None = None
     accuracy: float | None = None
+
+
+class PoolStarted(Event, frozen=True, tag="pool_started"):
+    """The orchestrator of several jobs is ready for learners and jobs.
+
+    Attributes:
+        pool: the resolved pool, as in the run folder.
+    """
+
+    pool: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    paceline: str
+
+
+class JobSubmitted(Event, frozen=True, tag="job_submitted"):
+    """A job came to a pool; what happens in it is told by events of its own."""
+
+    job: str
+    rounds: int
+    deadline_seconds: float
+    num_shards: int
+
+
+class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
+    """The learners of a pool were placed in its jobs.
+
+    Attributes:
+        placements: the job and the number of shards, by learner.
+        expected_seconds: Σ over jobs of how long a round is expected to take; no placement is below `bound`.
+        cost: of one round of every job.
+        idle: learners without a job.
+        waiting: jobs that got nobody.
+        waived: constraints that had to be given up.
+    """
+
+    placements: dict[str, tuple[str, int]]
+    expected_seconds: float
+    bound: float
+    cost: float
+    solve_seconds: float = 0.0
+    idle: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    waived: tuple[str, ...] = ()
+
+
+class LearnerPaid(Event, frozen=True, tag="learner_paid"):
+    """The account of a learner's work in a round of a job: a line of the ledger.
+
+    Attributes:
+        num_shards: allocated to it.
+        num_samples: of its update, passes counted; 0 if none counts.
+        shards: that those come to, a part of one included.
+        price: of a shard.
+        amount: paid.
+    """
+
+    job: str
+    round: int
+    learner: str
+    num_shards: int
+    num_samples: int
+    shards: float
+    price: float
+    amount: float
+
+
+class JobEnded(Event, frozen=True, tag="job_ended"):
+    """A job of a pool is over."""
+
+    job: str
+    reason: str
+    rounds: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class PoolEnded(Event, frozen=True, tag="pool_ended"):
+    """All jobs of a pool are over, and so much was paid."""
+
+    reason: str
+    spent: float
 
 
 class DeviceMeasured(Event, frozen=True, tag="device_measured"):
@@ -157,6 +269,7 @@ class DeviceMeasured(Event, frozen=True, tag="device_measured"):
     learner: str
     profile: dict[str, Any]
     seconds: float
+    job: str = ""
 
 
 class PhaseStarted(Event, frozen=True, tag="phase_started"):
@@ -165,6 +278,7 @@ class PhaseStarted(Event, frozen=True, tag="phase_started"):
     learner: str
     round: int
     phase: Phase
+    job: str = ""
 
 
 class RoundSpent(Event, frozen=True, tag="round_spent"):
@@ -188,6 +302,7 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
     upload_seconds: float | None = None
     is_halted: bool = False
     is_accepted: bool = False
+    job: str = ""
 
 
 AnyEvent: TypeAlias = (
@@ -197,10 +312,18 @@ AnyEvent: TypeAlias = (
     | WaitingForLearners
     | RoundOpened
     | ShardsTaken
+    | ShardsAdded
     | UpdateAccepted
     | UpdateRefused
+    | UpdateAudited
     | RoundClosed
     | RunEnded
+    | PoolStarted
+    | JobSubmitted
+    | JobsAllocated
+    | LearnerPaid
+    | JobEnded
+    | PoolEnded
     | DeviceMeasured
     | PhaseStarted
     | RoundSpent

@@ -28,8 +28,11 @@ def test_a_policy_without_a_name():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "policy is None; allowed: adaptive-dab, csa, dab, eta, sync"),
-        ({"policy": "dabb"}, "policy is 'dabb'; did you mean 'dab'\\? Allowed: adaptive-dab, csa, dab, eta, sync"),
+        ({}, "policy is None; allowed: adaptive-dab, csa, dab, eta, med, mmtt, sync"),
+        (
+            {"policy": "dabb"},
+            "policy is 'dabb'; did you mean 'dab'\\? Allowed: adaptive-dab, csa, dab, eta, med, mmtt, sync",
+        ),
         ({"policy": ["dab"]}, "policy is \\['dab'\\]; "),
         ({"policy": "dab", "margin": 0.1}, "dab has no field 'margin'; allowed: none"),
         (

@@ -10,6 +10,7 @@ from paceline.cli.report import report
 from paceline.errors import ConfigError
 from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
+from tests.monitor.synthetic_pool import record_pool
 
 
 @pytest.fixture
@@ -18,6 +19,11 @@ def run(tmp_path):
         for event in run_events(rounds=2):
             folder.record(event)
     return folder.path
+
+
+@pytest.fixture
+def pool(tmp_path):
+    return record_pool(tmp_path).path
 
 
 @pytest.fixture
@@ -42,6 +48,22 @@ def test_elsewhere_and_as_json(invoke, run, tmp_path):
     assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
     assert (tmp_path / "page.html").exists()
     assert not (run / "report.html").exists()
+
+
+def test_the_page_of_a_pool_and_of_a_job_in_it(invoke, pool, tmp_path):
+    result = invoke(pool)
+    assert (result.exit_code, result.output) == (0, f"The report is in {pool / 'report.html'}\n")
+    assert "Paceline pool" in (pool / "report.html").read_text()
+    assert invoke(pool / "jobs/mnist").exit_code == 0
+    assert "Paceline run" in (pool / "jobs/mnist/report.html").read_text()
+    result = invoke(pool, "--output", tmp_path / "page.html", "--json")
+    assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
+    assert (tmp_path / "page.html").read_text() == (pool / "report.html").read_text()
+
+
+def test_a_pool_is_suggested_too(invoke, pool):
+    result = invoke(pool.with_name("shelv"))
+    assert str(result.exception).endswith(f"shelv: no such folder; did you mean {pool}?")
 
 
 def test_what_is_not_a_run(invoke, run):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import paceline
-from paceline.cli import main, serve
+from paceline.cli import serve
 from paceline.monitor import RunFolder
 
 JOB = """\
@@ -32,21 +32,11 @@ up_mbit = 10
 
 
 @pytest.fixture
-def paceline_in(tmp_path, monkeypatch, capsys):
-    """Run a command in this process, in a folder with a job and a fleet; returns exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PACELINE_TOKEN", raising=False)
-    (tmp_path / "job.toml").write_text(JOB)
-    (tmp_path / "fleet.toml").write_text(FLEET)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return exit.value.code, captured.out, captured.err
-
-    run.folder = tmp_path
-    return run
+def paceline_in(paceline_in):
+    """The same, in a folder with a job and a fleet."""
+    (paceline_in.folder / "job.toml").write_text(JOB)
+    (paceline_in.folder / "fleet.toml").write_text(FLEET)
+    return paceline_in
 
 
 def simulate(run, name):
@@ -232,6 +222,13 @@ def test_join_without_an_orchestrator_gives_up(paceline_in):
         (("--max-shards", "0"), "max_shards is 0; it must be at least 1"),
         (("--data", "none.npz"), "none.npz"),
         (("--down-mbit", "0"), "above 0"),
+        (("--price", "-1"), "price is -1.0; it must be at least 0"),
+        (("--states", "idle"), "--states 'idle', 'idle': allowed: NAME=PROBABILITY, with commas between"),
+        (("--states", "idle=0.5,training=often"), "'training=often': allowed: NAME=PROBABILITY, with commas between"),
+        (("--states", "idle=2"), "state 'idle': probability is 2.0; allowed: 0 to 1"),
+        (("--states", "idle=0.5"), "the probabilities of states ['idle'] add up to 0.5; they must add up to 1"),
+        (("--states", "idle=0.5,idle=0.5"), "states ['idle', 'idle']: names must differ"),
+        (("--states", "idle=0.5,trainig=0.5"), "state 'trainig' is unknown; did you mean 'training'? Allowed: idle,"),
     ],
 )
 def test_bad_options_of_join_get_one_clear_line(paceline_in, options, message):

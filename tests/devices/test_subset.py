@@ -1,6 +1,7 @@
 """The subset benchmark: finds out what a link and a trainer can do, on virtual time, where that is known."""
 
 import asyncio
+import contextlib
 import math
 import random
 import statistics
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from paceline import axon
 from paceline.axon.transports import FaultyTransport, Link, MemoryNetwork
 from paceline.devices import subset
-from paceline.devices.subset import Transfer, benchmark, fit_lane, measure_training, time_transfers
+from paceline.devices.activities import Activity, StressedActivity, Undisturbed
+from paceline.devices.states import DeviceState
+from paceline.devices.subset import Transfer, benchmark, benchmark_states, fit_lane, measure_training, time_transfers
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trained, Trainer
@@ -206,8 +209,9 @@ class AxonLink(subset.Link):
         await self._far.discard.coro(bytes(num_bytes))
 
 
-async def over(link, num_shards=8, trainer=None):
-    """A benchmark over a link."""
+@contextlib.asynccontextmanager
+async def reached(link):
+    """An orchestrator at the other end of a link."""
     network, worker = MemoryNetwork(), axon.Worker("orchestrator")
 
     @worker.rpc()
@@ -218,8 +222,17 @@ async def over(link, num_shards=8, trainer=None):
     async def discard(data: bytes) -> None:
         return None
 
+    @worker.rpc()
+    async def matrix() -> np.ndarray:
+        return np.zeros((900, 900), np.float32)
+
     async with worker.serving(port=0, transport=network.host("orchestrator")) as address:
-        far = axon.connect(str(address), transport=FaultyTransport(network.host("pi"), link))
+        yield axon.connect(str(address), transport=FaultyTransport(network.host("pi"), link))
+
+
+async def over(link, num_shards=8, trainer=None):
+    """A benchmark over a link."""
+    async with reached(link) as far:
         trainer = trainer or PacedTrainer(0.5)
         return await benchmark(AxonLink(far), trainer, num_shards=num_shards, model_bytes=MODEL_BYTES)
 
@@ -308,3 +321,85 @@ def test_tiny_models_can_be_uploaded_to_measure(run_virtual, model_bytes):
 def test_an_orchestrator_that_sends_nothing_is_told(run_virtual, shard):
     with pytest.raises(ConfigError, match="no bytes came"):
         run_virtual(benchmark(PlainLink(shard), PacedTrainer(0.5), num_shards=2, model_bytes=100))
+
+
+class SlowerActivity(Activity):
+    """A device that is slower in each state than in the one before."""
+
+    states = ("idle", "training", "downloading")
+    probabilities = None
+    state = "downloading"
+
+    def __init__(self):
+        self.told = []
+
+    def begin_round(self):
+        raise AssertionError("no round begins while a device is measured")
+
+    @contextlib.contextmanager
+    def held_in(self, state):
+        self.told.append(f"into {state}")
+        before, self.state = self.state, state
+        try:
+            yield
+        finally:
+            self.told.append(f"out of {state}")
+            self.state = before
+
+
+class SlowerTrainer(PacedTrainer):
+    def __init__(self, activity):
+        super().__init__(0.5)
+        self._activity = activity
+
+    async def train(self, state, shards, **options):
+        self._seconds = [0.5 * (1 + self._activity.states.index(self._activity.state))]
+        return await super().train(state, shards, **options)
+
+
+def test_a_device_is_measured_in_each_state(run_virtual):
+    activity = SlowerActivity()
+    measured = benchmark_states(activity, PlainLink(), SlowerTrainer(activity), num_shards=2, model_bytes=800)
+    profiles = run_virtual(measured)
+    assert [profile.train.per_second for profile in profiles] == pytest.approx([200, 100, 200 / 3])
+    assert activity.told == [f"{way} {state}" for state in activity.states for way in ("into", "out of")]
+    assert activity.state == "downloading"
+
+
+def test_a_device_that_cannot_be_measured_is_held_no_longer(run_virtual):
+    activity = SlowerActivity()
+    with pytest.raises(ConfigError, match="no bytes came"):
+        run_virtual(benchmark_states(activity, PlainLink(None), PacedTrainer(0.5), num_shards=2, model_bytes=800))
+    assert (activity.state, activity.told) == ("downloading", ["into idle", "out of idle"])
+
+
+def test_an_undisturbed_device_is_measured_once(run_virtual):
+    plain, in_states = PlainLink(), PlainLink()
+    [profile] = run_virtual(
+        benchmark_states(Undisturbed(), in_states, PacedTrainer(0.5), num_shards=3, model_bytes=800)
+    )
+    assert profile == run_virtual(benchmark(plain, PacedTrainer(0.5), num_shards=3, model_bytes=800))
+    assert (in_states.asked, in_states.sent) == (plain.asked, plain.sent)
+
+
+def test_downloads_beside_are_felt_by_the_link(run_virtual):
+    """Over a link that carries one thing after the other, a download has to wait for a matrix first."""
+    states = [DeviceState(name="idle", probability=0.5), DeviceState(name="downloading", probability=0.5)]
+
+    async def main():
+        async with reached(Link(down_bytes_per_second=1e6, up_bytes_per_second=1e6)) as far:
+            activity = StressedActivity(states, far.matrix.coro, random.Random(0))
+            activity.turn_to("benchmark")
+            try:
+                return await benchmark_states(
+                    activity, AxonLink(far), PacedTrainer(0.5), num_shards=8, model_bytes=MODEL_BYTES
+                )
+            finally:
+                await activity.aclose()
+
+    idle, downloading = run_virtual(main())
+    assert idle.down.per_second == pytest.approx(1e6, rel=0.002)
+    matrix_seconds = 900 * 900 * 4 / 1e6
+    assert idle.latency_seconds < 0.01
+    assert 0.5 * matrix_seconds < downloading.latency_seconds < 2 * matrix_seconds
+    assert downloading.train == idle.train

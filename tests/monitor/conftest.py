@@ -1,9 +1,12 @@
-"""Shared by the tests of the monitor: a folder with a run in it."""
+"""Shared by the tests of the monitor: a folder with a run in it, and one with a pool."""
+
+import functools
 
 import pytest
 
 from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
+from tests.monitor.synthetic_pool import record_pool
 
 
 @pytest.fixture
@@ -17,3 +20,9 @@ def make_run(tmp_path):
         return folder
 
     return make_run
+
+
+@pytest.fixture
+def make_pool(tmp_path):
+    """Record events as those of a pool and its jobs; gives its folder, closed."""
+    return functools.partial(record_pool, tmp_path)

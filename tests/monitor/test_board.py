@@ -6,8 +6,10 @@ from paceline.events import (
     PhaseStarted,
     RoundClosed,
     RoundOpened,
+    ShardsAdded,
     ShardsTaken,
     UpdateAccepted,
+    UpdateAudited,
     UpdateRefused,
 )
 from paceline.monitor.board import Board
@@ -51,9 +53,32 @@ def test_phases_that_are_not_told():
     assert [seat.stretch_at(at) for at in (11, 11.6)] == ["working", "idle"]
 
 
+def test_further_shards_are_added_in_their_round():
+    def added(number):
+        return ShardsAdded(at=11, round=number, learner="pi", num_shards=2, seconds=1)
+
+    seat = board_of(JOINED, OPENED, TAKEN, added(1), added(2)).seats["pi"]
+    assert (seat.status, seat.num_shards) == ("working", 5)
+
+
 def test_a_benchmark_has_a_bar_of_its_own():
     seat = board_of(JOINED, PhaseStarted(at=1.5, learner="pi", round=0, phase="benchmark")).seats["pi"]
     assert (seat.status, seat.origin) == ("benchmarking", 1.5)
+
+
+def test_a_cheat_is_bad_news_and_an_honest_audit_is_none():
+    def audited(is_honest, number=1, learner="pi"):
+        return UpdateAudited(at=11.9, round=number, learner=learner, is_honest=is_honest, distance=0.9)
+
+    came = UpdateAccepted(at=11.5, round=1, learner="pi", num_samples=96, seconds=1.5)
+    honest = board_of(JOINED, OPENED, TAKEN, came, audited(True))
+    assert (honest.seats["pi"].status, list(honest.messages)) == ("idle", [])
+    exposed = board_of(JOINED, OPENED, TAKEN, came, audited(False))
+    assert (exposed.seats["pi"].status, exposed.seats["pi"].is_trouble) == ("cheated", True)
+    assert "update of pi is a cheat" in exposed.messages[0]
+    of_another_round = board_of(JOINED, OPENED, TAKEN, came, audited(False, 2), audited(False, learner="stranger"))
+    assert of_another_round.seats["pi"].status == "idle"
+    assert list(of_another_round.seats) == ["pi"]
 
 
 def test_bad_news_stays_until_the_next_round():

@@ -64,6 +64,15 @@ def test_what_is_not_known_is_empty_in_metrics(make_run):
     assert (row["loss"], row["accuracy"]) == ("", "")
 
 
+def test_how_much_of_the_work_was_done_is_in_metrics(make_run):
+    opened = RoundOpened(at=1, round=1, deadline_seconds=1, num_learners=2)
+    counts = {"num_learners": 2, "num_updates": 2, "num_samples": 3, "num_shards": 2}
+    work = {"fulfilment": 0.75, "is_satisfied": False, "occupancy": 0.9}
+    closed = RoundClosed(at=2, round=1, seconds=1, truancy=0, **counts, **work)
+    (row,) = metrics_of(make_run([opened, closed]))
+    assert [row[name] for name in ("fulfilment", "drop_rate", "satisfied", "occupancy")] == ["0.75", "0.25", "0", "0.9"]
+
+
 def test_a_folder_with_files_is_not_taken(make_run, tmp_path):
     make_run()
     with pytest.raises(ConfigError, match="digits exists and is not empty: give the run another name, or resume it"):
@@ -75,7 +84,7 @@ def test_a_folder_with_files_is_not_taken(make_run, tmp_path):
     RunFolder.create(tmp_path, "empty", JOB).close()
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\0b"])
 def test_a_name_is_that_of_one_folder(name, tmp_path):
     with pytest.raises(ConfigError, match="is not the name of a folder"):
         RunFolder.create(tmp_path, name, JOB)
@@ -208,7 +217,7 @@ def test_a_full_disk_does_not_stop_the_run_and_is_told_at_the_end(make_run, tmp_
     (folder.path / "events.jsonl").unlink()
     (folder.path / "events.jsonl").symlink_to("/dev/full")
     folder._recorder.close()
-    folder._recorder = type(folder._recorder)(folder.path / "events.jsonl", folder.path / "metrics.csv")
+    folder._start_recording()
     for event in run_events(rounds=1):
         folder.record(event)
     with pytest.raises(PacelineError, match=r"events.jsonl is not complete: .*No space left on device"):

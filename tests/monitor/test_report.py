@@ -50,10 +50,19 @@ def test_headline_facts(page_of):
     assert facts["truancy, most"] == f"+{100 * summary.truancy_max:.1f} %mean −{-100 * summary.truancy_mean:.1f} %"
     assert facts["late or missing"] == "5.8 %3 of 52 shares"
     assert facts["samples trained"] == f"{summary.num_samples:,}by 6 learners"
+    num_satisfied = sum(closed.is_satisfied for closed in summary.rounds)
+    assert facts["fulfilment"] == f"{100 * summary.fulfilment:.1f} %{num_satisfied} of 10 rounds in full and in time"
     assert facts["time"].endswith("on the virtual clock")
     said = page.one("header").text
     assert all(
-        word in said for word in ("finished: rounds done", "digits-cnn on digits", "adaptive-dab", "virtual clock")
+        word in said
+        for word in (
+            "finished: rounds done",
+            "digits-cnn on digits",
+            "61,706 parameters",
+            "adaptive-dab",
+            "virtual clock",
+        )
     )
 
 
@@ -77,6 +86,7 @@ def test_tables_tell_the_run(page_of):
     assert len(rounds) == 11
     assert rounds[7][0] == "7"
     assert rounds[7][-1] == "pi-zero"
+    assert dict(zip(rounds[0], rounds[1], strict=True))["fulfilment"] == "100.0 %"
     learners = {row[0]: row for row in table_named(page, "What they did")[1:]}
     assert learners["pi-4"][-1] == "left: not heard of for 1.1 s"
     assert learners["guest"][6:9] == ["–", "–", "–"]

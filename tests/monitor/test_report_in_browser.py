@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from paceline.monitor import write_report
+from paceline.monitor import write_pool_report, write_report
 from tests.monitor.page.reading import read_page
 from tests.monitor.synthetic import FakeLearner, run_events
 
@@ -100,3 +100,11 @@ def test_a_page_without_rounds(browse, make_run):
     page, complaints = browse(write_report(make_run([])))
     assert complaints == []
     assert "nothing recorded" in page.one("header").text
+
+
+def test_the_page_of_a_pool(browse, make_pool):
+    page, complaints = browse(write_pool_report(make_pool()))
+    assert complaints == []
+    tips = [mark.attributes["data-tip"] for mark in page.one("figure", id="lanes").all("g", class_="tip")]
+    assert "pi in mnist: 12 shards\n4.00 s to 37.6 s" in tips
+    assert all(drawing.attributes["aria-label"] for drawing in page.all("svg", role="img"))

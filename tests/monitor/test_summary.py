@@ -14,8 +14,10 @@ from paceline.events import (
     RoundSpent,
     RunEnded,
     RunStarted,
+    ShardsAdded,
     ShardsTaken,
     UpdateAccepted,
+    UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
 )
@@ -54,6 +56,12 @@ def test_a_round_seen_from_outside():
     assert not learner.rounds[0].is_told
     assert learner.deadline_use == summary.deadline_use == pytest.approx(0.8)
     assert summary.truancy_max == summary.truancy_mean == pytest.approx(-0.1)
+
+
+def test_further_shards_are_added():
+    more = ShardsAdded(at=11.0, round=1, learner="pi", num_shards=3, seconds=1.0)
+    (learner,) = summarise(one_round(TAKEN, more, more, ACCEPTED)).learners
+    assert (learner.num_shards, learner.rounds[0].start_seconds) == (8, 0.2)
 
 
 def test_a_round_told_by_the_learner():
@@ -105,6 +113,41 @@ def test_a_second_copy_of_an_update_changes_nothing():
     assert summary.truancy_max == pytest.approx(-0.1)
     assert summary.learners[0].rounds[0].outcome == "accepted"
     assert summary.happenings == (again,)
+
+
+def test_a_cheat_counts_for_nothing_and_an_honest_audit_changes_nothing():
+    def audited(learner, is_honest):
+        return UpdateAudited(at=11.8, round=1, learner=learner, is_honest=is_honest, distance=0.5)
+
+    other = ShardsTaken(at=10.2, round=1, learner="jetson", num_shards=2, seconds=0.2)
+    came = UpdateAccepted(at=11.5, round=1, learner="jetson", num_samples=64, seconds=1.5)
+    cheat = audited("jetson", False)
+    summary = summarise(one_round(TAKEN, other, came, ACCEPTED, audited("pi", True), cheat, num_learners=2))
+    pi, jetson = summary.learners
+    assert (pi.rounds[0].outcome, pi.num_samples, pi.num_refused) == ("accepted", 64, 0)
+    assert (jetson.rounds[0].outcome, jetson.num_samples, jetson.num_refused) == ("refused", 0, 1)
+    assert (summary.happenings, summary.num_audits) == ((cheat,), 2)
+    assert summary.num_samples == pi.num_samples
+
+
+def test_metrics_are_means_over_rounds():
+    assert set(summarise([]).as_metrics().values()) == {None}
+    first = one_round(TAKEN, ACCEPTED, fulfilment=1.0, is_satisfied=True, occupancy=0.9)
+    counts = {"num_learners": 1, "num_updates": 1, "num_samples": 32, "num_shards": 2}
+    second = [
+        RoundOpened(at=20, round=2, deadline_seconds=2, num_learners=1),
+        RoundClosed(at=22, round=2, seconds=2.0, truancy=0, fulfilment=0.5, occupancy=0.7, **counts),
+    ]
+    summary = summarise([*first, *second])
+    assert [closed.is_satisfied for closed in summary.rounds] == [True, False]
+    assert summary.as_metrics() == pytest.approx(
+        {"training_seconds": 1.9, "satisfaction": 0.5, "fulfilment": 0.75, "drop_rate": 0.25, "occupancy": 0.8}
+    )
+
+
+def test_time_counts_from_the_start_of_the_run():
+    started = RunStarted(at=8.0, job={}, clock="live", first_round=1, num_parameters=1, num_shards=1, paceline="0")
+    assert summarise([started, *one_round(TAKEN, ACCEPTED)]).seconds == pytest.approx(3.8)
 
 
 def test_an_update_that_never_came_is_missing():

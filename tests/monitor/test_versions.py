@@ -18,6 +18,11 @@ def test_versions_of_this_process():
     assert (told["python"], told["host"], told["seed"]) == (platform.python_version(), platform.node(), 3)
 
 
+def test_the_seed_of_a_pool():
+    assert versions.read_versions({"pool": {"seed": 4}, "allocation": {}})["seed"] == 4
+    assert versions.read_versions({"pool": {}, "job": 1})["seed"] is None
+
+
 def test_a_job_without_a_seed_and_a_package_that_is_not_there():
     assert versions.read_versions({})["seed"] is None
     assert versions._installed("no-such-package") is None

@@ -3,14 +3,35 @@
 import pytest
 
 from paceline.events import (
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
     LearnerJoined,
     LearnerLeft,
+    LearnerPaid,
     PhaseStarted,
+    PoolEnded,
     RunStarted,
+    UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
 )
-from paceline.monitor.wording import printable, say_count, say_event, say_names, say_ratio, say_seconds, setting
+from paceline.monitor.wording import (
+    called,
+    printable,
+    say_amount,
+    say_count,
+    say_event,
+    say_names,
+    say_placements,
+    say_ratio,
+    say_seconds,
+    setting,
+)
+
+PLACED = JobsAllocated(
+    at=0, placements={"a": ("x", 3), "b": ("y", 4), "c": ("x", 1)}, expected_seconds=61.2, bound=60.0, cost=93.2
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +58,12 @@ def test_counts_and_names():
     assert say_names(list("abcdefg"), limit=5) == "a, b, c, d, e and 2 more"
 
 
+def test_amounts_and_placements():
+    assert say_amount(1234.5) == "1,234.50"
+    assert say_placements(PLACED) == "x: a 3, c 1; y: b 4"
+    assert say_placements(PLACED, limit=1) == "x: a 3 and 1 more; y: b 4"
+
+
 def test_what_could_act_on_a_terminal_is_written_out():
     assert printable("pi 4 ü 机") == "pi 4 ü 机"
     assert printable("\x1b[2J\n\u202e") == "\\x1b[2J\\n\\u202e"
@@ -57,6 +84,16 @@ def test_what_could_act_on_a_terminal_is_written_out():
             "round 9: update of pi refused: no such round",
         ),
         (WaitingForLearners(at=0, round=1, num_ready=2, min_learners=4), "round 1 waits for learners: 2 of 4 ready"),
+        (WaitingForLearners(at=0, round=0, num_ready=2, min_learners=4), "waiting for learners: 2 of 4 ready"),
+        (UpdateAudited(at=0, round=2, learner="pi", is_honest=True, distance=0.0), None),
+        (
+            UpdateAudited(at=0, round=2, learner="pi\x1b", is_honest=False, distance=0.97),
+            "round 2: update of pi\\x1b is a cheat: it differs from the same work done again by 97.0 % of the change",
+        ),
+        (
+            UpdateAudited(at=0, round=2, learner="pi", is_honest=False),
+            "round 2: update of pi is a cheat: it could not be trained again as told",
+        ),
         (
             RunStarted(at=0, job={}, clock="live", first_round=5, num_parameters=1, num_shards=1, paceline="0"),
             "run resumed at round 5",
@@ -69,8 +106,53 @@ def test_events(event, said):
     assert say_event(event) == said
 
 
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            JobSubmitted(at=0, job="x\x1b", rounds=5, deadline_seconds=40, num_shards=1),
+            "x\\x1b submitted: 5 rounds of 40.0 s, 1 shard",
+        ),
+        (PLACED, "placed x: a 3, c 1; y: b 4; expected: 61.2 s and 93.20 for a round of each"),
+        (
+            JobsAllocated(at=0, placements={}, expected_seconds=0, bound=0, cost=0, idle=("a",), waiting=("x", "y")),
+            "placed nobody; idle: a; without learners: x, y",
+        ),
+        (JobEnded(at=9, job="x", reason="budget spent", rounds=1), "x ended: budget spent, 1 round"),
+        (
+            JobEnded(at=9, job="x", reason="rounds done", rounds=5, accuracy=0.971),
+            "x ended: rounds done, 5 rounds, accuracy 97.1 %",
+        ),
+        (PoolEnded(at=83.14, reason="all jobs are over", spent=12.5), "ended: all jobs are over, 12.50 paid in 83.1 s"),
+    ],
+)
+def test_events_of_a_pool(event, said):
+    assert say_event(event) == said
+
+
+def test_who_is_paid_is_told_of_those_who_get_nothing():
+    def paid(num_samples):
+        counts = {"num_shards": 2, "num_samples": num_samples, "shards": num_samples / 10}
+        return LearnerPaid(at=0, job="x", round=3, learner="pi", price=0.0, amount=0.0, **counts)
+
+    assert say_event(paid(0)) == "x, round 3: pi is paid nothing"
+    assert say_event(paid(10)) is None
+
+
+def test_what_happened_in_a_job_of_a_pool():
+    refused = UpdateRefused(at=0, round=9, learner="pi", reason="no such round")
+    assert say_event(refused, "x\n") == "x\\n, round 9: update of pi refused: no such round"
+    assert say_event(PhaseStarted(at=0, learner="pi", round=1, phase="train"), "x") is None
+
+
 def test_settings_of_a_job():
     assert setting({"job": {"rounds": 3}}, "job", "rounds") == 3
     assert (
         setting({"job": {}}, "job", "rounds") is setting({}, "job", "rounds") is setting({"job": 1}, "job", "x") is None
     )
+
+
+def test_what_a_job_calls_its_parts():
+    assert called({"model": {"name": "cnn\x1b"}}, "model") == "cnn\\x1b"
+    assert called({"allocation": {"policy": "med"}}, "allocation") == "med"
+    assert called({"model": {"name": 3}}, "model") == called({}, "model") == "–"

@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from paceline import Job, VirtualDevice
-from paceline.events import DeviceMeasured, RoundClosed
+from paceline.allocation import MedAllocation, MmttAllocation
+from paceline.events import DeviceMeasured, PoolStarted, RoundClosed
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.reproduction.trials import assess, simulate, write_part
+from paceline.reproduction.trials import assess, play_pool, simulate, write_part
+from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import make_plan
 
 DEVICES = [VirtualDevice(name="device", count=2, samples_per_second=500)]
@@ -72,3 +75,24 @@ def test_a_part_has_all_test_samples_if_not_told_otherwise(tmp_path):
     whole = DataSpec(name="digits")
     data = datasets.load(write_part(whole, tmp_path / "part.npz", num_samples=100))
     assert np.array_equal(np.sort(data.y_test), np.sort(datasets.load(whole).y_test))
+
+
+def test_a_part_can_have_four_bytes_a_pixel(tmp_path):
+    whole = DataSpec(name="digits")
+    small = datasets.load(write_part(whole, tmp_path / "small.npz", num_samples=100))
+    large = datasets.load(write_part(whole, tmp_path / "large.npz", num_samples=100, dtype="float32"))
+    assert (small.x_train.dtype, large.x_train.dtype, large.x_test.dtype) == (np.uint8, np.float32, np.float32)
+    assert np.array_equal(small.x_train, large.x_train)
+
+
+def test_a_pool_is_played_with_one_policy_after_the_other():
+    plans = [make_plan(job(name=name)) for name in ("one", "two")]
+    for policy in (MedAllocation(), MmttAllocation()):
+        spec = PoolSpec(allocation=policy, min_learners=2)
+        trial = play_pool(spec, plans, VirtualFleet(DEVICES, is_time_only=True))
+        assert list(trial.jobs) == ["one", "two"]
+        assert [[closed.round for closed in trial.told(RoundClosed, name)] for name in trial.jobs] == [[1, 2, 3]] * 2
+        [started] = trial.told(PoolStarted)
+        assert started.pool["allocation"]["policy"] == ("med" if policy == MedAllocation() else "mmtt")
+        assert trial.told(RoundClosed) == []
+    assert plans[0][0].job == job(name="one")

@@ -10,6 +10,7 @@ from paceline.allocation.contract import Problem, Reply, Share
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.policies import POLICIES, describe, from_config
+from paceline.allocation.pool import Assignment, Demand, MedAllocation, MmttAllocation, Placement, PoolPolicy
 from paceline.allocation.problems import PROBLEMS, read_problem
 
 __all__ = [
@@ -19,10 +20,16 @@ __all__ = [
     "AdaptiveDabAllocation",
     "Allocation",
     "AllocationPolicy",
+    "Assignment",
     "Candidate",
     "CsaAllocation",
     "DabAllocation",
+    "Demand",
     "EqualAllocation",
+    "MedAllocation",
+    "MmttAllocation",
+    "Placement",
+    "PoolPolicy",
     "Problem",
     "Reply",
     "Share",

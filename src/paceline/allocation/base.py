@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
-from paceline.devices.profiles import Profile
+from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
 _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
@@ -79,12 +79,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         profile: what its benchmark found; None if it was not measured.
         history: its past rounds, oldest first.
         max_shards: the most it is willing to take; None for no limit of its own.
+        price: that it asks for a shard, where work is paid for.
+        outlook: the states that it may be in; empty if the policy does not need them.
+        state: the one that it is in, if that is known.
     """
 
     name: str
     profile: Profile | None = None
     history: tuple[Timings, ...] = ()
     max_shards: int | None = None
+    price: float = 0.0
+    outlook: tuple[Outlook, ...] = ()
+    state: str | None = None
 
     def most_shards(self, terms: Terms) -> int:
         """The most it can be given: what there is, and what it is willing to take."""
@@ -112,10 +118,17 @@ class AllocationPolicy(ABC):
         decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that
             nothing about the device leaves it; one of the orchestrator's sees all candidates at once.
         needs_profiles: whether learners send theirs to the orchestrator.
+        needs_outlook: whether they send one for each state that they may be in, and how likely those are.
+        states_told: whether they tell the state that they are in: never, once when they join, or before each round.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]]
     needs_profiles: ClassVar[bool] = False
+    needs_outlook: ClassVar[bool] = False
+
+    @property
+    def states_told(self) -> Literal["never", "once", "each round"]:  # noqa: D102
+        return "never"
 
     @abstractmethod
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:

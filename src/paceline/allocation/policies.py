@@ -13,6 +13,7 @@ from paceline.allocation.base import AllocationPolicy
 from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
+from paceline.allocation.pool import MedAllocation, MmttAllocation
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
@@ -22,6 +23,8 @@ POLICIES: dict[str, type[AllocationPolicy]] = {
     "csa": CsaAllocation,
     "sync": SyncAllocation,
     "eta": EqualAllocation,
+    "med": MedAllocation,
+    "mmtt": MmttAllocation,
 }
 """Every policy, by the name that job files use."""
 
@@ -42,7 +45,8 @@ def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         field = where.rstrip("`")
-        raise ConfigError(f"{name}: {field} is {fields.get(field)!r}: {message}") from None
+        told = f"{field} is {fields.get(field)!r}: {message}" if field else message
+        raise ConfigError(f"{name}: {told}") from None
 
 
 def describe(policy: AllocationPolicy) -> dict[str, Any]:

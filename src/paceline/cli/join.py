@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import secrets
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import typer
 from paceline import events
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link, Transport
 from paceline.cli.lines import one_line
+from paceline.devices.activities import Activity, StressedActivity, Undisturbed
+from paceline.devices.states import DeviceState
+from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.events import AnyEvent
 from paceline.fleets.live import run_live
@@ -31,6 +35,17 @@ def join(
     ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
     name: Annotated[str | None, typer.Option(help="This learner's name; come back under it.")] = None,
     max_shards: Annotated[int | None, typer.Option(help="Take at most so many shards a round.")] = None,
+    price: Annotated[float, typer.Option(help="Ask for so much per shard, where work is paid for.")] = 0.0,
+    states: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=P,…",
+            help="Be busy besides with these probabilities, as a trial: idle=0.6,training=0.3,downloading=0.1.",
+        ),
+    ] = None,
+    hide_states: Annotated[
+        bool, typer.Option("--hide-states", help="Do not tell those probabilities; they are learned.")
+    ] = False,
     data: Annotated[Path | None, typer.Option(help="This device's own data (.npz), for federated jobs.")] = None,
     allow_model: Annotated[
         list[str] | None, typer.Option(help="Import path or package that jobs may load a model from.")
@@ -51,6 +66,15 @@ def join(
     own_data = datasets.load_local(data) if data is not None else None
     allowed = tuple(allow_model or ())
 
+    occupations = _parse_states(states) if states is not None else ()
+
+    def make_activity(fetch: Fetch) -> Activity:
+        if not occupations:
+            return Undisturbed()
+        return StressedActivity(occupations, fetch, random.Random(), are_known=not hide_states)
+
+    make_activity(_nothing)  # tells now what is wrong with the states
+
     def make_trainer(task: Task) -> Trainer:
         return ThreadTrainer(LocalModel(task, allowed), slowdown)
 
@@ -65,11 +89,30 @@ def join(
         name or f"device-{secrets.token_hex(3)}",  # a host's name may say what it is
         make_trainer,
         emit=_print_json if as_json else _print,
-        options=LearnerOptions(max_shards=max_shards, own_data=own_data, patience_seconds=patience),
+        make_activity=make_activity,
+        options=LearnerOptions(max_shards=max_shards, price=price, own_data=own_data, patience_seconds=patience),
     )
     reason = run_live(_take_part(learner))
     if not as_json:
         print(f"the run is over: {one_line(reason)}")
+
+
+async def _nothing() -> None:
+    return
+
+
+def _parse_states(text: str) -> list[DeviceState]:
+    states = []
+    for part in text.split(","):
+        name, _, probability = part.partition("=")
+        try:
+            states.append(DeviceState(name=name.strip(), probability=float(probability)))
+        except ValueError as error:
+            reason = (
+                str(error) if probability and name in str(error) else "allowed: NAME=PROBABILITY, with commas between"
+            )
+            raise ConfigError(f"--states {text!r}, {part!r}: {reason}") from None
+    return states
 
 
 async def _take_part(learner: Learner) -> str:
@@ -99,14 +142,15 @@ def _print(event: AnyEvent) -> None:
         rates = {name: event.profile[name]["per_second"] for name in ("train", "down", "up")}
         print(
             f"measured in {event.seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
-            f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s (this stays here)",
+            f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s",
             flush=True,
         )
     if isinstance(event, events.RoundSpent):
+        job = f"{one_line(event.job)}, " if event.job else ""
         verdict = "accepted" if event.is_accepted else "not used"
         upload = "no upload" if event.upload_seconds is None else f"upload {event.upload_seconds:.2f} s: {verdict}"
         print(
-            f"round {event.round}: {event.num_shards} shards, {event.num_samples:,} samples; download "
+            f"{job}round {event.round}: {event.num_shards} shards, {event.num_samples:,} samples; download "
             f"{event.download_seconds:.2f} s, train {event.train_seconds:.2f} s"
             f"{' (halted in time)' if event.is_halted else ''}, {upload}",
             flush=True,

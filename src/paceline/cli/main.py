@@ -29,6 +29,8 @@ COMMANDS = {
     "demo": "Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.",
     "serve": "Orchestrate a run: print the line that a device runs to join, then play the job's rounds "
     "with whoever does.",
+    "submit": "Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that "
+    "are open.",
     "join": "Take part in a run: measure this device, train what it can by each deadline, until the run is over.",
     "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
     "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",

@@ -6,13 +6,16 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from paceline import config, runs
 from paceline.events import AnyEvent, Emit
-from paceline.monitor import watcher
-from paceline.runs import Run
+from paceline.fleets.base import Fleet
+from paceline.monitor import PoolLines, watcher
+from paceline.runs import PoolRun, Run
 
 
 class _RunClock:
@@ -27,6 +30,19 @@ class _RunClock:
 
     def now(self) -> float:
         return self._at + time.monotonic() - self._seen
+
+
+def play(path: Path, fleet: Fleet, folder: Path | None, *, as_json: bool) -> None:
+    """Run the job or the pool in a file on a fleet; shows it meanwhile, and what came of it."""
+    console = Console(stderr=as_json)
+    if config.is_pool(path):
+        pool = runs.prepare_pool(*config.load_pool(path), folder).start(fleet, [PoolLines(console).tell])
+        show_pool(pool, console, as_json=as_json)
+        return
+    prepared = runs.prepare(config.load_job(path), folder)
+    with watching(console) as watch:
+        run = prepared.start(fleet, [watch])
+    show(run, console, as_json=as_json)
 
 
 @contextlib.contextmanager
@@ -69,6 +85,43 @@ def show(run: Run, console: Console, *, as_json: bool) -> None:
         f"{_percent(told['truancy_mean'])} on average",
         highlight=False,
     )
+    console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
+
+
+def describe_pool(run: PoolRun) -> dict[str, Any]:
+    """The result of a pool as plain data; writes its report."""
+    summary = run.summary()
+    return {
+        "jobs": {
+            job.name: {
+                "accuracy": run.jobs[job.name].accuracy,
+                "loss": run.jobs[job.name].loss,
+                "rounds": run.jobs[job.name].rounds,
+                "training_seconds": job.training_seconds,
+                "satisfaction": job.satisfaction,
+                "fulfilment": job.fulfilment,
+                "drop_rate": job.drop_rate,
+                "occupancy": job.occupancy,
+            }
+            for job in summary.jobs
+        },
+        "spent": run.spent,
+        "run": str(run.folder),
+        "report": str(run.report()),
+    }
+
+
+def show_pool(run: PoolRun, console: Console, *, as_json: bool) -> None:
+    """Print the result of a pool."""
+    told = describe_pool(run)
+    if as_json:
+        print(json.dumps(told))
+        return
+    for name, job in told["jobs"].items():
+        accuracy = "" if job["accuracy"] is None else f"accuracy {job['accuracy']:.1%} after "
+        figures = "" if job["fulfilment"] is None else f"; {job['fulfilment']:.1%} of its data trained"
+        console.print(f"{name}: {accuracy}{job['rounds']} rounds{figures}", highlight=False)
+    console.print(f"paid    {told['spent']:.2f}", highlight=False)
     console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
 
 

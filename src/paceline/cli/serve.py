@@ -19,10 +19,12 @@ from paceline.cli import doors, results
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door
+from paceline.monitor import PoolLines
+from paceline.runs import PreparedPool, PreparedRun
 
 
 def serve(
-    job: Annotated[Path | None, typer.Argument(help="The job file (TOML).")] = None,
+    job: Annotated[Path | None, typer.Argument(help="The job file, or a pool file (TOML).")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")] = None,
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; by default only this machine's.")] = None,
@@ -51,7 +53,7 @@ def serve(
         "insecure": insecure or None,
     }
     kept = _Entrance.of(resume, {name: value for name, value in given.items() if value is not None})
-    prepared = runs.prepare(config.load_job(job), folder) if job is not None else runs.reopen(resume)  # type: ignore[arg-type]
+    prepared = _prepared(job, resume, folder)
     identity = kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -67,9 +69,22 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     door = Door(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
+    fleet = JoinedFleet(door, announce)
+    if isinstance(prepared, PreparedPool):
+        results.show_pool(prepared.start(fleet, [PoolLines(console).tell]), console, as_json=as_json)
+        return
     with results.watching(console) as watch:
-        run = prepared.start(JoinedFleet(door, announce), [watch])
+        run = prepared.start(fleet, [watch])
     results.show(run, console, as_json=as_json)
+
+
+def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> PreparedRun | PreparedPool:
+    if resume is not None:
+        return runs.reopen(resume)
+    assert job is not None
+    if config.is_pool(job):
+        return runs.prepare_pool(*config.load_pool(job), folder)
+    return runs.prepare(config.load_job(job), folder)
 
 
 class _Entrance(msgspec.Struct, kw_only=True):

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from paceline import config, runs
+from paceline import config
 from paceline.cli import results
 from paceline.fleets.virtual import VirtualFleet
 
 
 def simulate(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, or a pool file (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
     time_only: Annotated[bool, typer.Option("--time-only", help="Leave the gradients out; only time passes.")] = False,
@@ -24,9 +23,5 @@ def simulate(
 
     Example: paceline simulate job.toml fleet.toml
     """
-    devices = config.load_fleet(fleet)
-    prepared = runs.prepare(config.load_job(job), folder)
-    console = Console(stderr=as_json)
-    with results.watching(console) as watch:
-        run = prepared.start(VirtualFleet(devices, is_time_only=time_only), [watch])
-    results.show(run, console, as_json=as_json)
+    devices = VirtualFleet(config.load_fleet(fleet), is_time_only=time_only)
+    results.play(job, devices, folder, as_json=as_json)

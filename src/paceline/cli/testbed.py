@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from paceline import config, runs
+from paceline import config
 from paceline.cli import results
 from paceline.fleets.testbed import TestbedFleet
 
 
 def testbed(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, or a pool file (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,  # noqa: PT028
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: PT028
@@ -26,9 +26,6 @@ def testbed(
     Example: paceline testbed job.toml fleet.toml
     """
     devices = TestbedFleet(config.load_testbed(fleet))
-    prepared = runs.prepare(config.load_job(job), folder)
-    console = Console(stderr=as_json)
-    console.print(f"Starting {len(devices.devices)} devices; each measures itself first …", highlight=False)
-    with results.watching(console) as watch:
-        run = prepared.start(devices, [watch])
-    results.show(run, console, as_json=as_json)
+    told = f"Starting {len(devices.devices)} devices; each measures itself first …"
+    Console(stderr=as_json).print(told, highlight=False)
+    results.play(job, devices, folder, as_json=as_json)

@@ -43,3 +43,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 0 <= self.latency_seconds < math.inf:
             raise ConfigError(f"latency_seconds is {self.latency_seconds}; it must be at least 0")
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that a device may be in, how likely that is, and what was measured of the device in it."""
+
+    state: str
+    probability: float
+    profile: Profile
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ConfigError(f"state {self.state[:40]!r}: probability is {self.probability}; allowed: 0 to 1")

@@ -100,22 +100,19 @@ class StateEstimator:
     measured). Before the first, all are equally likely, as if each had been seen `prior` times.
 
     Args:
-        rates: what was measured in each state.
+        num_states: that it may be in.
         spread: standard deviation of a rate within a state, as a ratio of it.
         prior: how many rounds the first guess is worth, for each state.
         memory: how many rounds it looks back, about: older ones fade.
     """
 
-    def __init__(
-        self, rates: Sequence[StateRates], *, spread: float = 0.1, prior: float = 0.5, memory: float = 50.0
-    ) -> None:
-        if not rates:
+    def __init__(self, num_states: int, *, spread: float = 0.1, prior: float = 0.5, memory: float = 50.0) -> None:
+        if num_states < 1:
             raise ConfigError("a device has at least one state")
-        self._rates = tuple(rates)
         self._spread = max(spread, _LEAST_SPREAD)
         self._prior = prior
         self._keep = 1 - 1 / max(memory, 1.0)
-        self._counts = [0.0] * len(rates)
+        self._counts = [0.0] * num_states
 
     @property
     def probabilities(self) -> list[float]:
@@ -123,11 +120,15 @@ class StateEstimator:
         total = sum(self._counts) + self._prior * len(self._counts)
         return [(count + self._prior) / total for count in self._counts]
 
-    def see(self, spent: Spent) -> list[float]:
-        """Learn from a round; returns how likely each state was in it."""
+    def see(self, spent: Spent, rates: Sequence[StateRates]) -> list[float]:
+        """Learn from a round; returns how likely each state was in it.
+
+        Args:
+            rates: what was measured in each state, for what was trained.
+        """
         logarithms = [
-            math.log(before) + self._fit(rates, spent)
-            for before, rates in zip(self.probabilities, self._rates, strict=True)
+            math.log(before) + self._fit(measured, spent)
+            for before, measured in zip(self.probabilities, rates, strict=True)
         ]
         likely = heated_softmax(logarithms, 1.0)
         self._counts = [self._keep * count + part for count, part in zip(self._counts, likely, strict=True)]

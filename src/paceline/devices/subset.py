@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from paceline.devices.activities import Activity
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
@@ -78,6 +79,20 @@ async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_byte
         up=up.rate,
         latency_seconds=max(down.latency_seconds, up.latency_seconds),
     )
+
+
+async def benchmark_states(
+    activity: Activity, link: Link, trainer: Trainer, *, num_shards: int, model_bytes: int
+) -> tuple[Profile, ...]:
+    """Measure a device in each state of its activity, in their order; the arguments are those of `benchmark`.
+
+    The activity must have been told that the learner turned to the phase "benchmark".
+    """
+    profiles = []
+    for state in activity.states:
+        with activity.held_in(state):
+            profiles.append(await benchmark(link, trainer, num_shards=num_shards, model_bytes=model_bytes))
+    return tuple(profiles)
 
 
 async def time_transfers(transfer: Callable[[bool], Awaitable[int]]) -> list[Transfer]:

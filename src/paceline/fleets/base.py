@@ -1,47 +1,153 @@
-"""What every fleet does: run a plan with its devices."""
+"""What every fleet does: run what is launched with its devices."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
-from paceline.events import Emit, RunEnded
+from paceline.events import Emit
 from paceline.learning.averaging import State
-from paceline.topologies.parallel import Plan
+from paceline.topologies.multitask import Admitted, Pool, PoolSpec
+from paceline.topologies.parallel import Conductor, Job, Orchestrator, Plan, Surroundings
+
+C = TypeVar("C", bound=Conductor)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class Launch(ABC, Generic[C]):
     """A run about to start.
 
     Attributes:
-        state: the parameters to start from.
         emit: is told of all that happens.
+        started_at: the `at` of the first event.
+    """
+
+    emit: Emit
+    started_at: float = 0.0
+
+    @property
+    @abstractmethod
+    def seed(self) -> int:
+        """Of everything that a fleet draws at random."""
+
+    @property
+    @abstractmethod
+    def min_learners(self) -> int:
+        """Fewer cannot begin."""
+
+    @property
+    def min_left(self) -> int:
+        """With fewer it cannot go on."""
+        return self.min_learners
+
+    @property
+    @abstractmethod
+    def max_model_bytes(self) -> int:
+        """The most that an update may take."""
+
+    @property
+    @abstractmethod
+    def import_paths(self) -> Sequence[str]:
+        """Models that devices are to load from where they are told."""
+
+    @property
+    def federated_job(self) -> Job | None:
+        """The job, if devices train on data of their own."""
+        return None
+
+    @abstractmethod
+    def orchestrator(self, around: Surroundings) -> C:
+        """Make the orchestrator; `around` says where it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobLaunch(Launch[Orchestrator]):
+    """A run of one job.
+
+    Attributes:
+        state: the parameters to start from.
         save: keeps the parameters after each round.
         first_round: later than 1 for a run that goes on.
-        started_at: the `at` of the first event.
     """
 
     plan: Plan
     state: State
-    emit: Emit
     save: Callable[[int, State], None] = lambda round, state: None
     first_round: int = 1
-    started_at: float = 0.0
+
+    @property
+    def seed(self) -> int:  # noqa: D102
+        return self.plan.job.seed
+
+    @property
+    def min_learners(self) -> int:  # noqa: D102
+        return self.plan.job.min_learners
+
+    @property
+    def max_model_bytes(self) -> int:  # noqa: D102
+        return self.plan.terms.model_bytes
+
+    @property
+    def import_paths(self) -> Sequence[str]:  # noqa: D102
+        path = self.plan.job.model.import_path
+        return () if path is None else (path,)
+
+    @property
+    def federated_job(self) -> Job | None:  # noqa: D102
+        return None if self.plan.job.data.placement == "served" else self.plan.job
+
+    def orchestrator(self, around: Surroundings) -> Orchestrator:  # noqa: D102
+        around = replace(around, emit=self.emit, save=self.save, started_at=self.started_at)
+        return Orchestrator(self.plan, self.state, around, self.first_round)
 
 
-class Outcome(NamedTuple):
-    """How a run ended, and what was learned."""
+@dataclass(frozen=True, kw_only=True)
+class PoolLaunch(Launch[Pool]):
+    """A run of several jobs over one pool of learners.
 
-    ended: RunEnded
-    state: State
+    Attributes:
+        jobs: to begin with.
+        admit: makes a job of the tables of a job file; raises `ValueError` with a reason for one that cannot be.
+    """
+
+    spec: PoolSpec
+    jobs: Sequence[Admitted] = ()
+    admit: Callable[[dict[str, Any]], Admitted]
+
+    @property
+    def seed(self) -> int:  # noqa: D102
+        return self.spec.seed
+
+    @property
+    def min_learners(self) -> int:  # noqa: D102
+        return self.spec.min_learners
+
+    @property
+    def min_left(self) -> int:  # noqa: D102
+        return 1
+
+    @property
+    def max_model_bytes(self) -> int:  # noqa: D102
+        return max([self.spec.max_model_bytes, *(job.plan.terms.model_bytes for job in self.jobs)])
+
+    @property
+    def import_paths(self) -> Sequence[str]:  # noqa: D102
+        paths = [job.plan.job.model.import_path for job in self.jobs]
+        return [path for path in paths if path is not None]
+
+    def orchestrator(self, around: Surroundings) -> Pool:  # noqa: D102
+        around = replace(around, emit=self.emit, started_at=self.started_at)
+        return Pool(self.spec, self.jobs, around, self.admit)
 
 
 class Fleet(ABC):
     """Devices, and where they run."""
 
     @abstractmethod
-    def run(self, launch: Launch) -> Outcome:
-        """Play all rounds; blocks until the run is over. Leaves no process, thread or port behind, however it ends."""
+    def run(self, launch: Launch[C]) -> C:
+        """Play all rounds; blocks until the run is over, and returns its orchestrator.
+
+        Leaves no process, thread or port behind, however it ends.
+        """

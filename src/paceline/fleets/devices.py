@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from paceline.devices.states import DeviceState, check_states
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _Device = TypeVar("_Device", bound="EmulatedDevice")
@@ -20,6 +21,9 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         latency_ms: of each call, each way.
         cpu_share: of a processor that training gets.
         max_shards: the most it takes in a round.
+        price: that it asks for a shard, where work is paid for.
+        states: what it may be busy with besides; as each round begins for it, one is drawn.
+        are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
     """
 
     name: str
@@ -29,6 +33,9 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     latency_ms: float = 0.0
     cpu_share: float = 1.0
     max_shards: int | None = None
+    price: float = 0.0
+    states: tuple[DeviceState, ...] = ()
+    are_states_known: bool = True
 
     def __post_init__(self) -> None:
         for name in ("down_mbit", "up_mbit", "cpu_share", "count"):
@@ -40,6 +47,9 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(f"name is {self.name!r}; {NAME_RULE}")
         if self.max_shards is not None and self.max_shards < 1:
             raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
+        if not 0 <= self.price < math.inf:
+            raise ValueError(f"price is {self.price}; it must be at least 0")
+        check_states(self.states)
 
     def each(self: _Device) -> list[_Device]:
         """As many devices of count 1, numbered if there are several."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from paceline.axon.transports import Address
 from paceline.fleets.base import Launch
 from paceline.fleets.live import Door, LiveFleet
-from paceline.topologies.parallel import Orchestrator
+from paceline.topologies.parallel import Conductor
 
 
 class JoinedFleet(LiveFleet):
@@ -25,7 +26,7 @@ class JoinedFleet(LiveFleet):
 
     @contextlib.asynccontextmanager
     async def devices(  # noqa: D102
-        self, orchestrator: Orchestrator, launch: Launch, address: Address
+        self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
         self._announce(address)
         yield asyncio.get_running_loop().create_future()

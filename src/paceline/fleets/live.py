@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from paceline.axon import ServerIdentity, loops, trust
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.fleets.base import Fleet, Launch, Outcome
-from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
+from paceline.fleets.base import C, Fleet, Launch
+from paceline.topologies.parallel import Conductor, Surroundings, hosted
 
 T = TypeVar("T")
 
@@ -45,27 +45,26 @@ class LiveFleet(Fleet):
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def run(self, launch: Launch) -> Outcome:  # noqa: D102
+    def run(self, launch: Launch[C]) -> C:  # noqa: D102
         return run_live(self.play(launch))
 
     @abstractmethod
     def devices(
-        self, orchestrator: Orchestrator, launch: Launch, address: Address
+        self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AbstractAsyncContextManager[asyncio.Future[None]]:
         """Have learners join while the block runs; the future fails if too few are left to go on."""
 
-    async def play(self, launch: Launch) -> Outcome:
+    async def play(self, launch: Launch[C]) -> C:
         """Play all rounds, on the running loop."""
-        around = Surroundings(emit=launch.emit, save=launch.save, started_at=launch.started_at)
-        orchestrator = Orchestrator(launch.plan, launch.state, around, launch.first_round)
+        orchestrator = launch.orchestrator(Surroundings())
         door = {name: getattr(self._door, name) for name in self._door.__dataclass_fields__}
         async with (
-            hosted(orchestrator, launch.plan.terms.model_bytes, **door) as address,
+            hosted(orchestrator, launch.max_model_bytes, **door) as address,
             self.devices(orchestrator, launch, address) as trouble,
         ):
-            ended = await _unless(trouble, orchestrator.run())
+            await _unless(trouble, orchestrator.run())
             await orchestrator.farewell()
-        return Outcome(ended, orchestrator.state)
+        return orchestrator
 
 
 async def _unless(trouble: asyncio.Future[None], main: Coroutine[Any, Any, T]) -> T:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from paceline.devices.states import DeviceState
 from paceline.fleets.live import Door
-from paceline.fleets.processes import Order, ProcessFleet, join_options
+from paceline.fleets.processes import Order, ProcessFleet, join_options, state_options
 
 _PATIENCE_SECONDS = 10.0  # then a device whose orchestrator was killed ends, too: it cannot come back
 
@@ -22,6 +23,8 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         down_mbit: the most it downloads, in Mbit/s; likewise `up_mbit`.
         latency_ms: added to each call, each way.
         data: a file with its own data (.npz), for federated jobs.
+        price: that it asks for a shard, where work is paid for.
+        states: what it is busy with besides, by real stressors.
     """
 
     name: str
@@ -31,6 +34,9 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     latency_ms: float = 0.0
     max_shards: int | None = None
     data: str | None = None
+    price: float = 0.0
+    states: tuple[DeviceState, ...] = ()
+    are_states_known: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.slowdown < math.inf:
@@ -40,7 +46,8 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def options(self) -> list[str]:
         """What ``paceline join`` is told."""
-        return join_options(self, self.__struct_fields__)
+        names = [name for name in self.__struct_fields__ if name not in ("states", "are_states_known")]
+        return [*join_options(self, names), *state_options(self.states, are_known=self.are_states_known)]
 
 
 class LocalFleet(ProcessFleet):

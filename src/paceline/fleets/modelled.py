@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from paceline.axon.transports.links import Line, Link
-from paceline.devices.states import DeviceState, check_states, draw_state
+from paceline.devices.activities import Activity
+from paceline.devices.states import DeviceState, draw_state
+from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
@@ -21,41 +24,53 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     """A device that is modelled, or `count` alike.
 
     Attributes:
-        samples_per_second: that it trains in one iteration of the job's model.
+        samples_per_second: that it trains in one iteration of the job's model; by the name of the job, if there are
+            several.
         cpu_share: of its processor that training gets.
         speed_noise: how far its speed varies from round to round at random, as a ratio: 0.2 is ± 20 %.
         link_noise: the same for each transfer.
         joins_at_seconds: when it joins.
         dies_at_seconds: when it vanishes without a word.
         returns_at_seconds: when it joins again under its name.
-        states: what it may be busy with besides; as each round begins for it, one is drawn. It measures itself idle.
+        states: as for every device; it measures itself idle, unless the policy asks for all of them.
+        skips: of the work that it bills, the part that it does not do; to try out audits.
     """
 
-    samples_per_second: float
+    samples_per_second: float | dict[str, float]
     speed_noise: float = 0.0
     link_noise: float = 0.0
     loss: float = 0.0
     joins_at_seconds: float = 0.0
     dies_at_seconds: float | None = None
     returns_at_seconds: float | None = None
-    states: tuple[DeviceState, ...] = ()
+    skips: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.samples_per_second > 0:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be above 0")
-        if not self.samples_per_second < math.inf:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be finite")
+        speeds = self.samples_per_second
+        for speed in speeds.values() if isinstance(speeds, dict) else (speeds,):
+            if not speed > 0:
+                raise ValueError(f"samples_per_second is {speed}; it must be above 0")
+            if not speed < math.inf:
+                raise ValueError(f"samples_per_second is {speed}; it must be finite")
         if not 0 <= self.joins_at_seconds < math.inf:
             raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
         if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
             raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
-        for name in ("speed_noise", "link_noise", "loss"):
+        for name in ("speed_noise", "link_noise", "loss", "skips"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
         if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
             raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
-        check_states(self.states)
+
+    def speed(self, job: str) -> float:
+        """Samples per second of one iteration of a job's model; raises `ConfigError` if nothing is said of that job."""
+        if not isinstance(self.samples_per_second, dict):
+            return self.samples_per_second
+        if job not in self.samples_per_second:
+            known = ", ".join(map(repr, self.samples_per_second))
+            raise ConfigError(f"device {self.name}: samples_per_second has no speed for job {job!r}, only for {known}")
+        return self.samples_per_second[job]
 
     def link(self, seed: int) -> Link:
         """Its link to the orchestrator."""
@@ -69,12 +84,18 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
-class Condition:
-    """What a device has left for the run, of its speed and of its link: that of the state it is in.
+_IDLE = DeviceState(name="idle", probability=1.0)
+
+
+class Condition(Activity):
+    """What a device does besides, by what that leaves of its speed and of its link.
 
     Args:
         line: its link.
         chance: that the states are drawn with.
+
+    Attributes:
+        speed: that is left, as a ratio.
     """
 
     def __init__(self, device: VirtualDevice, line: Line, chance: random.Random) -> None:
@@ -82,12 +103,27 @@ class Condition:
         self.speed = 1.0
         self._line = line
         self._chance = chance
+        self._known = {state.name: state for state in device.states or (_IDLE,)}
+        self.states = tuple(self._known)
+        self.state = self.states[0]
+        are_known = device.are_states_known
+        self.probabilities = tuple(state.probability for state in self._known.values()) if are_known else None
 
-    def begin_round(self) -> None:
-        """Draw the state for a round."""
+    def begin_round(self) -> None:  # noqa: D102
         if self.device.states:
-            state = draw_state(self.device.states, self._chance)
-            self.speed, self._line.bandwidth = state.speed, state.bandwidth
+            self._be_in(draw_state(self.device.states, self._chance))
+
+    @contextlib.contextmanager
+    def held_in(self, state: str) -> Iterator[None]:  # noqa: D102
+        before, speed, bandwidth = self.state, self.speed, self._line.bandwidth
+        self._be_in(self._known[state])
+        try:
+            yield
+        finally:
+            self.state, self.speed, self._line.bandwidth = before, speed, bandwidth
+
+    def _be_in(self, state: DeviceState) -> None:
+        self.state, self.speed, self._line.bandwidth = state.name, state.speed, state.bandwidth
 
 
 class ModelledTrainer(Trainer):
@@ -130,7 +166,7 @@ class ModelledTrainer(Trainer):
         seed: int = 0,
     ) -> Trained:
         noise = self._device.speed_noise * (2 * self._chance.random() - 1)
-        per_second = self._device.samples_per_second * self._device.cpu_share * self._condition.speed * (1 + noise)
+        per_second = self._device.speed(self._task.name) * self._device.cpu_share * self._condition.speed * (1 + noise)
         most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
         num_wanted = iterations * sum(shard.num_samples for shard in shards)
         if self._model is None or parameters is self._initial:
@@ -139,9 +175,12 @@ class ModelledTrainer(Trainer):
         else:
             minibatches = self._model.minibatches(self._model.layout.unpack(parameters), shards, seed, iterations)
             num_samples = 0
-            while num_samples < num_wanted and min(num_samples + self._task.batch_size, num_wanted) <= most:
+            end = (1 - self._device.skips) * num_wanted
+            while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:
                 num_samples += next(minibatches)
             parameters = self._model.parameters()
         seconds = num_samples / per_second
         await asyncio.sleep(seconds)
+        if self._device.skips:
+            num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)

@@ -10,16 +10,18 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from paceline import events
 from paceline.axon.transports import Address
+from paceline.devices.states import DeviceState
 from paceline.errors import PacelineError
 from paceline.events import Emit
 from paceline.fleets.base import Launch
 from paceline.fleets.live import Door, LiveFleet
-from paceline.topologies.parallel import Orchestrator
+from paceline.topologies.parallel import Conductor
 
 _GRACE_SECONDS = 5.0
 _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
@@ -58,13 +60,13 @@ class ProcessFleet(LiveFleet):
 
     @contextlib.asynccontextmanager
     async def devices(  # noqa: D102
-        self, orchestrator: Orchestrator, launch: Launch, address: Address
+        self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
         def emit(event: events.AnyEvent) -> None:
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
-        import_path = launch.plan.job.model.import_path
-        command = ["join", str(address), "--json", *(["--allow-model", import_path] if import_path else [])]
+        command = ["join", str(address), "--json"]
+        command += [word for path in launch.import_paths for word in ("--allow-model", path)]
         assert self._door.token is not None
         processes: list[_Process] = []
         is_over = False
@@ -72,7 +74,7 @@ class ProcessFleet(LiveFleet):
             for order in self._orders:
                 processes.append(await _Process.start(order, command, self._door.token, emit))
                 order.on_start(processes[-1].id)
-            trouble = asyncio.ensure_future(_until_too_few(processes, launch.plan.job.min_learners))
+            trouble = asyncio.ensure_future(_until_too_few(processes, launch.min_left))
             try:
                 yield trouble
                 is_over = True
@@ -101,6 +103,14 @@ def join_options(device: msgspec.Struct, names: Iterable[str]) -> list[str]:
     defaults = {field.name: field.default for field in msgspec.structs.fields(device)}
     changed = [name for name in names if getattr(device, name) != defaults[name]]
     return [text for name in changed for text in (f"--{name.replace('_', '-')}", str(getattr(device, name)))]
+
+
+def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str]:
+    """The same for what a device does besides."""
+    if not states:
+        return []
+    told = ",".join(f"{state.name}={state.probability}" for state in states)
+    return ["--states", told, *([] if are_known else ["--hide-states"])]
 
 
 async def _until_too_few(processes: Sequence[_Process], least: int) -> None:

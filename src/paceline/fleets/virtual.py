@@ -9,7 +9,6 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,23 +17,22 @@ import torch
 from paceline.axon import loops
 from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent, PhaseStarted
 from paceline.fleets import virtual_loop
-from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.fleets.base import C, Fleet, Launch
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning import datasets
 from paceline.learning.shards import Array
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trainer
 from paceline.learning.training import LocalModel
-from paceline.learning.vectors import Layout
+from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel import (
     CannotKeepUp,
     Job,
     Learner,
     LearnerOptions,
-    Orchestrator,
     Surroundings,
+    TurnedAway,
     hosted,
     in_place,
     reach,
@@ -59,53 +57,56 @@ class VirtualFleet(Fleet):
         self.devices = [single for device in devices for single in device.each()]
         self._is_time_only = is_time_only
 
-    def run(self, launch: Launch) -> Outcome:  # noqa: D102
-        torch.manual_seed(launch.plan.job.seed)  # dropout and the like draw from there
+    def run(self, launch: Launch[C]) -> C:  # noqa: D102
+        torch.manual_seed(launch.seed)  # dropout and the like draw from there
         num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
         gc.set_threshold(_GARBAGE_OBJECTS, *thresholds[1:])
         try:
-            outcome: Outcome = virtual_loop.run(self._run(launch))
+            orchestrator: C = virtual_loop.run(self._run(launch))
         finally:
             gc.set_threshold(*thresholds)
             torch.set_num_threads(num_threads)
-        return outcome
+        return orchestrator
 
-    async def _run(self, launch: Launch) -> Outcome:
-        least = launch.plan.job.min_learners
+    async def _run(self, launch: Launch[C]) -> C:
+        least = launch.min_learners
         if len(self.devices) < least:
             raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
-        around = Surroundings(
-            emit=launch.emit, save=launch.save, aside=in_place, clock="virtual", started_at=launch.started_at
+        orchestrator = launch.orchestrator(
+            Surroundings(
+                aside=in_place,
+                clock="virtual",
+                is_evaluated=not self._is_time_only,
+                chance=random.Random(launch.seed),
+            )
         )
-        plan = replace(launch.plan, evaluate=None) if self._is_time_only else launch.plan
-        orchestrator = Orchestrator(plan, launch.state, around, launch.first_round)
         network = MemoryNetwork()
-        initial = Layout(launch.state).pack(launch.state)
-        model = None if self._is_time_only else LocalModel(launch.plan.task, allowed=None)
-        parts = self._split_data(launch.plan.job)
+        parts = self._split_data(launch.federated_job)
+        models = _Models()
 
         def make_trainer(task: Task, condition: Condition, seed: int) -> Trainer:
-            return ModelledTrainer(task, initial, model, condition, seed)
+            model, initial = models.of(task)
+            return ModelledTrainer(task, initial, None if self._is_time_only else model, condition, seed)
 
-        async with hosted(orchestrator, launch.plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
+        async with hosted(orchestrator, launch.max_model_bytes, transport=network.host(DEVICE)) as address:
             homes = [
                 _Home(device, number, network, str(address), parts[number])
                 for number, device in enumerate(self.devices)
             ]
             lives = [asyncio.ensure_future(self._live(home, make_trainer, launch)) for home in homes]
             try:
-                ended = await _unless_too_few(lives, least, orchestrator.run())
+                await _unless_too_few(lives, launch.min_left, orchestrator.run())
                 await orchestrator.farewell()
             finally:
                 for life in lives:
                     life.cancel()
                 await asyncio.gather(*lives, return_exceptions=True)
-        return Outcome(ended, orchestrator.state)
+        return orchestrator
 
-    def _split_data(self, job: Job) -> Sequence[tuple[Array, Array] | None]:
+    def _split_data(self, job: Job | None) -> Sequence[tuple[Array, Array] | None]:
         """In a federated job each device has an equal part of the training data, drawn at random; else none."""
-        if job.data.placement == "served":
+        if job is None:
             return [None] * len(self.devices)
         dataset = datasets.load(job.data)
         order = np.random.default_rng(job.seed).permutation(len(dataset.y_train))
@@ -113,9 +114,9 @@ class VirtualFleet(Fleet):
             raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {len(self.devices)} devices")
         return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, len(self.devices))]
 
-    async def _live(self, home: _Home, make_trainer: _MakeTrainer, launch: Launch) -> None:
+    async def _live(self, home: _Home, make_trainer: _MakeTrainer, launch: Launch[Any]) -> None:
         """A device from when it joins until the run is over, or it dies for good."""
-        device, seed = home.device, launch.plan.job.seed * 1_000_003 + home.number
+        device, seed = home.device, launch.seed * 1_000_003 + home.number
         await asyncio.sleep(device.joins_at_seconds)
         while True:
             transport = home.network.host(device.name, device.link(seed))
@@ -127,6 +128,8 @@ class VirtualFleet(Fleet):
             except CannotKeepUp:
                 await learner.leave()
                 return
+            except TurnedAway:
+                return
             except asyncio.TimeoutError:
                 transport.line.cut()
             returns_in = _until(device.returns_at_seconds)
@@ -136,22 +139,32 @@ class VirtualFleet(Fleet):
 
     @staticmethod
     def _learner(
-        home: _Home, transport: MemoryTransport, make_trainer: _MakeTrainer, launch: Launch, seed: int
+        home: _Home, transport: MemoryTransport, make_trainer: _MakeTrainer, launch: Launch[Any], seed: int
     ) -> Learner:
-        condition = Condition(home.device, transport.line, random.Random(seed))
-
-        def emit(event: AnyEvent) -> None:
-            if isinstance(event, PhaseStarted) and event.phase == "download":
-                condition.begin_round()
-            launch.emit(event)
-
+        device = home.device
+        condition = Condition(device, transport.line, random.Random(seed))
         return Learner(
             reach(home.url, transport=transport),
-            home.device.name,
+            device.name,
             lambda task: make_trainer(task, condition, seed),
-            emit=emit,
-            options=LearnerOptions(max_shards=home.device.max_shards, own_data=home.own_data),
+            emit=launch.emit,
+            make_activity=lambda fetch: condition,
+            options=LearnerOptions(max_shards=device.max_shards, price=device.price, own_data=home.own_data),
         )
+
+
+class _Models:
+    """The model of each task, and its untrained parameters: one for all devices, since they train by turns."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[LocalModel, Vectors]] = {}
+
+    def of(self, task: Task) -> tuple[LocalModel, Vectors]:
+        made = self._made.get(task.name)
+        if made is None:
+            model = LocalModel(task, allowed=None)
+            made = self._made[task.name] = (model, model.parameters())
+        return made
 
 
 async def _unless_too_few(lives: Sequence[asyncio.Future[None]], least: int, main: Coroutine[Any, Any, T]) -> T:
@@ -179,7 +192,7 @@ async def _unless_too_few(lives: Sequence[asyncio.Future[None]], least: int, mai
         if num_left < least:
             raise PacelineError(
                 f"{num_left} of {len(lives)} devices are left, and a round needs {least}: "
-                "the others died, or are too slow to train one shard by the deadline"
+                "the others died, were turned away, or are too slow to train one shard by the deadline"
             ) from None
         raise
 

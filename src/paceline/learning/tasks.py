@@ -94,6 +94,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What is trained, and how; `ConfigError` for more than a device could be asked to do.
 
     Attributes:
+        name: of the job that it is of; empty if there is but one.
         input_shape: of one sample.
         proximal_mu: strength of FedProx's hold; 0 for none.
         seed: of everything that is drawn at random.
@@ -107,6 +108,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int
     proximal_mu: float = 0.0
     seed: int = 0
+    name: str = ""
 
     def __post_init__(self) -> None:
         for name, least, most in (

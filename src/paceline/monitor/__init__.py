@@ -1,25 +1,36 @@
-"""Readers of a run's events: the run folder that keeps them, the report, and the live table.
+"""Readers of the events of runs and pools: the folders that keep them, the reports, the live table and lines.
 
 None of them reaches into a run: a run tells each event to whoever listens, and behaves the same without a listener.
 """
 
-from paceline.monitor.figures import LearnerRound, LearnerSummary, RoundSummary, Summary
+from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
 from paceline.monitor.folder import Resumption, RunFolder
-from paceline.monitor.lines import PlainLines
+from paceline.monitor.lines import PlainLines, PoolLines
 from paceline.monitor.live import LiveTable, watcher
-from paceline.monitor.report import write_report
+from paceline.monitor.pool_figures import Account, JobSummary, PoolSummary
+from paceline.monitor.pool_folder import PoolFolder
+from paceline.monitor.pool_summary import summarise_pool
+from paceline.monitor.report import write_pool_report, write_report
 from paceline.monitor.summary import summarise
 
 __all__ = [
+    "Account",
+    "JobSummary",
     "LearnerRound",
     "LearnerSummary",
     "LiveTable",
+    "Metrics",
     "PlainLines",
+    "PoolFolder",
+    "PoolLines",
+    "PoolSummary",
     "Resumption",
     "RoundSummary",
     "RunFolder",
     "Summary",
     "summarise",
+    "summarise_pool",
     "watcher",
+    "write_pool_report",
     "write_report",
 ]

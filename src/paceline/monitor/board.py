@@ -16,8 +16,10 @@ from paceline.events import (
     RoundOpened,
     RunEnded,
     RunStarted,
+    ShardsAdded,
     ShardsTaken,
     UpdateAccepted,
+    UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
 )
@@ -112,8 +114,10 @@ class Board:
         match event:
             case PhaseStarted():
                 self._turn(event)
-            case ShardsTaken() | UpdateAccepted() | UpdateRefused():
+            case ShardsTaken() | ShardsAdded() | UpdateAccepted() | UpdateRefused():
                 self._work(event)
+            case UpdateAudited(is_honest=False):
+                self._expose(event)
             case LearnerJoined() | LearnerLeft():
                 self._presence(event)
             case RunStarted():
@@ -128,8 +132,8 @@ class Board:
                 self._close(event)
             case RunEnded():
                 self.ended, self.waiting = event, None
-        if isinstance(event, LearnerLeft | UpdateRefused):
-            self.messages.append(say_event(event) or "")
+        if isinstance(event, LearnerLeft | UpdateRefused | UpdateAudited):
+            self.messages.extend(filter(None, [say_event(event)]))
 
     def most_interesting(self, limit: int) -> list[Seat]:
         """At most so many learners, in the order in which they came: those in trouble first, those gone last."""
@@ -163,7 +167,7 @@ class Board:
         seat.is_told = True
         seat.turn_to(event.phase, event.at)
 
-    def _work(self, event: ShardsTaken | UpdateAccepted | UpdateRefused) -> None:
+    def _work(self, event: ShardsTaken | ShardsAdded | UpdateAccepted | UpdateRefused) -> None:
         if isinstance(event, UpdateRefused) and event.learner not in self.seats:
             return  # of somebody who never joined
         seat = self._seat(event.learner, event.at)
@@ -172,12 +176,20 @@ class Board:
             seat.num_shards = event.num_shards
         elif event.round != seat.round:
             return
+        elif isinstance(event, ShardsAdded):
+            seat.num_shards = (seat.num_shards or 0) + event.num_shards
+            return
         elif isinstance(event, UpdateAccepted):
             seat.num_samples = event.num_samples
         else:
             seat.trouble("late" if event.is_late else f"refused: {printable(event.reason)}")
         if not seat.is_told:
             seat.turn_to("working" if isinstance(event, ShardsTaken) else "idle", event.at)
+
+    def _expose(self, event: UpdateAudited) -> None:
+        seat = self.seats.get(event.learner)
+        if seat is not None and event.round == seat.round:
+            seat.trouble("cheated")
 
     def _presence(self, event: LearnerJoined | LearnerLeft) -> None:
         if isinstance(event, LearnerJoined):

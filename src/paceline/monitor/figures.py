@@ -9,7 +9,7 @@ import msgspec
 from paceline.events import AnyEvent, RunEnded, RunStarted
 
 Outcome: TypeAlias = Literal["pending", "accepted", "late", "refused", "missing"]
-"""What became of a learner's work: not known yet, averaged in, came too late, was rubbish, or never came."""
+"""What became of a learner's work: not known yet, averaged in, came too late, was rubbish or a cheat, or never came."""
 
 
 class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -72,12 +72,37 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     left_because: str | None
 
 
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The five metrics by which the thesis on Axon (§4.3) compares allocations; None without a closed round.
+
+    Attributes:
+        training_seconds: that a round took, on average.
+        satisfaction: rounds in which all was trained by the deadline, over all rounds.
+        fulfilment: samples trained over samples wanted, the mean of the rounds.
+        drop_rate: what is missing to that.
+        occupancy: of the learners' time in a round, the part until their updates came; the mean of the rounds.
+    """
+
+    training_seconds: float | None
+    satisfaction: float | None
+    fulfilment: float | None
+    drop_rate: float | None
+    occupancy: float | None
+
+    def as_metrics(self) -> dict[str, float | None]:
+        """These five alone, by name."""
+        return {name: getattr(self, name) for name in Metrics.__struct_fields__}
+
+
 class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A closed round.
 
     Attributes:
         truancy: of the last update that came, late ones included: (seconds of that − deadline) / deadline.
         staleness: the most that the iterations of two learners differ by; the average is over all pairs.
+        fulfilment: samples trained over samples wanted.
+        is_satisfied: whether all was trained by the deadline.
+        occupancy: of the learners' time in the round, the part until their updates came.
         late: learners that took work and whose update was not in.
     """
 
@@ -93,24 +118,35 @@ class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
     num_samples: int
     staleness: float
     average_staleness: float
+    fulfilment: float
+    is_satisfied: bool
+    occupancy: float
     late: tuple[str, ...]
     loss: float | None
     accuracy: float | None
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to.
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be said by `say_event`; `job` is empty for what happened to the pool."""
+
+    event: AnyEvent
+    job: str = ""
+
+
+class Summary(Metrics, frozen=True, kw_only=True):
+    """What a run came to; its metrics are means over the closed rounds.
 
     Attributes:
         started: as first told; None if nothing was recorded.
         ended: None for a run that is under way or was interrupted.
         learners: in the order in which they were first heard of.
-        happenings: joins, leaves, refusals, waits and resumes, in order; each can be said by `say_event`.
+        happenings: joins, leaves, refusals, cheats, waits and resumes, in order; each can be said by `say_event`.
         seconds: from the start to the last event.
         loss: the last known, as is `accuracy`.
         truancy_max: over the closed rounds, as is `truancy_mean`; None without any.
         num_learner_rounds: how often a learner took work, in closed rounds.
         num_late: how many of those closed without its update.
+        num_audits: updates that were trained again.
         deadline_use: mean over the learners that have one.
     """
 
@@ -127,4 +163,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     num_samples: int
     num_learner_rounds: int
     num_late: int
+    num_audits: int
     deadline_use: float | None

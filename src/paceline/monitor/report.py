@@ -1,24 +1,33 @@
-"""Writes the report of a run: one HTML page that needs no network and no other file."""
+"""Writes the report of a run or a pool: one HTML page that needs no network and no other file."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from paceline.errors import ConfigError
 from paceline.monitor.folder import RunFolder
-from paceline.monitor.page import make_page
+from paceline.monitor.page import make_page, make_pool_page
+from paceline.monitor.pool_folder import PoolFolder
+from paceline.monitor.pool_summary import summarise_pool
+from paceline.monitor.recording import replace
 from paceline.monitor.summary import summarise
 
 
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
     """Write the page of a run, finished or not, into its folder or to `output`; returns where it is."""
-    path = output or folder.report
     page = make_page(folder.path.resolve().name, summarise(folder.events()), folder.job, folder.versions)
-    temporary = path.with_name(path.name + ".new")
+    return _write(output or folder.report, page)
+
+
+def write_pool_report(folder: PoolFolder, output: Path | None = None) -> Path:
+    """Write the page of a pool, finished or not, into its folder or to `output`; returns where it is."""
+    page = make_pool_page(folder.path.resolve().name, summarise_pool(folder), folder.pool, folder.versions)
+    return _write(output or folder.report, page)
+
+
+def _write(path: Path, page: str) -> Path:
     try:
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, path)
+        replace(path, page.encode())
     except OSError as error:
         raise ConfigError(f"{path}: the report cannot be written there: {error.strerror}") from error
     return path

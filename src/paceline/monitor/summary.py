@@ -19,12 +19,14 @@ from paceline.events import (
     RoundSpent,
     RunEnded,
     RunStarted,
+    ShardsAdded,
     ShardsTaken,
     UpdateAccepted,
+    UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
 )
-from paceline.monitor.figures import LearnerRound, LearnerSummary, RoundSummary, Summary
+from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
 
 
 def summarise(recorded: Iterable[AnyEvent]) -> Summary:
@@ -33,6 +35,12 @@ def summarise(recorded: Iterable[AnyEvent]) -> Summary:
     for event in recorded:
         draft.add(event)
     return draft.finish()
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 class _LearnerDraft:
@@ -48,6 +56,9 @@ class _LearnerDraft:
         known = self.rounds.get(number) or LearnerRound(round=number)
         self.rounds[number] = msgspec.structs.replace(known, **changes)
 
+    def num_shards(self, number: int) -> int:
+        return self.rounds[number].num_shards if number in self.rounds else 0
+
     def finish(self, deadline_seconds: dict[int, float]) -> LearnerSummary:
         rounds = tuple(self.rounds[number] for number in sorted(self.rounds))
         uses = [
@@ -62,7 +73,7 @@ class _LearnerDraft:
             num_samples=sum(work.num_samples for work in rounds if work.outcome == "accepted"),
             num_late=self.num_late,
             num_refused=self.num_refused,
-            deadline_use=_mean(uses),
+            deadline_use=mean(uses),
             profile=self.measured.profile if self.measured else None,
             benchmark_seconds=self.measured.seconds if self.measured else None,
             left_because=self.left_because,
@@ -80,7 +91,8 @@ class _Draft:
         self._last_late_seconds: dict[int, float] = {}
         self._learners: dict[str, _LearnerDraft] = {}
         self._happenings: list[AnyEvent] = []
-        self._seconds = 0.0
+        self._num_audits = 0
+        self._last_at = 0.0
 
     def _learner(self, name: str) -> _LearnerDraft:
         draft = self._learners.get(name)
@@ -89,12 +101,14 @@ class _Draft:
         return draft
 
     def add(self, event: AnyEvent) -> None:
-        self._seconds = max(self._seconds, event.at)
+        self._last_at = max(self._last_at, event.at)
         match event:  # the frequent ones first
             case PhaseStarted():
                 pass
-            case ShardsTaken() | UpdateAccepted() | UpdateRefused() | RoundSpent():
+            case ShardsTaken() | ShardsAdded() | UpdateAccepted() | UpdateRefused() | RoundSpent():
                 self._add_work(event)
+            case UpdateAudited():
+                self._add_audit(event)
             case RunStarted():
                 self._add_start(event)
             case RunEnded():
@@ -148,7 +162,7 @@ class _Draft:
             if work is None or work.outcome == "pending":
                 learner.change(event.round, outcome="missing")
 
-    def _add_work(self, event: ShardsTaken | UpdateAccepted | UpdateRefused | RoundSpent) -> None:
+    def _add_work(self, event: ShardsTaken | ShardsAdded | UpdateAccepted | UpdateRefused | RoundSpent) -> None:
         match event:
             case ShardsTaken():
                 self._learner(event.learner).change(
@@ -157,6 +171,9 @@ class _Draft:
                     iterations=event.iterations,
                     start_seconds=event.seconds,
                 )
+            case ShardsAdded():
+                learner = self._learner(event.learner)
+                learner.change(event.round, num_shards=learner.num_shards(event.round) + event.num_shards)
             case UpdateAccepted():
                 self._learner(event.learner).change(
                     event.round, num_samples=event.num_samples, arrival_seconds=event.seconds, outcome="accepted"
@@ -188,6 +205,15 @@ class _Draft:
             learner.num_refused += 1
         learner.change(event.round, arrival_seconds=event.seconds, outcome="late" if event.is_late else "refused")
 
+    def _add_audit(self, event: UpdateAudited) -> None:
+        self._num_audits += 1
+        if event.is_honest:
+            return
+        self._happenings.append(event)
+        learner = self._learner(event.learner)
+        learner.num_refused += 1
+        learner.change(event.round, outcome="refused")
+
     def _finish_round(self, closed: RoundClosed) -> RoundSummary:
         opened = self._opened[closed.round]
         truancy = closed.truancy
@@ -207,6 +233,9 @@ class _Draft:
             num_samples=closed.num_samples,
             staleness=closed.staleness,
             average_staleness=closed.average_staleness,
+            fulfilment=closed.fulfilment,
+            is_satisfied=closed.is_satisfied,
+            occupancy=closed.occupancy,
             late=closed.late,
             loss=closed.loss,
             accuracy=closed.accuracy,
@@ -227,21 +256,29 @@ class _Draft:
             rounds=rounds,
             learners=learners,
             happenings=tuple(self._happenings),
-            seconds=self._seconds,
+            seconds=self._last_at - (self._started.at if self._started else 0.0),
             loss=last.loss if last else None,
             accuracy=last.accuracy if last else None,
             truancy_max=max((closed.truancy for closed in rounds), default=None),
-            truancy_mean=_mean([closed.truancy for closed in rounds]),
+            truancy_mean=mean(closed.truancy for closed in rounds),
             num_samples=sum(closed.num_samples for closed in rounds),
             num_learner_rounds=sum(closed.num_learners for closed in rounds),
             num_late=sum(len(closed.late) for closed in rounds),
-            deadline_use=_mean([learner.deadline_use for learner in learners if learner.deadline_use is not None]),
+            num_audits=self._num_audits,
+            deadline_use=mean(learner.deadline_use for learner in learners),
+            **_metrics_of(rounds).as_metrics(),
         )
+
+
+def _metrics_of(rounds: tuple[RoundSummary, ...]) -> Metrics:
+    return Metrics(
+        training_seconds=mean(closed.seconds for closed in rounds),
+        satisfaction=mean(float(closed.is_satisfied) for closed in rounds),
+        fulfilment=mean(closed.fulfilment for closed in rounds),
+        drop_rate=mean(1 - closed.fulfilment for closed in rounds),
+        occupancy=mean(closed.occupancy for closed in rounds),
+    )
 
 
 def _is_evaluated(result: RunEnded | RoundSummary) -> bool:
     return result.loss is not None or result.accuracy is not None
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -11,9 +11,11 @@ from typing import Any
 import paceline
 
 
-def read_versions(job: dict[str, Any]) -> dict[str, Any]:
-    """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the job's seed."""
-    settings = job.get("job")
+def read_versions(settings: dict[str, Any]) -> dict[str, Any]:
+    """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the job's or pool's seed."""
+    seeds = [
+        table["seed"] for table in map(settings.get, ("job", "pool")) if isinstance(table, dict) and "seed" in table
+    ]
     return {
         "paceline": paceline.__version__,
         "commit": _commit_of(Path(paceline.__file__).parent),
@@ -21,7 +23,7 @@ def read_versions(job: dict[str, Any]) -> dict[str, Any]:
         "torch": _installed("torch"),
         "platform": platform.platform(),
         "host": platform.node(),
-        "seed": settings.get("seed") if isinstance(settings, dict) else None,
+        "seed": seeds[0] if seeds else None,
     }
 
 

@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from paceline.events import AnyEvent, LearnerJoined, LearnerLeft, RunStarted, UpdateRefused, WaitingForLearners
+from paceline.events import (
+    AnyEvent,
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
+    LearnerJoined,
+    LearnerLeft,
+    LearnerPaid,
+    PoolEnded,
+    RunStarted,
+    UpdateAudited,
+    UpdateRefused,
+    WaitingForLearners,
+)
 
 
 def printable(text: str) -> str:
@@ -51,8 +64,32 @@ def say_names(names: Iterable[str], limit: int = 5) -> str:
     return shown if len(known) <= limit else f"{shown} and {len(known) - limit:,} more"
 
 
-def say_event(event: AnyEvent) -> str | None:
-    """One line about a learner that came or went, an update refused, a wait or a resume; None for other events."""
+def say_amount(amount: float) -> str:
+    """A sum of money, in whatever the prices are in: ``1,234.50``."""
+    return f"{amount:,.2f}"
+
+
+def say_placements(event: JobsAllocated, limit: int = 5) -> str:
+    """Who is in which job, with how many shards: ``mnist: pi 12, jetson 30; fashion: nano 20``; so many of each."""
+    teams: dict[str, list[str]] = {}
+    for learner, (job, num_shards) in event.placements.items():
+        teams.setdefault(job, []).append(f"{learner} {num_shards}")
+    return "; ".join(f"{printable(job)}: {say_names(team, limit)}" for job, team in teams.items()) or "nobody"
+
+
+def say_event(event: AnyEvent, job: str = "") -> str | None:
+    """One line about something that is worth it: who came or went, what did not count, what a pool decided.
+
+    Args:
+        job: of a pool, in which it happened; put in front.
+
+    Returns: None for other events.
+    """
+    said = _say_of_run(event) or _say_of_pool(event)
+    return f"{printable(job)}, {said}" if job and said else said
+
+
+def _say_of_run(event: AnyEvent) -> str | None:
     match event:
         case LearnerJoined(learner=name, is_back=is_back):
             return f"{printable(name)} {'is back' if is_back else 'joined'}"
@@ -62,14 +99,55 @@ def say_event(event: AnyEvent) -> str | None:
             return f"round {number}: update of {printable(name)} too late, after {say_seconds(seconds)}"
         case UpdateRefused(round=number, learner=name, reason=reason):
             return f"round {number}: update of {printable(name)} refused: {printable(reason)}"
+        case UpdateAudited(round=number, learner=name, is_honest=False):
+            return f"round {number}: update of {printable(name)} is a cheat{_say_distance(event.distance)}"
         case WaitingForLearners(round=number, num_ready=num_ready, min_learners=min_learners):
-            return f"round {number} waits for learners: {num_ready} of {min_learners} ready"
+            waits = f"round {number} waits" if number else "waiting"
+            return f"{waits} for learners: {num_ready} of {min_learners} ready"
         case RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return None
 
 
-def setting(job: dict[str, Any], section: str, key: str) -> Any:
-    """A value of a resolved job, None if it has none."""
-    table = job.get(section)
+def _say_distance(distance: float | None) -> str:
+    if distance is None:
+        return ": it could not be trained again as told"
+    return f": it differs from the same work done again by {say_ratio(distance)} of the change"
+
+
+def _say_of_pool(event: AnyEvent) -> str | None:
+    match event:
+        case JobSubmitted(job=job, rounds=rounds, deadline_seconds=seconds, num_shards=num_shards):
+            work = f"{say_count(rounds, 'round')} of {say_seconds(seconds)}, {say_count(num_shards, 'shard')}"
+            return f"{printable(job)} submitted: {work}"
+        case JobsAllocated():
+            return _say_allocation(event)
+        case LearnerPaid(job=job, round=number, learner=name, num_samples=0):
+            return f"{printable(job)}, round {number}: {printable(name)} is paid nothing"
+        case JobEnded(job=job, reason=reason, rounds=rounds, accuracy=accuracy):
+            result = "" if accuracy is None else f", accuracy {say_ratio(accuracy)}"
+            return f"{printable(job)} ended: {printable(reason)}, {say_count(rounds, 'round')}{result}"
+        case PoolEnded(at=at, reason=reason, spent=spent):
+            return f"ended: {printable(reason)}, {say_amount(spent)} paid in {say_seconds(at)}"
+    return None
+
+
+def _say_allocation(event: JobsAllocated) -> str:
+    parts = [f"placed {say_placements(event)}"]
+    if event.placements:
+        seconds, cost = say_seconds(event.expected_seconds), say_amount(event.cost)
+        parts.append(f"expected: {seconds} and {cost} for a round of each")
+    others = {"idle": event.idle, "without learners": event.waiting, "given up": event.waived}
+    return "; ".join([*parts, *(f"{label}: {say_names(names)}" for label, names in others.items() if names)])
+
+
+def setting(settings: dict[str, Any], section: str, key: str) -> Any:
+    """A value of a resolved job or pool, None if it has none."""
+    table = settings.get(section)
     return table.get(key) if isinstance(table, dict) else None
+
+
+def called(settings: dict[str, Any], section: str) -> str:
+    """What a resolved job or pool calls its model, data or policy; a dash if it has none."""
+    names = (setting(settings, section, key) for key in ("name", "import", "path", "policy"))
+    return next((printable(name) for name in names if isinstance(name, str)), "–")

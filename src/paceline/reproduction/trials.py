@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import torch
 
 from paceline.events import AnyEvent, Event
-from paceline.fleets.base import Fleet, Launch
+from paceline.fleets.base import Fleet, JobLaunch, PoolLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.training import normalised
-from paceline.topologies.parallel import Job, make_plan
+from paceline.topologies.multitask import Admitted, PoolSpec
+from paceline.topologies.parallel import Job, Plan, make_plan
 
 _CHUNK_SAMPLES = 1000
 E = TypeVar("E", bound=Event)
@@ -40,6 +41,23 @@ class Trial:
     def told(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolTrial:
+    """What a run of several jobs gave.
+
+    Attributes:
+        events: all that happened in the pool, and what learners told.
+        jobs: what happened in each job, by its name.
+    """
+
+    events: list[AnyEvent]
+    jobs: dict[str, list[AnyEvent]]
+
+    def told(self, kind: type[E], job: str | None = None) -> list[E]:
+        """The events of one kind, in order; those of the pool, if no job is named."""
+        return [event for event in (self.events if job is None else self.jobs[job]) if isinstance(event, kind)]
 
 
 class Worth(NamedTuple):
@@ -81,8 +99,30 @@ def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) 
     def save(round: int, state: State) -> None:
         states.append({name: tensor.clone() for name, tensor in state.items()})
 
-    fleet.run(Launch(plan=replace(plan, task=task, evaluate=None), state=state, emit=events.append, save=save))
+    fleet.run(JobLaunch(plan=replace(plan, task=task, evaluate=None), state=state, emit=events.append, save=save))
     return Trial(events=events, states=states)
+
+
+def play_pool(spec: PoolSpec, plans: Sequence[tuple[Plan, State]], fleet: Fleet) -> PoolTrial:
+    """Run several jobs over one pool of learners, and keep nothing on disk.
+
+    Args:
+        plans: as `make_plan` gives them, of jobs with names. Their policies are replaced by that of the pool, so that
+            they can be used again with another.
+    """
+    trial = PoolTrial(events=[], jobs={})
+
+    def let_in(plan: Plan, state: State) -> Admitted:
+        told = trial.jobs.setdefault(plan.job.name, [])
+        pooled = msgspec.structs.replace(plan.job, allocation=spec.allocation)
+        return Admitted(plan=replace(plan, job=pooled), state=state, emit=told.append)
+
+    def admit(tables: dict[str, Any]) -> Admitted:
+        raise ValueError("this pool takes no other jobs")
+
+    jobs = [let_in(plan, state) for plan, state in plans]
+    fleet.run(PoolLaunch(emit=trial.events.append, spec=spec, jobs=jobs, admit=admit))
+    return trial
 
 
 def assess(
@@ -106,13 +146,20 @@ def assess(
 
 
 def write_part(
-    data: DataSpec, path: Path, *, num_samples: int, num_test_samples: int | None = None, seed: int = 0
+    data: DataSpec,
+    path: Path,
+    *,
+    num_samples: int,
+    num_test_samples: int | None = None,
+    seed: int = 0,
+    dtype: Literal["float32"] | None = None,
 ) -> DataSpec:
     """Write a part of a dataset, drawn at random, to an .npz file.
 
     Args:
         num_samples: to train on.
         num_test_samples: None for all.
+        dtype: of the samples; None for that of the dataset, which is a byte for a pixel.
 
     Returns:
         How a job names it, in as many shards as the whole.
@@ -122,9 +169,9 @@ def write_part(
     tests = random.permutation(len(whole.y_test))[:num_test_samples]
     np.savez(
         path,
-        x_train=whole.x_train[chosen],
+        x_train=whole.x_train[chosen].astype(dtype or whole.x_train.dtype, copy=False),
         y_train=whole.y_train[chosen],
-        x_test=whole.x_test[tests],
+        x_test=whole.x_test[tests].astype(dtype or whole.x_test.dtype, copy=False),
         y_test=whole.y_test[tests],
     )
     return DataSpec(path=str(path), shard_size=max(1, data.shard_size * num_samples // len(whole.y_train)))

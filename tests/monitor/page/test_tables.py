@@ -2,6 +2,7 @@
 
 from paceline.events import LearnerJoined, LearnerLeft
 from paceline.monitor import summarise
+from paceline.monitor.figures import Happening
 from paceline.monitor.page.tables import MAX_HAPPENINGS, Column, happenings_table, profiles_table, settings_table, table
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic import run_events
@@ -46,7 +47,7 @@ def test_a_profile_in_units():
 def test_of_very_many_happenings_joins_are_left_out_first():
     joins = [LearnerJoined(at=float(index), learner=f"d{index}") for index in range(1000)]
     left = LearnerLeft(at=2000.0, learner="d5", reason="goodbye")
-    page = read_page(happenings_table(summarise([*joins, left])))
+    page = read_page(happenings_table([Happening(event=event) for event in (*joins, left)], "What happened"))
     rows = rows_of(page.one("table"))[1:]
     assert len(rows) == MAX_HAPPENINGS
     assert rows[-1][1] == "d5 left: goodbye"

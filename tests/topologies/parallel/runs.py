@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from paceline import allocation
 from paceline.events import RoundClosed
-from paceline.fleets.base import Launch
+from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
@@ -30,7 +30,7 @@ def play(job, devices, *, is_time_only=False, **launch):
         plan = replace(plan, evaluate=None)
     told = []
     fleet = VirtualFleet(devices, is_time_only=is_time_only)
-    outcome = fleet.run(Launch(plan=plan, state=state, emit=told.append, **launch))
+    outcome = fleet.run(JobLaunch(plan=plan, state=state, emit=told.append, **launch))
     return outcome, told
 
 

@@ -13,6 +13,7 @@ from paceline.errors import RemoteError
 from paceline.fleets import virtual_loop
 from paceline.topologies.parallel import Orchestrator, Surroundings, hosted, in_place, make_plan, reach
 from paceline.topologies.parallel.hosting import DEVICE
+from paceline.topologies.parallel.messages import Standing
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 FLEET = [device("slow", 100), device("middling", 250), device("fast", 900)]
@@ -65,9 +66,9 @@ def test_profiles_are_sent_only_to_policies_that_need_them(monkeypatch):
     declared = {}
     plain = Orchestrator.declare
 
-    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:
-        declared.setdefault(self._job.allocation.__class__.__name__, []).append(profile)
-        await plain(self, session, max_shards, profile)
+    async def declare(self, session: str, standing: Standing) -> None:
+        declared.setdefault(self._job.allocation.__class__.__name__, []).append(standing.profile)
+        await plain(self, session, standing)
 
     monkeypatch.setattr(Orchestrator, "declare", declare)
     for policy in ("dab", "eta", "csa"):
@@ -97,9 +98,9 @@ def test_profiles_that_cannot_be_are_refused_in_one_line(profile):
         network = MemoryNetwork()
         async with hosted(orchestrator, plan.terms.model_bytes, transport=network.host(DEVICE)) as address:
             remote = reach(str(address), transport=network.host("a"))
-            offer = await remote.join.coro("a", paceline.__version__)
+            offer = await remote.join.coro("a", paceline.__version__, 0.0)
             with pytest.raises(paceline.errors.PacelineError) as raised:
-                await remote.declare.coro(offer.session, None, profile)
+                await remote.declare.coro(offer.session, {"profile": profile})
             assert not isinstance(raised.value, RemoteError)  # it did not get as far as the orchestrator's code
             assert "\n" not in str(raised.value)
 
@@ -115,11 +116,11 @@ def test_profiles_of_absurd_devices_do_no_harm():
 
     async def main():
         running = asyncio.ensure_future(orchestrator.run())
-        offers = [await orchestrator.join(name, paceline.__version__) for name in ("still", "wild")]
+        offers = [await orchestrator.join(name, paceline.__version__, 0.0) for name in ("still", "wild")]
         for offer, rate in zip(offers, (5e-324, 1.7e308), strict=True):
             profile = Profile(train=Rate(rate), down=Rate(rate), up=Rate(rate))
-            await orchestrator.declare(offer.session, None, profile)
-        tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in offers))
+            await orchestrator.declare(offer.session, Standing(profile=profile))
+        tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0, None) for offer in offers))
         await running
         return tickets
 

@@ -8,11 +8,11 @@ import torch
 
 from paceline.allocation import Allocation
 from paceline.axon.transports.memory import MemoryNetwork
-from paceline.devices.profiles import Profile
 from paceline.errors import PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.modelled import Condition, ModelledTrainer
 from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel import (
     Learner,
     LearnerOptions,
@@ -24,7 +24,7 @@ from paceline.topologies.parallel import (
     reach,
 )
 from paceline.topologies.parallel.hosting import DEVICE
-from paceline.topologies.parallel.messages import Ticket, Work
+from paceline.topologies.parallel.messages import Standing, Ticket, Work
 from tests.topologies.parallel.runs import device, small_job
 
 
@@ -36,14 +36,14 @@ class Liar(Orchestrator):
         self._state, self._lies = state, lies
         self.declared = []
 
-    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:
-        self.declared.append((max_shards, profile))
+    async def declare(self, session: str, standing: Standing) -> None:
+        self.declared.append((standing.max_shards, standing.profile))
 
-    async def next_round(self, session: str, after: int) -> Ticket:
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
         return self._lies["ticket"](self, after)
 
     async def take(self, session: str, round: int, num_shards: int) -> Work:
-        parameters = self._layout.pack(self._state)
+        parameters = Layout(self._state).pack(self._state)
         return self._lies["work"](Work(parameters=parameters, shards=self._plan.shards([0]), seconds_left=3.0))
 
 

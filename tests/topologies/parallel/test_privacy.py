@@ -16,10 +16,10 @@ from tests.topologies.parallel.runs import small_job
 
 # What each call may carry, argument by argument. A session is the orchestrator's own word, given back to it.
 ALLOWED_ARGUMENTS = {
-    "join": ("name", "version"),
+    "join": ("name", "version", "price"),
     "sample": ("session", "count of the benchmark", "with parameters"),
     "discard": ("session", "zeros"),
-    "next_round": ("session", "round"),
+    "next_round": ("session", "round", "state"),
     "take": ("session", "round", "shards"),
     "update": ("session", "round", "parameters", "samples"),
 }
@@ -141,6 +141,10 @@ def test_calls_carry_what_is_allowed_and_nothing_else(recording):
                 assert value in ("a", "b")  # the name that its user gave it
             elif field == "version":
                 assert value == paceline.__version__
+            elif field == "price":
+                assert value == 0.0  # nobody set one
+            elif field == "state":
+                assert value is None
             elif field == "session":
                 assert len(value) == 32
                 assert int(value, 16) >= 0

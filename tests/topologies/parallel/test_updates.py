@@ -39,8 +39,8 @@ class Table:
 
     async def seat(self, name="a", shards=32):
         """Join, and take work in the first round."""
-        offer = await self.orchestrator.join(name, paceline.__version__)
-        ticket = await self.orchestrator.next_round(offer.session, 0)
+        offer = await self.orchestrator.join(name, paceline.__version__, 0.0)
+        ticket = await self.orchestrator.next_round(offer.session, 0, None)
         await self.orchestrator.take(offer.session, ticket.round, shards)
         return offer.session
 
@@ -154,7 +154,7 @@ def test_who_took_nothing_hands_in_nothing():
     async def main():
         async with table.played() as orchestrator:
             await table.seat("a")
-            offer = await orchestrator.join("b", paceline.__version__)
+            offer = await orchestrator.join("b", paceline.__version__, 0.0)
             return await orchestrator.update(offer.session, 1, table.parameters, 1)
 
     assert virtual_loop.run(main()).reason == "took no shards in round 1"
@@ -209,12 +209,12 @@ def test_impossible_shards_are_refused(count):
 @pytest.mark.parametrize("name", ["", "a" * 65, "tab\there", "<script>", " leading", "new\nline"])
 def test_unfit_names_are_refused(name):
     with pytest.raises(ValueError, match="cannot be a learner's name"):
-        virtual_loop.run(Table().orchestrator.join(name, paceline.__version__))
+        virtual_loop.run(Table().orchestrator.join(name, paceline.__version__, 0.0))
 
 
 def test_another_version_is_refused():
     with pytest.raises(ValueError, match=r"version mismatch: the orchestrator runs paceline .*, the device 99.1.0"):
-        virtual_loop.run(Table().orchestrator.join("a", "99.1.0"))
+        virtual_loop.run(Table().orchestrator.join("a", "99.1.0", 0.0))
 
 
 def test_a_newer_self_takes_the_seat():
@@ -237,12 +237,12 @@ def test_a_former_self_that_waits_is_told():
 
     async def main():
         async with table.played() as orchestrator:
-            old = await orchestrator.join("a", paceline.__version__)
-            waiting = asyncio.ensure_future(orchestrator.next_round(old.session, 0))
+            old = await orchestrator.join("a", paceline.__version__, 0.0)
+            waiting = asyncio.ensure_future(orchestrator.next_round(old.session, 0, None))
             await asyncio.sleep(1)
-            new = await orchestrator.join("a", paceline.__version__)
-            other = await orchestrator.join("b", paceline.__version__)
-            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in (new, other)))
+            new = await orchestrator.join("a", paceline.__version__, 0.0)
+            other = await orchestrator.join("b", paceline.__version__, 0.0)
+            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0, None) for offer in (new, other)))
             assert [ticket.status for ticket in tickets] == ["open", "open"]
             with pytest.raises(RuntimeError, match="another learner has joined as 'a'"):
                 await waiting
@@ -278,8 +278,8 @@ def test_no_more_than_was_allocated_can_be_taken():
 
     async def main():
         async with table.played() as orchestrator:
-            offers = [await orchestrator.join(name, paceline.__version__) for name in "ab"]
-            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0) for offer in offers))
+            offers = [await orchestrator.join(name, paceline.__version__, 0.0) for name in "ab"]
+            tickets = await asyncio.gather(*(orchestrator.next_round(offer.session, 0, None) for offer in offers))
             share = tickets[0].allocation.num_shards
             with pytest.raises(ValueError, match=f"at most {share} can"):
                 await orchestrator.take(offers[0].session, 1, share + 1)
@@ -299,7 +299,7 @@ def test_who_is_late_in_the_last_round_still_hears_of_the_end():
         farewell = asyncio.ensure_future(table.orchestrator.farewell())
         await asyncio.sleep(2)
         assert not farewell.done()
-        assert (await table.orchestrator.next_round(session, 1)).status == "over"
+        assert (await table.orchestrator.next_round(session, 1, None)).status == "over"
         await farewell
         assert asyncio.get_running_loop().time() == ended_at + 2
 

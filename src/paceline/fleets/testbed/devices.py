@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from paceline.fleets.devices import EmulatedDevice
-from paceline.fleets.processes import join_options
+from paceline.fleets.processes import join_options, state_options
 
 LEAST_CPU_SHARE = 0.01
 
@@ -17,6 +17,8 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         cpu_share: the most it gets of one core of this machine; above 1, it trains on several.
+        states: kept by real stressors, so their names are those of `paceline.devices.stressors`, and what is said of
+            speed and bandwidth is not needed.
         data: a file with its own data (.npz), for federated jobs.
         cut_at_seconds: when its link goes dead, in seconds since the first round opened.
         mended_at_seconds: when its link is alive again.
@@ -47,5 +49,10 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         patience_seconds = _PATIENCE_SECONDS
         if self.cut_at_seconds is not None and self.mended_at_seconds is not None:
             patience_seconds += self.mended_at_seconds - self.cut_at_seconds
-        options = join_options(self, ("name", "latency_ms", "max_shards", "data"))
-        return [*options, "--patience", str(patience_seconds)]
+        options = join_options(self, ("name", "latency_ms", "max_shards", "data", "price"))
+        return [
+            *options,
+            *state_options(self.states, are_known=self.are_states_known),
+            "--patience",
+            str(patience_seconds),
+        ]

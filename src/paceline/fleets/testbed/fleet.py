@@ -13,12 +13,12 @@ from typing import Any
 from paceline.axon.transports import Address
 from paceline.errors import ConfigError
 from paceline.events import AnyEvent, RoundOpened
-from paceline.fleets.base import Fleet, Launch, Outcome
+from paceline.fleets.base import C, Fleet, Launch
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
 from paceline.fleets.testbed import bed, network, tools
 from paceline.fleets.testbed.devices import TestbedDevice
-from paceline.topologies.parallel import Orchestrator
+from paceline.topologies.parallel import Conductor
 
 _ROUNDING = 1e-6  # ten shares of 0.2 are two cores
 
@@ -46,11 +46,11 @@ class TestbedFleet(Fleet):
             )
         self._spare_cores = max(num_cores - wanted, 0.0)
 
-    def run(self, launch: Launch) -> Outcome:  # noqa: D102
+    def run(self, launch: Launch[C]) -> C:  # noqa: D102
         return run_live(self._run(launch))
 
-    async def _run(self, launch: Launch) -> Outcome:
-        least = launch.plan.job.min_learners
+    async def _run(self, launch: Launch[C]) -> C:
+        least = launch.min_learners
         if len(self.devices) < least:
             raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
         has_begun = asyncio.Event()
@@ -103,7 +103,7 @@ class _FleetInPlace(ProcessFleet):
 
     @contextlib.asynccontextmanager
     async def devices(
-        self, orchestrator: Orchestrator, launch: Launch, address: Address
+        self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
         async with super().devices(orchestrator, launch, address) as too_few:
             cuts = asyncio.gather(*(self._cut(number, device) for number, device in enumerate(self._all, 1)))

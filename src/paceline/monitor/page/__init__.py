@@ -1,5 +1,6 @@
-"""The report as an HTML page: its markup, charts, tables, style and script."""
+"""The reports as HTML pages: their markup, charts, tables, style and script."""
 
 from paceline.monitor.page.content import make_page
+from paceline.monitor.page.pool_content import make_pool_page
 
-__all__ = ["make_page"]
+__all__ = ["make_page", "make_pool_page"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import importlib.resources
 from typing import Any
 
-from paceline.monitor.figures import Summary
+from paceline.monitor.figures import Happening, Summary
+from paceline.monitor.page.frame import facts, header, make_document
 from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.page.plots import (
     allocation_section,
@@ -19,31 +17,12 @@ from paceline.monitor.page.plots import (
     truancy_section,
 )
 from paceline.monitor.page.tables import happenings_table, learners_table, profiles_table, rounds_table, settings_table
-from paceline.monitor.wording import printable, say_count, say_known, say_ratio, say_seconds, setting
+from paceline.monitor.wording import called, say_count, say_known, say_ratio, say_seconds, setting
 
 
 def make_page(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> str:
-    """The whole page: it needs no other file and no network, and lets nothing in but its own script."""
-    style, script = (_file(file) for file in ("style.css", "script.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{printable(name)} – Paceline run"),
-        element("style", style),
-    )
-    body = element(
-        "body", _patterns(), element("main", *_sections(name, summary, job, versions)), element("script", script)
-    )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _file(name: str) -> Markup:
-    return Markup(importlib.resources.files(__package__).joinpath(name).read_text("utf-8"))
+    """The whole page of a run."""
+    return make_document(f"{name} – Paceline run", _sections(name, summary, job, versions))
 
 
 def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup]:
@@ -64,85 +43,54 @@ def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[s
     if summary.rounds:
         sections.append(section("Rounds", rounds_table(summary.rounds)))
     if summary.happenings:
-        sections.append(section("Who came, left and was refused", happenings_table(summary)))
+        happenings = [Happening(event=event) for event in summary.happenings]
+        told = happenings_table(happenings, "Joins, leaves, refusals and waits")
+        sections.append(section("Who came, left and was refused", told))
     made = element("div", settings_table("Job", job), settings_table("Versions", versions), class_="two")
     return [*sections, section("Job and versions", made)]
 
 
 def _header(name: str, summary: Summary, job: dict[str, Any]) -> Markup:
-    if summary.ended is not None:
-        state, label = "done", f"finished: {summary.ended.reason}"
-    else:
-        state, label = "open", "not finished: no end was recorded"
+    started = summary.started
     parts = [
-        f"{_called(job, 'model')} on {_called(job, 'data')}",
-        f"shares by {_called(job, 'allocation')}",
-        f"{summary.started.clock} clock" if summary.started else "nothing recorded",
+        f"{called(job, 'model')} on {called(job, 'data')}",
+        *([f"{started.num_parameters:,} parameters"] if started else []),
+        f"shares by {called(job, 'allocation')}",
+        f"{started.clock} clock" if started else "nothing recorded",
     ]
-    return element(
-        "header",
-        element("p", "Paceline run", class_="over"),
-        element("h1", printable(name)),
-        element("p", element("span", label, class_=f"state {state}"), " ", " · ".join(parts)),
-    )
+    return header("run", name, summary.ended.reason if summary.ended else None, parts)
 
 
 def _facts(summary: Summary, job: dict[str, Any]) -> Markup:
     num_rounds = setting(job, "job", "rounds")
     late = f"{summary.num_late / summary.num_learner_rounds:.1%}".replace("%", " %") if summary.num_late else "none"
     truancy_mean = summary.truancy_mean
-    facts = [
-        (
-            "final accuracy" if summary.ended else "accuracy so far",
-            say_known(summary.accuracy, say_ratio),
-            f"loss {summary.loss:.3f}" if summary.loss is not None else "",
-        ),
-        ("rounds", f"{len(summary.rounds):,}", f"of {num_rounds:,}" if isinstance(num_rounds, int) else ""),
-        (
-            "truancy, most",
-            say_known(summary.truancy_max, lambda ratio: say_ratio(ratio, signed=True)),
-            f"mean {say_ratio(truancy_mean, signed=True)}" if truancy_mean is not None else "",
-        ),
-        ("late or missing", late, f"{summary.num_late:,} of {say_count(summary.num_learner_rounds, 'share')}"),
-        ("use of the deadline", say_known(summary.deadline_use, say_ratio), "mean of the learners"),
-        ("samples trained", f"{summary.num_samples:,}", f"by {say_count(len(summary.learners), 'learner')}"),
-        (
-            "time",
-            say_seconds(summary.seconds),
-            f"on the {summary.started.clock} clock" if summary.started else "",
-        ),
-        (
-            "parameters",
-            f"{summary.started.num_parameters:,}" if summary.started else "–",
-            _called(job, "model"),
-        ),
-    ]
-    cards = [
-        element("div", element("dt", label), element("dd", element("b", value), element("span", more)), class_="card")
-        for label, value, more in facts
-    ]
-    return element("dl", *cards, class_="facts")
-
-
-def _called(job: dict[str, Any], section: str) -> str:
-    """What the job calls its model, data or policy."""
-    names = (setting(job, section, key) for key in ("name", "import", "path", "policy"))
-    return next((printable(name) for name in names if isinstance(name, str)), "–")
-
-
-def _patterns() -> Markup:
-    """Hatchings that the style sheet refers to, so that nothing is told by colour alone."""
-    patterns = [
-        element(
-            "pattern",
-            element("rect", class_=f"{name}-back", width="6", height="6"),
-            element("path", class_=f"{name}-line", d="M0 0V6"),
-            id=name,
-            width="6",
-            height="6",
-            patternUnits="userSpaceOnUse",
-            patternTransform=f"rotate({angle})",
-        )
-        for name, angle in (("hatch-bad", 45), ("hatch-upload", -45), ("hatch-working", 90))
-    ]
-    return element("svg", element("defs", *patterns), class_="defs", width="0", height="0", aria_hidden="true")
+    num_satisfied = sum(closed.is_satisfied for closed in summary.rounds)
+    return facts(
+        [
+            (
+                "final accuracy" if summary.ended else "accuracy so far",
+                say_known(summary.accuracy, say_ratio),
+                f"loss {summary.loss:.3f}" if summary.loss is not None else "",
+            ),
+            ("rounds", f"{len(summary.rounds):,}", f"of {num_rounds:,}" if isinstance(num_rounds, int) else ""),
+            (
+                "truancy, most",
+                say_known(summary.truancy_max, lambda ratio: say_ratio(ratio, signed=True)),
+                f"mean {say_ratio(truancy_mean, signed=True)}" if truancy_mean is not None else "",
+            ),
+            ("late or missing", late, f"{summary.num_late:,} of {say_count(summary.num_learner_rounds, 'share')}"),
+            ("use of the deadline", say_known(summary.deadline_use, say_ratio), "mean of the learners"),
+            ("samples trained", f"{summary.num_samples:,}", f"by {say_count(len(summary.learners), 'learner')}"),
+            (
+                "fulfilment",
+                say_known(summary.fulfilment, say_ratio),
+                f"{num_satisfied:,} of {say_count(len(summary.rounds), 'round')} in full and in time",
+            ),
+            (
+                "time",
+                say_seconds(summary.seconds),
+                f"on the {summary.started.clock} clock" if summary.started else "",
+            ),
+        ]
+    )

@@ -11,7 +11,7 @@ import msgspec
 from paceline.monitor.page.charts import whole_ticks
 from paceline.monitor.page.markup import Markup, element, percent
 
-_ROW_PIXELS = 28
+ROW_PIXELS = 28
 _MAX_COLUMNS = 120
 _MAX_DIGIT_COLUMNS = 26
 _MAX_NAME_LENGTH = 16
@@ -57,15 +57,13 @@ def draw_grid(grid: Grid) -> Markup:
     note = grid.note if step == 1 else f"{grid.note}; each cell is the highest of {step} rounds"
     marks: list[Markup] = []
     for row, (name, cells) in enumerate(grid.rows):
-        shown = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
-        label = element("text", shown, x="-10", y=str(row * _ROW_PIXELS + _ROW_PIXELS // 2), dy="4")
-        marks.append(element("g", element("title", name), label, class_="tip y"))
+        marks.append(row_name(name, row))
         for column, rounds in enumerate(columns):
             known = [number for number in rounds if number in cells]
             if known:
                 number = max(known, key=lambda one: (cells[one].kind, cells[one].shade))
                 marks.append(_cell(cells[number], number, row, column, len(columns)))
-    height = len(grid.rows) * _ROW_PIXELS
+    height = len(grid.rows) * ROW_PIXELS
     for number in whole_ticks(grid.rounds[0], grid.rounds[-1], 12):
         x = percent(((number - grid.rounds[0]) // step + 0.5) / len(columns))
         marks.append(element("text", str(number), class_="x", x=x, y="100%", dy="18"))
@@ -85,20 +83,27 @@ def draw_grid(grid: Grid) -> Markup:
     return element("figure", caption, element("div", drawing, class_="plot named"), class_="card", id=grid.name)
 
 
+def row_name(name: str, row: int) -> Markup:
+    """The name of a row, to the left of it; one that is too long is told in full on hover."""
+    shown = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
+    label = element("text", shown, x="-10", y=str(row * ROW_PIXELS + ROW_PIXELS // 2), dy="4")
+    return element("g", element("title", name), label, class_="tip y")
+
+
 def _cell(cell: Cell, number: int, row: int, column: int, num_columns: int) -> Markup:
     place = {"x": percent(column / num_columns), "width": percent(1 / num_columns)}
-    top = str(row * _ROW_PIXELS + 1)
+    top = str(row * ROW_PIXELS + 1)
     back = element(
         "rect",
         class_=f"cell {cell.kind}".rstrip(),
         y=top,
-        height=str(_ROW_PIXELS - 2),
+        height=str(ROW_PIXELS - 2),
         rx="4",
         fill_opacity=None if cell.kind else round(0.1 + 0.5 * min(max(cell.shade, 0.0), 1.0), 2),
         **place,
     )
     middle = percent((column + 0.5) / num_columns)
-    text = element("text", cell.text, class_="digits", x=middle, y=str(row * _ROW_PIXELS + _ROW_PIXELS // 2), dy="4")
+    text = element("text", cell.text, class_="digits", x=middle, y=str(row * ROW_PIXELS + ROW_PIXELS // 2), dy="4")
     title = element("title", cell.tip)
     return element("g", title, back, text, class_="tip", data_round=number)
 

@@ -36,17 +36,24 @@ def of_all(summary: Summary) -> str:
 
 def learning_section(rounds: Sequence[RoundSummary]) -> Markup:
     """Accuracy and loss of the averaged model."""
+    losses = [closed.loss for closed in rounds]
     charts = [
-        _learning_chart("accuracy", rounds, [closed.accuracy for closed in rounds], say_ratio, limits=(0.0, 1.0)),
-        _learning_chart("loss", rounds, [closed.loss for closed in rounds], lambda value: f"{value:.4g}"),
+        accuracy_chart("accuracy", "Accuracy per round", rounds),
+        _learning_chart("loss", "Loss per round", rounds, losses, lambda value: f"{value:.4g}"),
     ]
     if not any(charts):
         charts.append(element("p", "The model was not evaluated.", class_="card empty"))
     return section("Learning", element("div", *charts, class_="two"), about="Of the averaged model, on the test data.")
 
 
+def accuracy_chart(name: str, caption: str, rounds: Sequence[RoundSummary]) -> Markup | None:
+    """Accuracy per round, as a figure of this name; None if it is never known."""
+    return _learning_chart(name, caption, rounds, [closed.accuracy for closed in rounds], say_ratio, limits=(0.0, 1.0))
+
+
 def _learning_chart(
     name: str,
+    caption: str,
     rounds: Sequence[RoundSummary],
     values: Sequence[float | None],
     say: Callable[[float], str],
@@ -59,7 +66,7 @@ def _learning_chart(
     (first_round, first), (last_round, last) = known[0], known[-1]
     chart = Chart(
         name=name,
-        caption=f"{name.capitalize()} per round",
+        caption=caption,
         note=f"{last} at round {last_round}",
         description=f"From {first} at round {first_round} to {last} at round {last_round}.",
         say=lambda value: say(value).replace(".0 %", " %"),

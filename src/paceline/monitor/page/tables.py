@@ -1,4 +1,4 @@
-"""Tables of the report: learners, rounds, happenings, and the settings of the run."""
+"""Tables of the report of a run: learners, rounds, happenings, settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import AnyEvent, LearnerJoined
-from paceline.monitor.figures import LearnerRound, LearnerSummary, RoundSummary, Summary
+from paceline.events import LearnerJoined
+from paceline.monitor.figures import Happening, LearnerRound, LearnerSummary, RoundSummary
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.wording import printable, say_count, say_event, say_known, say_names, say_ratio, say_seconds
 
@@ -119,7 +119,8 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
     columns = [
         *(Column("round"), Column("opened at"), Column("took"), Column("deadline"), Column("truancy")),
         *(Column("learners"), Column("updates"), Column("shards"), Column("samples")),
-        *(Column("staleness"), Column("loss"), Column("accuracy"), Column("late", is_number=False)),
+        *(Column("staleness"), Column("fulfilment"), Column("occupancy"), Column("loss"), Column("accuracy")),
+        Column("late", is_number=False),
     ]
     rows = (
         [
@@ -133,6 +134,8 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
             f"{closed.num_shards:,}",
             f"{closed.num_samples:,}",
             f"{closed.staleness:.3g}",
+            say_ratio(closed.fulfilment),
+            say_ratio(closed.occupancy),
             say_known(closed.loss, "{:.4f}".format),
             say_known(closed.accuracy, say_ratio),
             say_names(closed.late) or _NONE,
@@ -142,24 +145,23 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
     return table("A row per closed round", columns, rows)
 
 
-def happenings_table(summary: Summary) -> Markup:
-    """Who came, left and was refused, and when; the joins are left out first if there are very many."""
-    shown, num_left_out = _most_telling(summary.happenings)
-    rows = [[say_seconds(event.at), say_event(event)] for event in shown]
-    caption = "Joins, leaves, refusals and waits"
+def happenings_table(happenings: Sequence[Happening], caption: str) -> Markup:
+    """What happened, and when; the joins are left out first if there are very many."""
+    shown, num_left_out = _most_telling(happenings)
+    rows = [[say_seconds(one.event.at), say_event(one.event, one.job)] for one in shown]
     if num_left_out:
         caption += f" ({say_count(num_left_out, 'more line')} in events.jsonl)"
     return table(caption, [Column("at"), Column("what happened", is_number=False)], rows)
 
 
-def _most_telling(happenings: Sequence[AnyEvent]) -> tuple[list[AnyEvent], int]:
-    is_told = [not isinstance(event, LearnerJoined) for event in happenings]
+def _most_telling(happenings: Sequence[Happening]) -> tuple[list[Happening], int]:
+    is_told = [not isinstance(one.event, LearnerJoined) for one in happenings]
     num_joins = max(MAX_HAPPENINGS - sum(is_told), 0)
-    shown: list[AnyEvent] = []
-    for event, told in zip(happenings, is_told, strict=True):
+    shown: list[Happening] = []
+    for one, told in zip(happenings, is_told, strict=True):
         num_joins -= not told
         if len(shown) < MAX_HAPPENINGS and (told or num_joins >= 0):
-            shown.append(event)
+            shown.append(one)
     return shown, len(happenings) - len(shown)
 
 

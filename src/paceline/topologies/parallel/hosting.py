@@ -9,8 +9,8 @@ from typing import Any
 from paceline import axon
 from paceline.axon import Limits
 from paceline.axon.transports import Address, Transport
+from paceline.topologies.parallel.conductor import Conductor
 from paceline.topologies.parallel.messages import OrchestratorService
-from paceline.topologies.parallel.orchestrator import Orchestrator
 
 DEVICE = "orchestrator"
 
@@ -18,7 +18,7 @@ _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
 
 @contextlib.asynccontextmanager
-async def hosted(orchestrator: Orchestrator, model_bytes: int, **settings: Any) -> AsyncIterator[Address]:
+async def hosted(orchestrator: Conductor, model_bytes: int, **settings: Any) -> AsyncIterator[Address]:
     """Offer an orchestrator's service while the block runs.
 
     Args:
@@ -27,7 +27,7 @@ async def hosted(orchestrator: Orchestrator, model_bytes: int, **settings: Any) 
     """
     limits = Limits(max_body_bytes=model_bytes + model_bytes // 8 + _OVERHEAD_BYTES)
     worker = axon.Worker(DEVICE, limits=limits)
-    for name in sorted(OrchestratorService.__abstractmethods__):
+    for name in sorted(orchestrator.calls):
         worker.rpc(name=name)(getattr(orchestrator, name))
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield address

@@ -15,27 +15,26 @@ import numpy as np
 import torch
 
 from paceline.allocation import Allocation, Terms
-from paceline.devices.profiles import Profile
+from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.tasks import Task
 
 MAX_NAME_LENGTH = 64
 MAX_SHARDS = 1 << 20
 """That a learner may take in one round."""
+MAX_FILL_BYTES = 1 << 24
 MAX_SERVED_SHARDS = 1 << 14
 """That it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is offered to a learner that joins.
+    """A job as it is offered to a learner.
 
     Attributes:
-        session: what the learner shows in every later call.
         policy: name and fields of the allocation policy.
         placement: whether shards come from the orchestrator or from the device's own data.
         benchmark_shards: how many shards the subset benchmark uses.
     """
 
-    session: str
     task: Task
     terms: Terms
     policy: dict[str, Any]
@@ -43,20 +42,35 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_shards: int
 
 
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a learner that joins.
+
+    Attributes:
+        session: what it shows in every later call.
+        offer: the job to begin with; None if there is none yet.
+    """
+
+    session: str
+    offer: Offer | None
+
+
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a learner that is ready for a round.
 
     Attributes:
-        status: ``open``: take part now; ``wait``: ask again; ``over``: there is no further round.
+        status: ``open``: take part now; ``wait``: ask again; ``seat``: take a seat in another job, then ask again;
+            ``over``: there is no further round.
         seconds_left: until the round's deadline.
         allocation: what the orchestrator has allocated, for policies that it decides.
+        offer: the other job.
         reason: why to wait, or why it is over.
     """
 
-    status: Literal["open", "wait", "over"]
+    status: Literal["open", "wait", "seat", "over"]
     round: int = 0
     seconds_left: float = 0.0
     allocation: Allocation | None = None
+    offer: Offer | None = None
     reason: str = ""
 
 
@@ -66,11 +80,29 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         parameters: as vectors; see `paceline.learning.vectors`.
         seconds_left: until the round's deadline, when this was sent.
+        may_be_more: whether further shards can be asked for when these are trained.
     """
 
     parameters: dict[str, torch.Tensor]
     shards: list[tuple[np.ndarray, np.ndarray]]
     seconds_left: float = 0.0
+    may_be_more: bool = False
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a learner tells of itself where the orchestrator decides.
+
+    Attributes:
+        max_shards: the most it takes in a round; None for no limit.
+        profile: what was measured of it; None unless the policy needs it.
+        outlook: the same for each state that it may be in; empty unless the policy needs it.
+        state: that it was found in; None unless the policy wants to know it.
+    """
+
+    max_shards: int | None = None
+    profile: Profile | None = None
+    outlook: tuple[Outlook, ...] = ()
+    state: str | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,18 +116,18 @@ class OrchestratorService(ABC):
     """What learners call. Each method but `join` raises `LookupError` for a session that is not known (any more)."""
 
     @abstractmethod
-    async def join(self, learner: str, version: str) -> Offer:
+    async def join(self, learner: str, version: str, price: float) -> Welcome:
         """Take part; who joins under a name that is there already takes its place.
 
         Raises `ValueError` with a reason for a name or version that cannot take part.
+
+        Args:
+            price: that the learner asks for a shard, where work is paid for.
         """
 
     @abstractmethod
-    async def declare(self, session: str, max_shards: int | None, profile: Profile | None) -> None:
-        """Tell what the orchestrator needs to decide allocations; not called if the learner decides.
-
-        The profile is None unless the policy needs it.
-        """
+    async def declare(self, session: str, standing: Standing) -> None:
+        """Tell what the orchestrator needs to decide what the learner trains; not called if the learner decides."""
 
     @abstractmethod
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
@@ -106,8 +138,16 @@ class OrchestratorService(ABC):
         """Take bytes and forget them, so that a learner can time its uploads."""
 
     @abstractmethod
-    async def next_round(self, session: str, after: int) -> Ticket:
-        """Wait for a round later than `after` that is open; answers ``wait`` when that takes long."""
+    async def fill(self, session: str, num_bytes: int) -> bytes:
+        """Bytes of no meaning, to keep a link busy."""
+
+    @abstractmethod
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+        """Wait for a round of the learner's job later than `after` that is open; answers ``wait`` when that takes long.
+
+        Args:
+            state: that the device is in, where the policy wants to know it.
+        """
 
     @abstractmethod
     async def take(self, session: str, round: int, num_shards: int) -> Work:
@@ -115,6 +155,10 @@ class OrchestratorService(ABC):
 
         Where data stays on the devices, `num_shards` tells how many of its own shards the learner will train.
         """
+
+    @abstractmethod
+    async def more(self, session: str, round: int) -> Work:
+        """Further shards, when those that were taken are trained; none if there are none for this learner."""
 
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:

@@ -45,10 +45,10 @@ class Plan:
         assert self.store is not None
         return [self.store[number] for number in Deck(len(self.store), (self.job.seed,)).deal(count)]
 
-    def offer(self, session: str) -> Offer:
-        """What a learner is told when it joins."""
+    @property
+    def offer(self) -> Offer:
+        """What a learner is told of it."""
         return Offer(
-            session=session,
             task=self.task,
             terms=self.terms,
             policy=allocation.describe(self.job.allocation),
@@ -60,10 +60,10 @@ class Plan:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
-            return Share([], num_shards, num_shards * self.terms.shard_samples, iterations)
+            return Share([[]], num_shards, num_shards * self.terms.shard_samples, iterations)
         numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
-        return Share(numbers, len(numbers), num_samples, iterations)
+        return Share([numbers], len(numbers), num_samples, iterations)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
         """Shards as they are sent: views of the store."""
@@ -83,6 +83,7 @@ def make_plan(job: Job) -> tuple[Plan, State]:
         batch_size=job.batch_size,
         proximal_mu=job.aggregation.mu,
         seed=job.seed,
+        name=job.name,
     )
     model = LocalModel(task, allowed=None)
     state = model.state()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from paceline.devices.profiles import Profile
-from paceline.topologies.parallel.messages import MAX_NAME_LENGTH
+from paceline.allocation import Candidate
+from paceline.topologies.parallel.messages import MAX_NAME_LENGTH, Standing
 
 MAX_LEARNERS = 100_000
 """That may join a run, by name; those that left included."""
@@ -27,6 +27,10 @@ class Member:
     Attributes:
         is_ready: whether it will take part in the next round that opens.
         num_missed: rounds in a row in which nothing was heard of it.
+        price: that it asks for a shard.
+        seat: the job that it is in; empty if there is but one, or none yet.
+        standings: what it told of itself, by job.
+        state: that it is in, if it tells.
         former: whose place it took.
     """
 
@@ -34,10 +38,24 @@ class Member:
     session: str
     is_ready: bool = False
     has_been_ready: bool = False
-    max_shards: int | None = None
-    profile: Profile | None = None
+    price: float = 0.0
+    seat: str = ""
+    standings: dict[str, Standing] = field(default_factory=dict)
+    state: str | None = None
     num_missed: int = 0
     former: Member | None = None
+
+    def as_candidate(self, job: str = "") -> Candidate:
+        """The member as a policy sees it, by what it told when it was in this job."""
+        told = self.standings.get(job) or Standing()
+        return Candidate(
+            name=self.name,
+            profile=told.profile,
+            max_shards=told.max_shards,
+            price=self.price,
+            outlook=told.outlook,
+            state=self.state or told.state,
+        )
 
 
 class Roster:
@@ -47,6 +65,7 @@ class Roster:
         self._by_session: dict[str, Member] = {}
         self._by_name: dict[str, Member] = {}
         self._seen: set[str] = set()
+        self._excluded: dict[str, str] = {}
         self.num_ready = 0
 
     def __iter__(self) -> Iterator[Member]:
@@ -59,6 +78,8 @@ class Roster:
         """A new member, and whether one of that name was there before; raises `ValueError` for one that cannot be."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name[:80]!r} cannot be a learner's name; {NAME_RULE}")
+        if name in self._excluded:
+            raise ValueError(f"{name!r} is excluded from this run: {self._excluded[name]}")
         is_back = name in self._seen
         if not is_back and len(self._seen) >= MAX_LEARNERS:
             raise ValueError(f"{MAX_LEARNERS} learners have joined this run; no others can")
@@ -81,6 +102,10 @@ class Roster:
         member.num_missed = 0
         return member
 
+    def named(self, name: str) -> Member | None:
+        """The member of this name, if there is one."""
+        return self._by_name.get(name)
+
     def set_ready(self, member: Member, is_ready: bool) -> None:
         """Say whether a member will take part in the next round."""
         if self._by_name.get(member.name) is member:
@@ -97,6 +122,13 @@ class Roster:
             member.former = None
         if self._by_name.get(member.name) is member:
             del self._by_name[member.name]
+
+    def exclude(self, name: str, reason: str) -> None:
+        """Forget a member, and let nobody join under its name again."""
+        self._excluded[name] = reason
+        member = self._by_name.get(name)
+        if member is not None:
+            self.remove(member)
 
     @property
     def are_all_told(self) -> bool:

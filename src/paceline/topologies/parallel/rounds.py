@@ -10,6 +10,7 @@ import torch
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.cycle import mean_difference
 from paceline.learning.averaging import Judge, RunningAverage
+from paceline.topologies.parallel.pots import Pot
 
 
 @dataclass
@@ -17,15 +18,21 @@ class Share:
     """What one learner took.
 
     Attributes:
-        numbers: the shards served; none if it trains on its own data.
+        portions: the shards served, as they were taken; none if it trains on its own data.
         num_samples: in its shards.
         iterations: passes over them that it is to do.
     """
 
-    numbers: list[int]
+    portions: list[list[int]]
     num_shards: int
     num_samples: int
     iterations: int
+
+    def add(self, more: Share) -> None:
+        """Take more shards."""
+        self.portions += more.portions
+        self.num_shards += more.num_shards
+        self.num_samples += more.num_samples
 
 
 @dataclass
@@ -39,7 +46,11 @@ class OpenRound:
         awaited: learners whose update, or word that none will come, is still missing.
         overtime_seconds: for which it stays open after its deadline while updates are awaited.
         allocation: by learner, if the orchestrator decides.
-        delivered: learners whose update is in, and how many iterations they have done.
+        pot: shards held back, for whoever is done first; None if there are none.
+        delivered: learners whose update is in, and how many samples they have trained.
+        arrivals: when those updates came, in seconds after it opened.
+        held: updates among them that are to be audited before they count, with their numbers of samples.
+        exposed: learners whose update proved to be a cheat.
     """
 
     number: int
@@ -49,8 +60,12 @@ class OpenRound:
     awaited: set[str]
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
+    pot: Pot | None = None
     shares: dict[str, Share] = field(default_factory=dict)
-    delivered: dict[str, float] = field(default_factory=dict)
+    delivered: dict[str, int] = field(default_factory=dict)
+    arrivals: dict[str, float] = field(default_factory=dict)
+    held: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
+    exposed: set[str] = field(default_factory=set)
     average: RunningAverage = field(default_factory=RunningAverage)
 
     @property
@@ -61,12 +76,17 @@ class OpenRound:
     @property
     def staleness(self) -> float:
         """The most that two learners' iterations differ by; of those whose update is in."""
-        return max(self.delivered.values(), default=0.0) - min(self.delivered.values(), default=0.0)
+        iterations = self._iterations_done
+        return max(iterations, default=0.0) - min(iterations, default=0.0)
 
     @property
     def average_staleness(self) -> float:
         """The mean difference in iterations over all pairs of them."""
-        return mean_difference([*self.delivered.values()])
+        return mean_difference(self._iterations_done)
+
+    @property
+    def _iterations_done(self) -> list[float]:
+        return [num_samples / self.shares[name].num_samples for name, num_samples in self.delivered.items()]
 
     @property
     def is_complete(self) -> bool:
@@ -76,12 +96,29 @@ class OpenRound:
     @property
     def late(self) -> list[str]:
         """Learners that took work and have not delivered."""
-        return sorted(self.shares.keys() - self.delivered.keys())
+        return sorted(self.shares.keys() - self.delivered.keys() - self.exposed)
 
     @property
     def num_shards(self) -> int:
         """Shards taken by all."""
         return sum(share.num_shards for share in self.shares.values())
+
+    def fulfilment(self, shard_samples: int) -> float:
+        """Samples trained over samples wanted, passes counted: of shards taken, allocated or held back."""
+        wanted = sum(share.num_samples * share.iterations for share in self.shares.values())
+        if self.allocation is not None:
+            untaken = [allocated for name, allocated in self.allocation.items() if name not in self.shares]
+            wanted += sum(allocated.num_shards * shard_samples * allocated.iterations for allocated in untaken)
+        if self.pot is not None:
+            iterations = max((share.iterations for share in self.shares.values()), default=1)
+            wanted += self.pot.num_left * shard_samples * iterations
+        return self.average.weight / wanted if wanted else 0.0
+
+    def occupancy(self, seconds: float) -> float:
+        """Of the learners' time in a round that took so many seconds, the part until their updates came."""
+        names = self.shares.keys() | (() if self.allocation is None else self.allocation.keys())
+        busy = [min(self.arrivals.get(name, seconds if name in self.shares else 0.0), seconds) for name in names]
+        return sum(busy) / (seconds * len(busy)) if busy and seconds > 0 else 0.0
 
     def is_open_to(self, learner: str, after: int) -> bool:
         """Whether a learner that has seen the rounds up to `after` can still take part."""
@@ -100,15 +137,31 @@ class OpenRound:
         """Do not wait for a learner any longer."""
         self.awaited.discard(learner)
 
-    def accept(self, learner: str, state: Mapping[str, torch.Tensor], num_samples: int) -> str | None:
-        """Average an update in; returns the reason if it cannot be used."""
+    def accept(
+        self, learner: str, state: dict[str, torch.Tensor], num_samples: int, *, seconds: float, hold: bool
+    ) -> str | None:
+        """Average an update in; returns the reason if it cannot be used.
+
+        Args:
+            seconds: after the round opened.
+            hold: keep it aside for an audit instead.
+        """
         reason = self._why_refused(learner, num_samples) or self.judge.why_unusable(state)
         if reason is None:
-            self.average.add(state, num_samples)
-            self.delivered[learner] = num_samples / self.shares[learner].num_samples
+            if hold:
+                self.held[learner] = (state, num_samples)
+            else:
+                self.average.add(state, num_samples)
+            self.delivered[learner] = num_samples
+            self.arrivals[learner] = seconds
         if learner in self.shares:
             self.give_up(learner)
         return reason
+
+    def expose(self, learner: str) -> None:
+        """Have an update that was held count for nothing."""
+        del self.delivered[learner]
+        self.exposed.add(learner)
 
     def _why_refused(self, learner: str, num_samples: int) -> str | None:
         share = self.shares.get(learner)

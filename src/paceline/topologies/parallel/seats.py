@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from paceline import allocation, axon
-from paceline.allocation import AllocationPolicy, Terms
+from paceline.allocation import AllocationPolicy, Terms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
 from paceline.errors import BadReply, ConfigError
@@ -17,6 +17,8 @@ from paceline.learning.shards import Array, Deck, Shard, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Work
+
+_KEPT_ROUNDS = 50  # of the history that policies see
 
 
 @dataclass
@@ -27,7 +29,10 @@ class Seat:
         terms: as offered; the shards are the device's own where its data stays with it.
         like: parameters of the model's shapes.
         store: the device's own data; None if shards are served.
-        profile: what was measured of the device.
+        profile: what was measured of the device; of the state it is in, or of the first one.
+        profiles: of each of its states, if the policy needs them.
+        history: what the past rounds took.
+        last_round: that it took part in.
     """
 
     offer: Offer
@@ -37,6 +42,9 @@ class Seat:
     like: Vectors
     store: ShardStore | None
     profile: Profile | None = None
+    profiles: tuple[Profile, ...] = ()
+    history: list[Timings] = field(default_factory=list)
+    last_round: int = 0
 
     @classmethod
     def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Seat:
@@ -58,17 +66,16 @@ class Seat:
 
     def is_for_the_same(self, offer: Offer) -> bool:
         """Whether an offer is of the same job, so that what was measured still holds."""
-        return msgspec.structs.replace(offer, session=self.offer.session) == self.offer
+        return offer == self.offer
 
-    def moved_to(self, offer: Offer) -> Seat:
-        """The same place in a new session."""
-        self.offer = offer
-        return self
+    def remember(self, timings: Timings) -> None:
+        """Add a round to the history that policies see."""
+        self.history = [*self.history[1 - _KEPT_ROUNDS :], timings]
 
-    def shards_of(self, work: Work, num_shards: int, seed: tuple[int, ...]) -> tuple[list[Shard], int]:
-        """The shards to train in a round, served or the device's own, and the seed of their order."""
+    def shards_of(self, work: Work, num_shards: int, seed: tuple[int, ...]) -> list[Shard]:
+        """The shards to train, served or the device's own: those that the seed chooses."""
         served = [Shard(*arrays) for arrays in work.shards]
-        return served or self.own_shards(num_shards, seed), zlib.crc32(repr(seed).encode())
+        return served or self.own_shards(num_shards, seed)
 
     def parameters_of(self, work: Work) -> Vectors:
         """The parameters to start from; raises `BadReply` if they are not of the model that was offered."""
@@ -84,21 +91,32 @@ class Seat:
         return [self.store[number] for number in Deck(len(self.store), seed).deal(count)]
 
 
+def round_seed(task_seed: int, round: int, learner: str) -> tuple[int, int, int]:
+    """What a learner's choices in a round follow from: the orchestrator can repeat them."""
+    return (task_seed, round, zlib.crc32(learner.encode()))
+
+
+def order_seed(task_seed: int, round: int, learner: str, portion: int = 0) -> int:
+    """The seed of the order in which a learner trains the samples of a round, portion by portion."""
+    seed = round_seed(task_seed, round, learner)
+    return zlib.crc32(repr((*seed, portion) if portion else seed).encode())
+
+
 class SeatLink(Link):
     """The link between a seat and its orchestrator, to be measured."""
 
-    def __init__(self, orchestrator: axon.Remote, seat: Seat) -> None:
+    def __init__(self, orchestrator: axon.Remote, session: str, seat: Seat) -> None:
         self._orchestrator = orchestrator
+        self._session = session
         self._seat = seat
 
     async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:  # noqa: D102
         num_served = num_shards if self._seat.store is None else 0
-        session = self._seat.offer.session
-        work: Work = await self._orchestrator.sample.coro(session, num_served, with_parameters)
-        return self._seat.shards_of(work, num_shards, (0,))[0], num_bytes(work)
+        work: Work = await self._orchestrator.sample.coro(self._session, num_served, with_parameters)
+        return self._seat.shards_of(work, num_shards, (0,)), num_bytes(work)
 
     async def send(self, num_bytes: int) -> None:  # noqa: D102
-        await self._orchestrator.discard.coro(self._seat.offer.session, bytes(num_bytes))
+        await self._orchestrator.discard.coro(self._session, bytes(num_bytes))
 
 
 def num_bytes(work: Work) -> int:

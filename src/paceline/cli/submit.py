@@ -1,0 +1,55 @@
+"""``paceline submit``: have a job trained by an orchestrator that runs a pool."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from paceline import axon, config
+from paceline.cli.lines import one_line
+from paceline.errors import ConfigError, RemoteError
+from paceline.fleets.live import run_live
+from paceline.topologies.multitask import JobProgress, reach_pool
+
+
+def submit(
+    job: Annotated[Path, typer.Argument(help="The job file (TOML). Its data and model must be named ones.")],
+    url: Annotated[str, typer.Option("--to", metavar="URL", help="The pool's address, like https://10.0.0.2:7223.")],
+    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What the pool asks for.")] = None,
+    fingerprint: Annotated[str | None, typer.Option(help="Of the pool's self-made certificate.")] = None,
+    ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job is over, and tell how it went.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that are open.
+
+    Example: paceline submit fashion.toml --to https://10.0.0.2:7223 --token S3cret
+    """
+    tables = config.read_tables(job)
+    pool = reach_pool(url, token=token, fingerprint=fingerprint, ca_file=ca_file)
+    progress = run_live(_submit(pool, tables, str(job), wait=wait))
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(progress)))
+    elif not wait:
+        print(f"{progress.job} is in the pool: {progress.rounds} rounds to play")
+    else:
+        accuracy = "" if progress.accuracy is None else f", accuracy {progress.accuracy:.1%}"
+        print(f"{progress.job} is over: {progress.num_closed} rounds{accuracy}")
+
+
+async def _submit(pool: axon.Remote, tables: dict[str, object], source: str, *, wait: bool) -> JobProgress:
+    try:
+        name: str = await pool.submit.coro(tables)
+    except RemoteError as error:
+        raise ConfigError(f"{source}: the pool refused it: {one_line(error.remote_message)}") from error
+    if not wait:
+        known: list[JobProgress] = await pool.progress.coro()
+        return next(job for job in known if job.job == name)
+    while True:
+        progress: JobProgress = await pool.follow.coro(name)
+        if progress.status == "over":
+            return progress

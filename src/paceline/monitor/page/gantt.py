@@ -1,0 +1,135 @@
+"""A Gantt chart: where each learner was over time, and when it worked there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from paceline.monitor.page.charts import ticks
+from paceline.monitor.page.grids import ROW_PIXELS, row_name
+from paceline.monitor.page.markup import Markup, element, percent
+
+_NUM_COLOURS = 8  # of the style sheet
+_MIN_LABELLED = 0.02  # of the width
+_UNITS = ((10_800.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))  # from so many seconds on
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A time that a learner spent in a job, in seconds.
+
+    Attributes:
+        job: its place in the chart's jobs.
+        kind: that it was there, that it worked, or that it worked for nothing.
+        tip: told on hover.
+    """
+
+    start: float
+    end: float
+    job: int
+    kind: Literal["stay", "work", "bad"]
+    tip: str
+
+
+class Gantt(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart with a lane per learner.
+
+    Attributes:
+        name: unique on the page.
+        lanes: the name of each learner and its blocks; those drawn later cover those before.
+        jobs: their names.
+        span: the seconds from which to which the chart goes.
+    """
+
+    name: str
+    caption: str
+    note: str
+    description: str
+    lanes: Sequence[tuple[str, Sequence[Block]]]
+    jobs: Sequence[str]
+    span: tuple[float, float]
+
+
+def job_mark(index: int, name: str) -> Markup:
+    """A job's colour, its number, for eyes that do not tell colours apart, and its name."""
+    swatch = element(
+        "svg",
+        element("rect", class_=_colour(index), width="100%", height="100%", rx="3"),
+        element("text", str(index + 1), class_="job-number", x="50%", y="50%", dy="3.5"),
+        class_="job-mark",
+        width="18",
+        height="15",
+        aria_hidden="true",
+    )
+    return element("span", swatch, " ", element("bdi", name))
+
+
+def draw_gantt(gantt: Gantt) -> Markup:
+    """The chart as a figure with its legend."""
+    scale = _Scale(*gantt.span)
+    marks = _axis(scale)
+    for row, (name, blocks) in enumerate(gantt.lanes):
+        marks.append(row_name(name, row))
+        marks += [_block(block, row, scale) for block in blocks]
+    ids = f"{gantt.name}-title {gantt.name}-about"
+    drawing = element(
+        "svg",
+        element("title", gantt.caption, id=f"{gantt.name}-title"),
+        element("desc", gantt.description, id=f"{gantt.name}-about"),
+        *marks,
+        role="img",
+        aria_labelledby=ids,
+        width="100%",
+        height=str(len(gantt.lanes) * ROW_PIXELS),
+    )
+    caption = element("figcaption", element("b", gantt.caption), element("span", gantt.note))
+    legend = element("ul", *(element("li", job_mark(*job)) for job in enumerate(gantt.jobs)), class_="legend")
+    plot = element("div", drawing, class_="plot named")
+    return element("figure", caption, legend, plot, class_="card", id=gantt.name)
+
+
+class _Scale:
+    """Where seconds are, as ratios of the drawing."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end = start, end
+
+    def x(self, at: float) -> float:
+        return min(max((at - self.start) / ((self.end - self.start) or 1.0), 0.0), 1.0)
+
+
+def _axis(scale: _Scale) -> list[Markup]:
+    unit, label = next((unit, label) for least, unit, label in _UNITS if scale.end >= least)
+    marks = []
+    for tick in ticks(scale.start / unit, scale.end / unit, 9):
+        if scale.start <= tick * unit <= scale.end:
+            x = percent(scale.x(tick * unit))
+            marks.append(element("line", class_="grid", x1=x, x2=x, y1="0", y2="100%"))
+            marks.append(element("text", f"{tick:g}", class_="x", x=x, y="100%", dy="18"))
+    marks.append(element("text", label, class_="axis", x="100%", y="100%", dy="34"))
+    return marks
+
+
+def _block(block: Block, row: int, scale: _Scale) -> Markup:
+    left, right = scale.x(block.start), scale.x(block.end)
+    is_stay = block.kind == "stay"
+    top, height = (2, ROW_PIXELS - 4) if is_stay else (14, 9)
+    shape = element(
+        "rect",
+        class_=f"block {block.kind} {_colour(block.job)}",
+        x=percent(left),
+        y=str(row * ROW_PIXELS + top),
+        width=percent(right - left),
+        height=str(height),
+        rx="3" if is_stay else "2",
+    )
+    number = None
+    if is_stay and right - left >= _MIN_LABELLED:
+        y = str(row * ROW_PIXELS + 11)
+        number = element("text", str(block.job + 1), class_="job-label", x=percent(left), dx="4", y=y)
+    return element("g", element("title", block.tip), shape, number, class_="tip")
+
+
+def _colour(job: int) -> str:
+    return f"job-{job % _NUM_COLOURS + 1}"

@@ -1,0 +1,83 @@
+"""The ledger of a pool: what each learner trained and was paid, and never more than there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from paceline.events import LearnerPaid
+from paceline.topologies.parallel.rounds import OpenRound
+
+_ROUNDING = 1e-9  # as a ratio: a sum of many prices is not exact
+
+
+class Ledger:
+    """Money of a pool. A round's whole cost is set aside when it opens; what was trained is paid when it closes.
+
+    Args:
+        total_budget: for everything; None for no limit.
+
+    Attributes:
+        spent: paid so far.
+        lines: what was paid for what.
+    """
+
+    def __init__(self, total_budget: float | None) -> None:
+        self._total = math.inf if total_budget is None else total_budget
+        self._reserved: dict[str, float] = {}
+        self.spent = 0.0
+        self.lines: list[LearnerPaid] = []
+
+    @property
+    def left(self) -> float:
+        """That is neither paid nor set aside."""
+        return math.inf if self._total == math.inf else self._total - self.spent - sum(self._reserved.values())
+
+    def reserve(self, job: str, cost: float, *, spare: float = 0.0) -> bool:
+        """Set aside what a round of a job is to cost, and a spare sum if there is enough; False if there is too little.
+
+        If the whole is limited, the spare sum is as much again at most: other jobs want to be paid, too.
+        """
+        if cost > self.left * (1 + _ROUNDING):
+            return False
+        most = math.inf if self._total == math.inf else max(cost, min(2 * cost, self.left))
+        self._reserved[job] = min(cost + spare, most)
+        return True
+
+    def reserved(self, job: str) -> float:
+        """What is set aside for the open round of a job."""
+        return self._reserved[job]
+
+    def settle(
+        self, job: str, closed: OpenRound, prices: Mapping[str, float], shard_samples: int, at: float
+    ) -> list[LearnerPaid]:
+        """Pay for the updates that count, and free the rest of what was set aside; returns the new lines."""
+        lines = [
+            self._line(job, closed, learner, prices.get(learner, 0.0), shard_samples, at)
+            for learner in _in_order(closed)
+        ]
+        self._reserved.pop(job, None)
+        self.spent = math.fsum((self.spent, *(line.amount for line in lines)))
+        self.lines += lines
+        return lines
+
+    @staticmethod
+    def _line(job: str, closed: OpenRound, learner: str, price: float, shard_samples: int, at: float) -> LearnerPaid:
+        share, num_samples = closed.shares[learner], closed.delivered.get(learner, 0)
+        # The last shard of a dataset may be a small one: never more than what was taken.
+        shards = min(num_samples / (share.iterations * shard_samples), float(share.num_shards))
+        return LearnerPaid(
+            at=at,
+            job=job,
+            round=closed.number,
+            learner=learner,
+            num_shards=share.num_shards,
+            num_samples=num_samples,
+            shards=shards,
+            price=price,
+            amount=shards * price,
+        )
+
+
+def _in_order(closed: OpenRound) -> Iterable[str]:
+    return sorted(closed.shares)

@@ -1,0 +1,374 @@
+"""A job under way: its parameters, the round that is open, what was taken of it and what came back.
+
+It knows learners by name only. Who they are, and which of them take part in a round, is the orchestrator's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import torch
+
+import paceline
+from paceline import events
+from paceline.allocation import Allocation
+from paceline.axon import loops
+from paceline.events import Emit
+from paceline.learning.audits import Auditor, Claim, Portion
+from paceline.learning.averaging import Judge, State
+from paceline.learning.shards import Deck, Shard
+from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Layout
+from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
+from paceline.topologies.parallel.plans import Plan
+from paceline.topologies.parallel.pots import Pot
+from paceline.topologies.parallel.rounds import OpenRound
+from paceline.topologies.parallel.seats import order_seed
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Do heavy work without holding up the loop."""
+    return await asyncio.to_thread(work)
+
+
+async def in_place(work: Callable[[], T]) -> T:
+    """Do heavy work at once: on virtual time it takes none, and threads would make the order a matter of chance."""
+    return work()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What an orchestrator needs from where it runs.
+
+    Attributes:
+        emit: is told of all that happens.
+        save: keeps the parameters after each round.
+        aside: where heavy work is done.
+        clock: named in the record of the run.
+        started_at: the `at` of the first event; a resumed run goes on from its last one.
+        is_evaluated: whether the parameters are tried on the test data after each round.
+        chance: that decides which updates are audited; nobody may foresee it.
+    """
+
+    emit: Emit = lambda event: None
+    save: Callable[[int, State], None] = lambda round, state: None
+    aside: Callable[[Callable[[], Any]], Awaitable[Any]] = in_thread
+    clock: Literal["live", "virtual"] = "live"
+    started_at: float = 0.0
+    is_evaluated: bool = True
+    chance: random.Random = field(default_factory=random.SystemRandom)
+
+
+class Course:
+    """The rounds of a plan, one after the other.
+
+    Args:
+        state: the parameters to start from.
+        first_round: later than 1 for a run that goes on.
+
+    Attributes:
+        plan: what is trained.
+        round: the one that is open.
+        num_closed: the number of the last one that was closed.
+        loss: of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
+        changed: set whenever something happens that a round may have waited for.
+    """
+
+    def __init__(self, plan: Plan, state: State, around: Surroundings, first_round: int = 1) -> None:
+        self.plan = plan
+        self.round: OpenRound | None = None
+        self.num_closed = first_round - 1
+        self.changed = asyncio.Event()
+        self._job = plan.job
+        self._layout = Layout(state)
+        self._parameters = self._layout.pack(state)
+        self._around = around
+        self.loss: float | None = None
+        self.accuracy: float | None = None
+        self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
+        self._late: set[tuple[int, str]] = set()  # of the last round: round and learner
+        self._deck = self._deck_to_measure = Deck(plan.terms.num_shards, (self._job.seed, 0))
+        self._origin = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._auditor = None
+        if self._job.audit_rate and around.is_evaluated:  # where time is all that passes, nothing was trained
+            model = LocalModel(plan.task, allowed=None)
+            self._auditor = Auditor(model, rate=self._job.audit_rate, chance=around.chance)
+
+    @property
+    def state(self) -> State:
+        """The parameters after the last round that was closed."""
+        return self._layout.unpack(self._parameters)
+
+    @property
+    def why_over(self) -> Literal["rounds done", "target accuracy reached"] | None:
+        """Why there is no further round; None if there is."""
+        if self._job.is_reached_by(self.accuracy):
+            return "target accuracy reached"
+        return "rounds done" if self.num_closed >= self._job.rounds else None
+
+    def start(self) -> None:
+        """Tell that learners may come; the clock of the run starts."""
+        self._origin = self.time() - self._around.started_at
+        self.emit(
+            events.RunStarted(
+                at=self.now(),
+                job=self._job.described(),
+                clock=self._around.clock,
+                first_round=self.num_closed + 1,
+                num_parameters=sum(vector.numel() for vector in self._parameters.values()),
+                num_shards=self.plan.num_served_shards,
+                paceline=paceline.__version__,
+            )
+        )
+
+    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
+        """Tell that the run is over."""
+        ended = events.RunEnded(
+            at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
+        )
+        self.emit(ended)
+        return ended
+
+    # A round.
+
+    def open(
+        self, awaited: Iterable[str], allocation: Mapping[str, Allocation] | None, pot: Pot | None = None
+    ) -> OpenRound:
+        """Open the next round.
+
+        Args:
+            awaited: learners that it waits for.
+            allocation: by learner, if the orchestrator decides.
+            pot: shards besides those, for whoever is done first.
+        """
+        number, deadline_seconds = self.num_closed + 1, self._job.deadline_seconds
+        opened = OpenRound(
+            number,
+            self.time(),
+            deadline_seconds,
+            Judge(self._parameters),
+            set(awaited),
+            overtime_seconds=self._job.overtime * deadline_seconds,
+            allocation=allocation,
+            pot=pot,
+        )
+        self._deck = Deck(self.plan.terms.num_shards, (self._job.seed, number))
+        self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
+        self.round = opened
+        self.emit(
+            events.RoundOpened(
+                at=self.now(),
+                round=number,
+                deadline_seconds=opened.deadline_seconds,
+                num_learners=len(opened.awaited),
+            )
+        )
+        return opened
+
+    async def last(self, opened: OpenRound) -> float:
+        """Let a round last until all are in, or its time is up; returns how many seconds it took."""
+        open_seconds = opened.deadline_seconds + opened.overtime_seconds
+        try:
+            await loops.within(open_seconds, self.until(lambda: opened.is_complete))
+        except asyncio.TimeoutError:
+            return open_seconds
+        return min(self.time() - opened.opened_at, open_seconds)
+
+    async def until(self, is_reached: Callable[[], bool]) -> None:
+        """Wait for something that may be so after any change."""
+        while not is_reached():
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def close(self, closed: OpenRound, seconds: float) -> None:
+        """Average what came, evaluate and save it. After `last`, and at once: a round that is over takes no updates."""
+        self.round = None
+        self._late = {(closed.number, learner) for learner in closed.late}
+        await self._audit(closed)
+        if closed.average.num_states:
+            self._parameters = closed.average.result(self._parameters)
+        self.num_closed = closed.number
+        await self._evaluate()
+        await self._around.aside(lambda: self._around.save(closed.number, self.state))
+        fulfilment = closed.fulfilment(self.plan.terms.shard_samples)
+        self.emit(
+            events.RoundClosed(
+                at=self.now(),
+                round=closed.number,
+                seconds=seconds,
+                truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
+                num_learners=len(closed.shares),
+                num_updates=len(closed.delivered),
+                num_samples=round(closed.average.weight),
+                num_shards=closed.num_shards,
+                staleness=closed.staleness,
+                average_staleness=closed.average_staleness,
+                fulfilment=fulfilment,
+                is_satisfied=fulfilment == 1.0 and seconds <= closed.deadline_seconds,
+                occupancy=closed.occupancy(seconds),
+                late=tuple(closed.late),
+                loss=self.loss,
+                accuracy=self.accuracy,
+            )
+        )
+
+    async def _audit(self, closed: OpenRound) -> None:
+        """Train again what was held back for that, and take what is honest into the average."""
+        auditor = self._auditor
+        for learner, (parameters, num_samples) in closed.held.items():
+            assert auditor is not None
+            share = closed.shares[learner]
+            first, *further = [
+                Portion(
+                    [Shard(*arrays) for arrays in self.plan.shards(numbers)],
+                    order_seed(self.plan.task.seed, closed.number, learner, portion),
+                )
+                for portion, numbers in enumerate(share.portions)
+            ]
+            claim = Claim(
+                start=self._parameters,
+                claimed=parameters,
+                shards=first.shards,
+                seed=first.seed,
+                iterations=share.iterations,
+                num_samples=num_samples,
+                further=further,
+            )
+            verdict = await self._around.aside(functools.partial(auditor.judge, claim))
+            self.emit(
+                events.UpdateAudited(
+                    at=self.now(),
+                    round=closed.number,
+                    learner=learner,
+                    is_honest=verdict.is_honest,
+                    distance=verdict.distance if math.isfinite(verdict.distance) else None,
+                )
+            )
+            if verdict.is_honest:
+                closed.average.add(parameters, num_samples)
+            else:
+                closed.expose(learner)
+
+    async def _evaluate(self) -> None:
+        evaluate = self.plan.evaluate
+        if evaluate is not None and self._around.is_evaluated:
+            self.loss, self.accuracy = await self._around.aside(lambda: evaluate(self.state))
+
+    # What learners do in it.
+
+    def give_up(self, learner: str) -> None:
+        """Do not wait for a learner any longer, if a round is open."""
+        if self.round is not None:
+            self.round.give_up(learner)
+        self.changed.set()
+
+    def sample(self, num_shards: int, with_parameters: bool) -> Work:
+        """Something to measure with; raises `ValueError` for too much of it."""
+        if not 0 <= num_shards <= self._job.benchmark_shards:
+            raise ValueError(f"{num_shards} shards to measure with; 0 to {self._job.benchmark_shards} are given")
+        shards = self.plan.shards(self._deck_to_measure.deal(num_shards))
+        return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
+
+    def take(self, learner: str, round: int, num_shards: int) -> Work:
+        """Parameters and shards for a learner; raises `ValueError` if it is too late, or too much is asked for."""
+        opened = self.round
+        if opened is None or opened.number != round:
+            raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
+        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.iterations)
+        most = allocated.num_shards
+        if not 0 < num_shards <= most:
+            raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
+        share = opened.shares.get(learner)
+        if share is None:
+            share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.iterations)
+            opened.expect(learner)
+            self.emit(
+                events.ShardsTaken(
+                    at=self.now(),
+                    round=round,
+                    learner=learner,
+                    num_shards=share.num_shards,
+                    iterations=share.iterations,
+                    seconds=self.time() - opened.opened_at,
+                )
+            )
+        return Work(
+            parameters=self._parameters,
+            shards=self.plan.shards(share.portions[0]),
+            seconds_left=opened.due_at - self.time(),
+            may_be_more=opened.pot is not None,
+        )
+
+    def more(self, learner: str, round: int) -> Work:
+        """Further shards for a learner that is done with its own, if there are any for it; no parameters."""
+        opened = self.round
+        share = opened.shares.get(learner) if opened is not None and opened.number == round else None
+        if opened is None or share is None or opened.pot is None or learner in opened.delivered:
+            return Work(parameters={}, shards=[])
+        seconds = self.time() - opened.opened_at
+        count = opened.pot.draw(learner, seconds)
+        if not count:
+            return Work(parameters={}, shards=[])
+        extra = self.plan.share(self._deck, count, share.iterations)
+        share.add(extra)
+        self.emit(
+            events.ShardsAdded(
+                at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds
+            )
+        )
+        return Work(parameters={}, shards=self.plan.shards(extra.portions[0]), may_be_more=True)
+
+    def update(self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
+        """Take what a learner trained, if it can be used."""
+        opened = self.round
+        seconds = self.time() - self._opened_at[round] if round in self._opened_at else None
+        if opened is None or opened.number != round:
+            is_late = seconds is not None and (round, learner) in self._late
+            told = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
+            return self._refuse(learner, round, told, seconds, is_late=is_late)
+        assert seconds is not None
+        hold = self._auditor is not None and self._auditor.is_chosen()
+        reason = opened.accept(learner, parameters, num_samples, seconds=seconds, hold=hold)
+        self.changed.set()
+        if reason is not None:
+            return self._refuse(learner, round, reason, seconds)
+        self.emit(
+            events.UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds)
+        )
+        return Receipt(is_accepted=True)
+
+    def _refuse(
+        self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
+    ) -> Receipt:
+        self._late.discard((round, learner))
+        self.emit(
+            events.UpdateRefused(
+                at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
+            )
+        )
+        return Receipt(is_accepted=False, reason=reason)
+
+    # Time.
+
+    def time(self) -> float:
+        """Of the loop."""
+        if self._loop is None:  # to ask for it each time would take longer than all the rest of this
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
+
+    def now(self) -> float:
+        """Seconds since the run started."""
+        return round(self.time() - self._origin, 6)
+
+    def emit(self, event: events.AnyEvent) -> None:
+        """Tell what happened."""
+        self._around.emit(event)

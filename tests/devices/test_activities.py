@@ -1,0 +1,244 @@
+"""What a device does besides: states are drawn round by round, and stress follows the learner's phases."""
+
+import asyncio
+import random
+import threading
+from typing import get_args
+
+import pytest
+
+from paceline.devices.activities import StressedActivity, Undisturbed
+from paceline.devices.states import DeviceState, draw_state
+from paceline.devices.stressors import STRESSORS, ComputeStressor, Stressor, TransferStressor
+from paceline.errors import ConfigError
+from paceline.events import Phase
+
+STATES = (
+    DeviceState(name="idle", probability=0.5),
+    DeviceState(name="training", probability=0.3, speed=0.5),
+    DeviceState(name="downloading", probability=0.2),
+)
+STRESSED = {("training", "benchmark"), ("training", "train"), ("downloading", "benchmark"), ("downloading", "download")}
+
+
+async def fetch():
+    await asyncio.sleep(1)
+
+
+def stressed(states=STATES, seed=0, **options):
+    return StressedActivity(states, fetch, random.Random(seed), **options)
+
+
+@pytest.fixture
+def running(monkeypatch):
+    """The states whose stressors run; those are fakes, in whose place nothing runs."""
+    running = set()
+
+    def fake(name, disturbed):
+        class FakeStressor(Stressor):
+            phases = disturbed
+
+            def start(self):
+                running.add(name)
+
+            def stop(self):
+                running.discard(name)
+
+            async def aclose(self):
+                self.stop()
+
+        return lambda fetch: FakeStressor()
+
+    monkeypatch.setitem(STRESSORS, "training", fake("training", ComputeStressor.phases))
+    monkeypatch.setitem(STRESSORS, "downloading", fake("downloading", TransferStressor.phases))
+    return running
+
+
+def test_an_undisturbed_device_is_always_idle(run_virtual):
+    async def main():
+        activity = Undisturbed()
+        assert (activity.states, activity.probabilities, activity.state) == (("idle",), (1.0,), "idle")
+        for phase in get_args(Phase):
+            activity.begin_round()
+            activity.turn_to(phase)
+            with activity.held_in("idle"):
+                assert activity.state == "idle"
+                assert asyncio.all_tasks() == {asyncio.current_task()}
+        await activity.aclose()
+        return activity.state
+
+    num_threads = threading.active_count()
+    assert run_virtual(main()) == "idle"
+    assert threading.active_count() == num_threads
+
+
+def test_states_and_their_probabilities_are_told_in_their_order():
+    activity = stressed()
+    assert activity.states == ("idle", "training", "downloading")
+    assert activity.probabilities == (0.5, 0.3, 0.2)
+    assert activity.state == "idle"
+    backwards = stressed(STATES[::-1])
+    assert (backwards.probabilities, backwards.state) == ((0.2, 0.3, 0.5), "downloading")
+
+
+def test_probabilities_may_be_unknown_and_are_followed_all_the_same():
+    activity = stressed(
+        [DeviceState(name="idle", probability=0), STATES[1], DeviceState(name="downloading", probability=0.7)],
+        are_known=False,
+    )
+    assert activity.probabilities is None
+    drawn = set()
+    for _ in range(200):
+        activity.begin_round()
+        drawn.add(activity.state)
+    assert drawn == {"training", "downloading"}
+
+
+def test_the_state_of_each_round_is_drawn():
+    activity, chance = stressed(seed=7), random.Random(7)
+    drawn = []
+    for _ in range(2000):
+        activity.begin_round()
+        drawn.append(activity.state)
+    assert drawn == [draw_state(STATES, chance).name for _ in drawn]
+    assert drawn.count("training") / len(drawn) == pytest.approx(0.3, abs=0.04)
+    assert (
+        len({tuple(drawn[start : start + 5]) for start in range(0, 2000, 5)}) > 50
+    )  # one round says nothing of the next
+
+
+@pytest.mark.parametrize("phase", get_args(Phase))
+@pytest.mark.parametrize("state", [state.name for state in STATES])
+def test_stress_follows_state_and_phase(running, state, phase):
+    activity = stressed([DeviceState(name=state, probability=1)])
+    activity.begin_round()
+    activity.turn_to(phase)
+    assert running == ({state} if (state, phase) in STRESSED else set())
+    activity.turn_to("idle")
+    assert running == set()
+
+
+def test_one_round_through_all_phases(running):
+    activity = stressed([DeviceState(name="idle", probability=0), DeviceState(name="training", probability=1)])
+    told = []
+    activity.turn_to("idle")
+    activity.begin_round()
+    for phase in ("download", "train", "upload", "idle"):
+        activity.turn_to(phase)
+        told.append(set(running))
+    assert told == [set(), {"training"}, set(), set()]
+
+
+def test_a_round_that_begins_in_the_middle_of_a_phase_changes_the_stress(running):
+    activity = stressed([DeviceState(name="idle", probability=0), DeviceState(name="downloading", probability=1)])
+    activity.turn_to("download")
+    assert (activity.state, running) == ("idle", set())
+    activity.begin_round()
+    assert (activity.state, running) == ("downloading", {"downloading"})
+
+
+def test_a_device_is_held_in_each_state_and_then_as_before(running):
+    activity = stressed()
+    activity.turn_to("benchmark")
+    told = []
+    for state in activity.states:
+        with activity.held_in(state):
+            told.append((activity.state, set(running)))
+        assert (activity.state, running) == ("idle", set())
+    assert told == [("idle", set()), ("training", {"training"}), ("downloading", {"downloading"})]
+
+
+def test_stress_follows_the_phases_also_where_a_device_is_held(running):
+    activity = stressed()
+    with activity.held_in("training"):
+        assert running == set()
+        activity.turn_to("train")
+        assert running == {"training"}
+        activity.turn_to("download")
+        assert running == set()
+        with activity.held_in("downloading"):
+            assert running == {"downloading"}
+        assert (activity.state, running) == ("training", set())
+        activity.turn_to("train")
+    assert (activity.state, running) == ("idle", set())
+
+
+def test_a_measurement_that_fails_leaves_the_device_as_before(running):
+    activity = stressed()
+    activity.turn_to("benchmark")
+    with pytest.raises(OSError, match="gone"), activity.held_in("training"):
+        raise OSError("gone")
+    assert (activity.state, running) == ("idle", set())
+
+
+def test_holding_a_device_draws_nothing(running):
+    held, free = stressed(seed=3), stressed(seed=3)
+    for _ in range(20):
+        with held.held_in("downloading"):
+            pass
+        held.begin_round()
+        free.begin_round()
+        assert held.state == free.state
+
+
+@pytest.mark.parametrize("state", ["training", "downloading"])
+def test_a_learner_that_is_cancelled_leaves_nothing_behind(state):
+    async def learn(activity, is_training):
+        try:
+            activity.begin_round()
+            activity.turn_to("benchmark")
+            is_training.set()
+            await asyncio.Event().wait()
+        finally:
+            await activity.aclose()
+
+    async def main():
+        threads, is_training = set(threading.enumerate()), asyncio.Event()
+        learner = asyncio.ensure_future(learn(stressed([DeviceState(name=state, probability=1)]), is_training))
+        await is_training.wait()
+        beside = asyncio.all_tasks() - {learner, asyncio.current_task()}, set(threading.enumerate()) - threads
+        assert list(map(len, beside)) == ([0, 1] if state == "training" else [1, 0])
+        learner.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await learner
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not any(thread.is_alive() for thread in beside[1])
+
+    asyncio.run(main())
+
+
+def test_it_can_be_closed_at_any_time_and_used_again(run_virtual):
+    async def main():
+        activity = stressed([DeviceState(name="downloading", probability=1)])
+        await activity.aclose()
+        activity.turn_to("download")
+        assert len(asyncio.all_tasks()) == 2
+        await activity.aclose()
+        await activity.aclose()
+        assert len(asyncio.all_tasks()) == 1
+        activity.turn_to("download")
+        assert len(asyncio.all_tasks()) == 2
+        await activity.aclose()
+        return asyncio.all_tasks() == {asyncio.current_task()}
+
+    assert run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        ({"trainig": 1}, "state 'trainig' is unknown; did you mean 'training'. Allowed: idle, training, downloading"),
+        ({"idle": 0.5, "gaming": 0.5}, "state 'gaming' is unknown; .*[Aa]llowed: idle, training, downloading"),
+        ({}, "a device has at least one state; allowed: idle, training, downloading"),
+        ({"idle": 0.5, "training": 0.4}, r"the probabilities of states \['idle', 'training'\] add up to 0.9"),
+    ],
+)
+def test_states_that_cannot_be(states, told):
+    with pytest.raises(ConfigError, match=told) as caught:
+        stressed([DeviceState(name=name, probability=probability) for name, probability in states.items()])
+    assert "\n" not in str(caught.value)
+
+
+def test_names_of_states_differ():
+    with pytest.raises(ConfigError, match="names must differ"):
+        stressed([DeviceState(name="idle", probability=0.5)] * 2)
