@@ -109,7 +109,7 @@ def test_a_pool_cannot_be_resumed(paceline_in):
     simulate(paceline_in, "run")
     code, _, err = paceline_in("serve", "--resume", "run")
     assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("paceline: run is not a run folder")
+    assert err.startswith("paceline: run is the run of a pool, which cannot be resumed")
 
 
 @pytest.mark.parametrize(

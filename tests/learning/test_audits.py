@@ -45,10 +45,13 @@ def honest_claim(model, shards, seed=0, iterations=1, num_minibatches=None):
 @pytest.fixture(scope="module", params=[OptimizerSpec(), ADAM], ids=["SGD", "Adam"])
 def digits(request):
     """A task, its auditor, and an honest claim: two passes over two shards of digits."""
-    torch.set_num_threads(1)
     task, data = digits_task(optimizer=request.param)
     shards = [ShardStore(data.x_train, data.y_train, 100, 0)[number] for number in range(2)]
-    return task, auditor_of(LocalModel(task)), honest_claim(LocalModel(task), shards, seed=7, iterations=2)
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the tests: the number changes the last digits
+    claim = honest_claim(LocalModel(task), shards, seed=7, iterations=2)
+    torch.set_num_threads(num_threads)
+    return task, auditor_of(LocalModel(task)), claim
 
 
 def test_work_on_the_same_hardware_is_the_same_to_the_last_digit(digits):

@@ -2,12 +2,14 @@
 
 import itertools
 
+import msgspec
 import pytest
 
 from paceline import events
 from paceline.allocation import MedAllocation, MmttAllocation
 from paceline.devices.states import DeviceState
-from paceline.topologies.multitask import Pool
+from paceline.errors import ConfigError
+from paceline.topologies.multitask import Pool, PoolSpec
 from paceline.topologies.parallel.messages import Standing
 from tests.topologies.multitask.pools import TABLES, device, fleet, play
 
@@ -214,8 +216,28 @@ def test_states_are_learned_where_nobody_knows_them(monkeypatch):
         assert history[-1] == pytest.approx([0.6, 0.25, 0.15], abs=0.2)
 
 
+def test_learners_are_placed_anew_when_their_states_prove_to_be_others():
+    """Two devices are alike but for a state that is nearly always on in one of them, which nobody knew."""
+    rarely, mostly = (
+        (DeviceState(name="idle", probability=1 - p), DeviceState(name="training", probability=p, speed=0.25))
+        for p in (0.02, 0.98)
+    )
+    devices = [device("free", 300, states=rarely), device("busy", 300, states=mostly)]
+    devices = [msgspec.structs.replace(one, are_states_known=False) for one in devices]
+    _, told = play({"a": {"rounds": 12, "deadline_seconds": 30.0}}, devices)
+    first, *_, last = told.of(events.JobsAllocated)
+    assert abs(first.placements["free"][1] - first.placements["busy"][1]) <= 1
+    assert last.placements["free"][1] > 1.8 * last.placements["busy"][1]
+    assert len(told.of(events.JobsAllocated)) < 8  # not after each round
+
+
 def test_real_training_works_in_all_jobs():
     pool, told = play({"a": {"rounds": 8}, "b": {"rounds": 8, "iterations": 2}}, fleet(4), is_time_only=False)
     accuracies = {event.job: event.accuracy for event in told.of(events.JobEnded)}
     assert min(accuracies.values()) > 0.8
     assert set(pool.courses) == {"a", "b"}
+
+
+def test_a_model_that_is_too_large_for_the_pool_is_refused():
+    with pytest.raises(ConfigError, match="the model has 2000 bytes; this pool allows 1000"):
+        PoolSpec(max_model_bytes=1000).check_size(2000)

@@ -43,6 +43,7 @@ MAX_JOBS = 100
 
 _MAX_STATES = 100  # of a learner
 _TOLERANCE = 1e-6  # of a sum of probabilities
+_MUCH = 0.15  # that the probability of a state must have changed by, as far as is known, to place learners anew
 
 
 class Pool(Conductor, PoolService):
@@ -70,7 +71,8 @@ class Pool(Conductor, PoolService):
         self._jobs: dict[str, SharedJob] = {}
         self._roster = Roster()
         self._heard_at: dict[str, float] = {}  # loop time of the last call, by learner
-        self._considered: set[str] = set()  # sessions of the learners that were placed, or left idle, last
+        # By session, the learners that were placed, or left idle, last; and how likely their states were then.
+        self._considered: dict[str, dict[str, float]] = {}
         self._is_due = False  # learners are to be placed anew, as soon as the open rounds are closed
         self._changed = asyncio.Event()
         self._opening: asyncio.Future[None] | None = None  # of whatever learners wait for
@@ -167,7 +169,7 @@ class Pool(Conductor, PoolService):
             Demand(job.name, job.course.plan.terms, [member.as_candidate(job.name) for member in ready]) for job in jobs
         ]
         self._is_due = False
-        self._considered = {member.session for member in ready}
+        self._considered = {member.session: _probabilities(member) for member in ready}
         start = time.perf_counter()
         assignment = await self._around.aside(lambda: self._policy.assign(demands, self.ledger.left))
         is_virtual = self._around.clock == "virtual"  # where solving takes no time
@@ -373,6 +375,9 @@ class Pool(Conductor, PoolService):
         for job, known in member.standings.items():  # how likely its states are is the same in all jobs
             member.standings[job] = _with_probabilities(known, likely)
         member.standings[member.seat] = standing
+        placed_with = self._considered.get(member.session, likely)
+        if any(abs(likely[state] - placed_with.get(state, 0.0)) > _MUCH for state in likely):
+            self._is_due = True
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:  # noqa: D102
         return self._course_of(self._find(session)).sample(num_shards, with_parameters)
@@ -476,6 +481,11 @@ class Pool(Conductor, PoolService):
             if opened is not None and member.name not in opened.shares:
                 job.course.give_up(member.name)
         self._changed.set()
+
+
+def _probabilities(member: Member) -> dict[str, float]:
+    standing = member.standings.get(member.seat) or Standing()
+    return {outlook.state: outlook.probability for outlook in standing.outlook}
 
 
 def _with_probabilities(standing: Standing, likely: Mapping[str, float]) -> Standing:
