@@ -64,3 +64,18 @@ if len(sys.argv) == 1:
             process.stdin.close()
             assert process.wait(timeout=30) == 0
         assert not psutil.pid_exists(orphan_pid)
+
+
+@pytest.mark.slow
+def test_audits_are_measured_for_each_kind_of_learner(tmp_path):
+    command = [sys.executable, BENCHMARKS / "audits.py", "--quick", "--systems", "two threads,start and noise"]
+    result = subprocess.run(
+        [*command, "--output", tmp_path / "out.json", "--markdown", tmp_path / "out.md"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    told = (tmp_path / "out.md").read_text()
+    assert "| two threads | 0 of 1 |" in told
+    assert "| start and noise | 0 of 1 |" in told

@@ -1,10 +1,14 @@
 """Problems of several tasks: drawn at random, judged with fractions, and answered by trying everything."""
 
 import itertools
+import math
 import random
 from fractions import Fraction
 
+import numpy as np
+
 from paceline.allocation.med import MedLearner, MedState, MedTask
+from paceline.allocation.med.instance import Instance
 
 SLACK = 1 + Fraction(2, 10**9)
 """By which a deadline or the budget may be exceeded: twice the tolerance that the project has for all limits."""
@@ -143,3 +147,19 @@ def _pareto(points):
             kept.append((end, cost))
             cheapest = cost
     return kept
+
+
+def instance_of(chance, *, num_tasks, num_learners, min_shards=1, budget=math.inf) -> Instance:
+    """Learners and tasks that differ, with time for all; the budget is per shard."""
+    shards = np.ceil(chance.uniform(3, 12, num_tasks) * num_learners / num_tasks)
+    fixed = chance.uniform(0.2, 3.0, (num_tasks, num_learners))
+    unit = chance.uniform(0.5, 2.5, (num_tasks, num_learners))
+    return Instance(
+        fixed_seconds=fixed,
+        unit_seconds=unit,
+        deadlines=np.full(num_tasks, 200.0),
+        shards=shards,
+        prices=chance.uniform(0.1, 1.5, num_learners),
+        budget=budget * shards.sum(),
+        min_shards=min_shards,
+    )

@@ -82,17 +82,16 @@ class Covers:
             left = np.where(members[:, learner], rest, left)
         return members
 
-    def within(self, limits: Floats, max_sets: int) -> tuple[Indices, Bools] | None:
-        """All sets that cost no more than their row's limit, as rows and members; None if they are too many."""
-        rows = np.flatnonzero(self.values <= limits)
+    def within(self, rows: Indices, limit: float, max_sets: int) -> tuple[Indices, Bools] | None:
+        """All sets of some rows that cost no more than a limit, as rows and members; None if they are too many."""
         left, spent = self.needed[rows].copy(), self.constants[rows].copy()
         steps: list[tuple[Indices, Bools]] = []
         for learner in range(self.weights.shape[1]):
             after = self.tables[learner + 1]
             rest = np.maximum(left - self.most[rows, learner], 0)
             more = spent + self.weights[rows, learner]
-            with_it = np.flatnonzero(more + after[rows, rest] <= limits[rows])
-            without = np.flatnonzero(spent + after[rows, left] <= limits[rows])
+            with_it = np.flatnonzero(more + after[rows, rest] <= limit)
+            without = np.flatnonzero(spent + after[rows, left] <= limit)
             parents = np.concatenate([with_it, without])
             if len(parents) > max_sets:
                 return None

@@ -2,12 +2,12 @@
 
 Plans have Σ_j d_ij = D_i for each task, at most (or exactly) one task for each learner, and a budget. Where learners
 and money have prices instead of limits, tasks have nothing more to do with each other, and each one takes the cell in
-which it costs the least. The sum of these, less the prices of all there is, is no more than any plan takes. The best
-prices are found by subgradient steps: what is asked for too much gets dearer.
+which it costs the least. The sum of these, less the prices of all there is, is no more than any plan takes. Better
+prices come from a smooth version of the bound (`climb`), with ever less heat.
 
 A cell in which a task costs so much that the sum exceeds the best known plan is dropped: no better plan is in it.
-Cells that a task takes are split, until they are so narrow that the bound is hardly the worse for it. Most steps look
-at the few cells of each task that were cheapest last time; only a look at all of them gives a bound.
+Cells that a task takes are split, until they are so narrow that the bound is hardly the worse for it. A climb looks at
+the cells of each task that were cheapest last time; only a look at all of them gives a bound.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.allocation.med.cells import Cells, Prices
+from paceline.allocation.med.climb import climb
 from paceline.allocation.med.instance import Bools, Floats, Indices
 from paceline.allocation.rounding import TOLERANCE
 
 SAFETY = 1e-9
 """Of the bound, which is kept back for the rounding of sums."""
 
-_MOMENTUM = 0.6
-_MEMORY = 0.05  # weight of a step's shares in their average
-_PATIENCE = 8  # steps without a better bound, after which they get shorter
-_SHRINK = 0.7
-_MAX_WORSE = 1  # looks at all cells without a better bound, after which steps start again from the best prices
-_SHORTEST = 1e-3  # of the steps, after which they are given up
+_COLDEST, _REHEATED = 3e-4, 3e-3
+_MIN_STEPS, _MAX_STEPS = 8, 60
+_COOLING = 0.7  # of the heat, that is left after a climb
 _MONEY_WEIGHT = 1.0
-_FINENESS = 8  # cells are split until all together are off by this part of the gap
-_NUM_NEAR = 8  # cells of a task that most steps look at
-_NUM_STEPS = 16  # between two looks at all cells
+_FINENESS = 32  # cells are split until all together are off by this part of the gap
+_FEWEST_NEAR, _MOST_NEAR = 4, 24  # cells of a task that a climb looks at
+_MAX_NUMBERS = 4_000_000  # of all those cells, for each learner
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,15 +42,21 @@ class Bound:
         value: no plan is better than this or the best known one.
         prices: that prove it.
         cells: in which the targets of better plans are; a task has none left if there are no better plans.
-        parts: what each task took of each learner, on average of late; a hint at good plans.
-        step: the length of the next step, as a part of Polyak's.
+        parts: what each task took of each learner in the last climb; a hint at good plans.
+        heat: of the next climb, as a part of the average price of a learner.
+        num_steps: of the next climb, at most.
     """
 
     value: float
     prices: Prices
     cells: Cells
     parts: Floats
-    step: float = 0.3
+    heat: float = 0.03
+    num_steps: int = _MAX_STEPS
+
+    def reheated(self) -> Bound:
+        """To be climbed from again, after a while in which the best known plan may have become better."""
+        return replace(self, heat=max(self.heat, _REHEATED), num_steps=_MAX_STEPS)
 
     @property
     def money_scale(self) -> float:
@@ -62,19 +66,16 @@ class Bound:
 
 
 def improve(bound: Bound, best_known: float, *, max_climbs: int, is_over: Callable[[], bool]) -> Bound:
-    """Better prices, and the cells that they leave. Ends early if steps have become short or the time is over."""
-    prices, num_worse, is_new = bound.prices, 0, False
+    """Better prices, and the cells that they leave. Ends early if there is no heat left or the time is over."""
+    prices = bound.prices
     if not bound.cells.is_complete:
         return replace(bound, value=best_known)
-    while max_climbs > 0:
+    while True:
         cells, values, chosen = cheapest_rows(bound.cells, prices)
         value = float(values[chosen].sum()) - prices.constant(cells.instance)
         value -= SAFETY * abs(value)
         if value > bound.value:
             bound = replace(bound, value=value, prices=prices)
-            num_worse = 0
-        elif is_new:
-            num_worse += 1
         kept = values - values[chosen][cells.tasks] <= best_known - value
         is_taken = np.zeros(len(cells), dtype=bool)
         is_taken[chosen] = True
@@ -84,67 +85,24 @@ def improve(bound: Bound, best_known: float, *, max_climbs: int, is_over: Callab
         if not cells.is_complete:
             return replace(bound, value=best_known)
         if is_over():
-            break
-        is_new = not wide.any()
-        if is_new:
-            max_climbs -= 1
-            if num_worse >= _MAX_WORSE:
-                prices, num_worse = bound.prices, 0
-                bound = replace(bound, step=bound.step * _SHRINK)
-                cells, values, _ = cheapest_rows(cells, prices)
-            near = _nearest(cells, values)
-            climb = _Climb(replace(bound, cells=cells.take(near), prices=prices), best_known)
-            climb.run()
-            prices = climb.best_prices
-            bound = replace(bound, parts=climb.parts, step=climb.step)
-            if bound.step < _SHORTEST:
-                break
-            wide[near[climb.is_taken]] = True
-            wide &= _is_wide(cells, best_known - value)
+            return bound
         if wide.any():
             bound = replace(bound, cells=cells.split(wide))
-    return bound
-
-
-class _Climb:
-    """Subgradient steps over a few cells."""
-
-    def __init__(self, bound: Bound, best_known: float) -> None:
-        self._cells, self._best_known = bound.cells, best_known
-        self._money_scale = bound.money_scale
-        self._prices = self.best_prices = bound.prices
-        self.parts = bound.parts.copy()
-        self.step = bound.step
-        self.is_taken = np.zeros(len(bound.cells), dtype=bool)
-
-    def run(self) -> None:
-        """Take the steps; the best prices are those of the largest value."""
-        instance = self._cells.instance
-        best, num_idle = -np.inf, 0
-        direction, money_direction = np.zeros(instance.num_learners), 0.0
-        for _ in range(_NUM_STEPS):
-            self._cells, values, chosen = cheapest_rows(self._cells, self._prices)
-            self.is_taken[chosen] = True
-            value = float(values[chosen].sum()) - self._prices.constant(instance)
-            _, parts, shards = self._cells.take(chosen).best_shares(self._prices)
-            self.parts += _MEMORY * (parts - self.parts)
-            if value > best + TOLERANCE * abs(best) or best == -np.inf:
-                best, self.best_prices, num_idle = value, self._prices, 0
-            else:
-                num_idle += 1
-            if num_idle >= _PATIENCE:
-                self.step *= _SHRINK
-                num_idle, self._prices, direction, money_direction = 0, self.best_prices, 0 * direction, 0.0
-            direction = _MOMENTUM * direction + (1 - _MOMENTUM) * (parts.sum(axis=0) - 1)
-            spent = float((shards.sum(axis=0) * instance.prices).sum())
-            slope = (spent - instance.budget) * self._money_scale if self._money_scale else 0.0
-            money_direction = _MOMENTUM * money_direction + (1 - _MOMENTUM) * slope
-            length = float((direction**2).sum()) + money_direction**2
-            if length <= 0:
-                self.step = 0.0
-                return
-            scale = self.step * max(self._best_known - value, 0.0) / length
-            self._prices = self._prices.moved(instance, scale * direction, scale * self._money_scale * money_direction)
+            continue
+        if max_climbs == 0 or bound.heat < _COLDEST:
+            return bound
+        max_climbs -= 1
+        if prices is not bound.prices:  # worse: a shorter climb has less to do with cells that were not looked at
+            bound = replace(bound, num_steps=max(bound.num_steps // 2, _MIN_STEPS))
+            cells, values, _ = cheapest_rows(cells, bound.prices)
+        else:
+            bound = replace(bound, num_steps=min(bound.num_steps * 3 // 2, _MAX_STEPS))
+        near = cells.take(_nearest(cells, values))
+        near = replace(near, shard_prices=near.best_shares(bound.prices)[0])
+        heat = bound.heat * max(float(np.abs(bound.prices.learners).mean()), TOLERANCE * best_known)
+        climbed = climb(near, bound.prices, heat=heat, goal=best_known, num_steps=bound.num_steps, is_over=is_over)
+        prices = climbed.prices
+        bound = replace(bound, parts=climbed.parts, heat=bound.heat * _COOLING)
 
 
 def cheapest_rows(cells: Cells, prices: Prices) -> tuple[Cells, Floats, Indices]:
@@ -168,7 +126,8 @@ def _nearest(cells: Cells, values: Floats) -> Indices:
     """The cheapest rows of each task."""
     order = np.lexsort((values, cells.tasks))
     places = np.arange(len(cells)) - cells.starts[cells.tasks[order]]
-    return np.sort(order[places < _NUM_NEAR])
+    num_near = _MAX_NUMBERS // (cells.instance.num_tasks * cells.instance.num_learners)
+    return np.sort(order[places < min(_MOST_NEAR, max(_FEWEST_NEAR, num_near))])
 
 
 def _is_wide(cells: Cells, gap: float) -> Bools:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from paceline.allocation.med.covers import Covers
@@ -11,8 +13,13 @@ from paceline.allocation.med.master import Choices
 from paceline.allocation.med.plans import least_costs
 from paceline.allocation.rounding import TOLERANCE
 
+_BLOCK = 64  # cells that are listed at a time: most sets are left out as soon as their true cost is known
+_MAX_IN_BLOCK = 500_000
 
-def list_sets(bound: Bound, covers: Covers, best_known: float, *, part: float, max_sets: int) -> Choices | None:
+
+def list_sets(
+    bound: Bound, covers: Covers, best_known: float, *, part: float, max_sets: int, is_over: Callable[[], bool]
+) -> Choices | None:
     """The sets that cost no more than their task's cheapest and a part of the gap; None if they are too many.
 
     With all of the gap, no other set is in a better plan: at these prices, it would cost more by itself than a better
@@ -23,25 +30,25 @@ def list_sets(bound: Bound, covers: Covers, best_known: float, *, part: float, m
     task_values = values[first_of_least(values, bound.cells.starts)]
     gap = best_known - float(task_values.sum()) + prices.constant(instance)
     limits = task_values + part * gap + TOLERANCE * best_known
-    found = covers.within(limits[bound.cells.tasks], max_sets)
-    if found is None:
-        return None
-    rows, members = found
     lists: list[Choices] = []
     for task in range(instance.num_tasks):
-        own = bound.cells.tasks[rows] == task
-        if instance.has_ample_budget:
-            choices = _earliest(instance, task, members[own])
-        else:
-            choices = _affordable(instance, task, members[own], bound.cells.high[rows[own]])
-        values = choices.targets + choices.members @ prices.learners + prices.money * choices.costs
-        lists.append(choices.take(values <= limits[task]))
-    return Choices(
-        tasks=np.concatenate([choices.tasks for choices in lists]),
-        members=np.concatenate([choices.members for choices in lists]),
-        targets=np.concatenate([choices.targets for choices in lists]),
-        costs=np.concatenate([choices.costs for choices in lists]),
-    )
+        rows = np.flatnonzero((bound.cells.tasks == task) & (values <= limits[task]))
+        blocks: list[Choices] = []
+        for first in range(0, len(rows), _BLOCK):
+            found = covers.within(rows[first : first + _BLOCK], float(limits[task]), _MAX_IN_BLOCK)
+            if found is None or is_over():
+                return None
+            own, members = found
+            if instance.has_ample_budget:
+                choices = _earliest(instance, task, members)
+            else:
+                choices = _affordable(instance, task, members, bound.cells.high[own])
+            cost = choices.targets + choices.members @ prices.learners + prices.money * choices.costs
+            blocks.append(choices.take(cost <= limits[task]))
+            if sum(map(len, [*lists, *blocks])) > max_sets:
+                return None
+        lists.append(_undominated(Choices.join(blocks)))
+    return Choices.join(lists)
 
 
 def _earliest(instance: Instance, task: int, members: Bools) -> Choices:
@@ -53,7 +60,7 @@ def _earliest(instance: Instance, task: int, members: Bools) -> Choices:
 
 
 def _affordable(instance: Instance, task: int, members: Bools, targets: Floats) -> Choices:
-    """Each set with those of the targets by which it can do the task, if no earlier one costs as little."""
+    """Each set with those of the targets by which it can do the task, and what that costs."""
     most = np.where(members, instance.capacities(np.full(len(targets), task), targets), 0.0)
     possible = most.sum(axis=1) >= instance.shards[task]
     if not instance.may_idle:
@@ -61,10 +68,14 @@ def _affordable(instance: Instance, task: int, members: Bools, targets: Floats) 
         possible &= ((most > 0).sum(axis=1) == sizes) & (sizes * instance.least <= instance.shards[task])
     members, targets = members[possible], targets[possible]
     costs = least_costs(instance, task, members, targets)
-    choices = Choices(tasks=np.full(len(members), task), members=members, targets=targets, costs=costs)
-    _, numbers = np.unique(_keys(members), return_inverse=True)
-    order = np.lexsort((costs, targets, numbers))
-    return choices.take(order[_is_cheaper(numbers[order], costs[order])])
+    return Choices(tasks=np.full(len(members), task), members=members, targets=targets, costs=costs)
+
+
+def _undominated(choices: Choices) -> Choices:
+    """Those of one task for which the same set has no earlier target that costs as little."""
+    _, numbers = np.unique(_keys(choices.members), return_inverse=True)
+    order = np.lexsort((choices.costs, choices.targets, numbers))
+    return choices.take(order[_is_cheaper(numbers[order], choices.costs[order])])
 
 
 def _is_cheaper(numbers: Indices, costs: Floats) -> Bools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import highspy
@@ -28,6 +29,16 @@ class Choices:
     targets: Floats
     costs: Floats
 
+    @classmethod
+    def join(cls, parts: Sequence[Choices]) -> Choices:
+        """The rows of all, of which there is at least one."""
+        return cls(
+            tasks=np.concatenate([part.tasks for part in parts]),
+            members=np.concatenate([part.members for part in parts]),
+            targets=np.concatenate([part.targets for part in parts]),
+            costs=np.concatenate([part.costs for part in parts]),
+        )
+
     def __len__(self) -> int:
         return len(self.tasks)
 
@@ -51,8 +62,13 @@ class Choice:
     bound: float
 
 
-def choose(instance: Instance, choices: Choices, best_known: float, *, time_limit_seconds: float) -> Choice:
-    """The choice of least time, if it is less than the best known; relaxed first, to leave out what cannot be in it."""
+def choose(
+    instance: Instance, choices: Choices, best_known: float, *, max_rows: int | None = None, time_limit_seconds: float
+) -> Choice:
+    """The choice of least time, if it is less than the best known; relaxed first, to leave out what cannot be in it.
+
+    With `max_rows`, only so many are chosen from that add the least to the relaxed program: faster, but no proof.
+    """
     if len(np.unique(choices.tasks)) < instance.num_tasks:
         return Choice(rows=None, bound=np.inf)
     relaxed = _Program(instance, choices, time_limit_seconds)
@@ -61,12 +77,14 @@ def choose(instance: Instance, choices: Choices, best_known: float, *, time_limi
         return Choice(rows=None, bound=np.inf if relaxed.is_impossible else -np.inf)
     margin = _MARGIN * abs(best_known)
     near = np.flatnonzero(relaxed.objective + relaxed.reduced_costs <= best_known + margin)
+    is_all = max_rows is None or len(near) <= max_rows
+    near = near if is_all else near[np.argsort(relaxed.reduced_costs[near], kind="stable")[:max_rows]]
     left = max(0.0, time_limit_seconds - relaxed.seconds)
     whole = _Program(instance, choices.take(near), left, best_known=best_known + margin)
     whole.run()
     if whole.has_choice:
-        return Choice(rows=near[whole.chosen], bound=whole.bound)
-    return Choice(rows=None, bound=np.inf if whole.is_impossible else relaxed.objective)
+        return Choice(rows=near[whole.chosen], bound=whole.bound if is_all else relaxed.objective)
+    return Choice(rows=None, bound=np.inf if is_all and whole.is_impossible else relaxed.objective)
 
 
 class _Program:

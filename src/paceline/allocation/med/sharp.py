@@ -18,7 +18,7 @@ from paceline.allocation.med.dual import SAFETY, Bound, cheapest_rows, first_of_
 from paceline.allocation.med.instance import Bools, Floats
 from paceline.allocation.rounding import TOLERANCE
 
-MAX_TABLE = 6_000_000
+MAX_TABLE = 12_000_000
 """Numbers in the tables of all cells, up to which they are worth their time."""
 
 _MOMENTUM = 0.5

@@ -5,8 +5,8 @@
 3. As soon as few enough targets are left, the sharper bound with whole learners (`sharp`). If few enough sets of
    learners are left then (`listing`), an integer program chooses among them (`master`), and the best plan is proven.
    If not, it chooses among the most promising, which may give a better plan.
-4. Where all that is too much, more local search: from assignments for targets set below those of the best plan
-   (`aim`), and from disturbed ones.
+4. Where all that is too much, more local search: from assignments for targets that a walk from those of the best plan
+   has found (`aim`), and from disturbed ones. With many learners, such a walk comes before the first bound.
 
 Whenever it ends, the bound is proven. The clock is read for the time limit only.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.allocation.med.aim import aim
+from paceline.allocation.med.aim import Aim
 from paceline.allocation.med.cells import Cells
 from paceline.allocation.med.dual import Bound, improve
 from paceline.allocation.med.greedy import earliest_ends
@@ -41,17 +41,21 @@ OPTIMAL = 1e-7
 """Of the objective, by which the bound may be below it."""
 
 _NUM_CELLS = 8  # of each task, to begin with
-_NUM_CLIMBS = 8  # between two searches
-_SETTLED = 0.02  # length of steps, from which on prices hardly change
+_NUM_CLIMBS = 12  # between two searches
+_SETTLED = 1e-3  # heat, from which on prices hardly change
 _SMALL_TABLE = 100_000  # numbers, up to which it is not worth waiting for that
 _MANY = 200  # learners, above which local search takes long: prices come first, and hints must be good
 _MONEY_FACTORS = (0.7, 1.0, 1.5, 2.5)  # a plan that keeps the budget may need a higher price of money than the bound
-_REACHES = (0.002, 0.03)  # parts of a target, within which a better one is looked for
+_NUM_WALKS = 10  # over targets, one after the other, unless learners are many
+_SHARE_OF_WALK = 0.8  # of the time for it; what is left is for assignments
+_SLACKS = (1e-3, 5e-4, 0.0)  # parts of targets, by which learners may be later than a walk over targets says
 _MAX_SETS = 200_000
+_MAX_CHOSEN_FROM = 3_000  # sets, where nothing is to be proven
 # of the gap, that sets are listed up to: few first, since a better plan makes fewer of all
-_PARTS = (0.02, 0.06, 0.15, 0.4, 1.0)
+_PARTS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0)
 _SHARE_OF_PART = 0.2  # of the time left, for a choice that proves nothing
 _SHARE_OF_SEARCH = 0.2  # of the time left, for better plans at least, when prices hardly change
+_SHARE_OF_START = 0.1  # of the time, for a plan of many learners before the first bound
 _MIN_SECONDS = 0.1
 
 
@@ -105,7 +109,6 @@ class _Run:
         self._middle = (clock() + end) / 2
         self._plan: Plan | None = None
         self._bound = 0.0
-        self._ambition = 0.5  # how far below the best plan targets are set, as a part of the way to the bound
         self._chance = np.random.default_rng(0)
 
     @property
@@ -130,8 +133,11 @@ class _Run:
         """By turns."""
         tasks, prices = spread(self._instance)
         self._offer(settle(self._instance, tasks))
+        money_price = 0.0 if self._instance.has_ample_budget else self._guess_of_money_price()
         if self._plan is None or self._instance.num_learners <= _MANY:
-            self._descend(tasks, 0.0 if self._instance.has_ample_budget else self._guess_of_money_price())
+            self._descend(tasks, money_price)
+        else:
+            self._aim(money_price, self._clock() + _SHARE_OF_START * self._left())
         bound = Bound(
             value=0.0,
             prices=prices,
@@ -144,17 +150,17 @@ class _Run:
             if self._is_done or self._is_over():
                 break
             spent = self._clock() - begin
-            is_settled = bound.step <= _SETTLED or self._clock() > self._middle
+            is_settled = bound.heat <= _SETTLED or self._clock() > self._middle
             if self._instance.num_learners <= _MANY:
                 self._descend(bound.parts.argmax(axis=0), bound.prices.money)
             is_small = table_size(bound.cells) <= (MAX_TABLE if is_settled else _SMALL_TABLE)
             is_finished = is_small and self._finish(bound)
-            is_searched = self._instance.num_learners <= (MAX_SEARCHED if is_settled else _MANY)
-            if not is_finished and is_searched:
+            if not is_finished and (is_settled or self._instance.num_learners <= _MANY):
                 spent = max(spent, _SHARE_OF_SEARCH * self._left()) if is_settled else spent
-                self._aim(bound, self._clock() + spent)
-                self._disturb(bound.prices.money, self._clock() + spent / 2)
-            bound = replace(bound, step=max(bound.step, _SETTLED))
+                self._aim(bound.prices.money, self._clock() + spent)
+                if self._instance.num_learners <= _MANY:
+                    self._disturb(bound.prices.money, self._clock() + spent / 2)
+            bound = bound.reheated()
         is_proven = self._is_done
         return Solution(plan=self._plan, bound=self._best_known if is_proven else self._bound, is_proven=is_proven)
 
@@ -188,15 +194,21 @@ class _Run:
             return covers is None
         before = self._best_known
         for part in _PARTS:
-            choices = list_sets(sharp, covers, self._best_known, part=part, max_sets=_MAX_SETS)
+            choices = list_sets(sharp, covers, self._best_known, part=part, max_sets=_MAX_SETS, is_over=self._is_over)
             if choices is None or self._is_over():
                 break
-            limit = self._left() * (1.0 if part == 1.0 else _SHARE_OF_PART)
-            choice = choose(self._instance, choices, self._best_known, time_limit_seconds=limit)
+            is_all = part == 1.0
+            choice = choose(
+                self._instance,
+                choices,
+                self._best_known,
+                max_rows=None if is_all else _MAX_CHOSEN_FROM,
+                time_limit_seconds=self._left() * (1.0 if is_all else _SHARE_OF_PART),
+            )
             if choice.rows is not None:
                 chosen = choices.take(choice.rows[np.argsort(choices.tasks[choice.rows])])
                 self._offer(plan_of(self._instance, chosen.members, chosen.targets))
-            if part == 1.0:
+            if is_all:
                 self._bound = max(self._bound, min(choice.bound, self._best_known))
         return self._is_done or self._best_known < before
 
@@ -213,17 +225,24 @@ class _Run:
             if self._instance.has_ample_budget or self._is_over():
                 break
 
-    def _aim(self, bound: Bound, end: float) -> None:
-        """Local search from assignments for targets between those of the best plan and the bound."""
-        while self._plan is not None and not self._is_done and self._clock() < min(end, self._end):
-            seconds = np.array([self._instance.seconds(i, own).max() for i, own in enumerate(self._plan.counts)])
-            ratio = 1 - self._ambition * (1 - self._bound / self._plan.objective)
-            reach = float(np.exp(self._chance.uniform(*np.log(_REACHES))))
-            limit = self._left() / 4
-            aimed = aim(self._instance, bound.prices, seconds * ratio, reach=reach, time_limit_seconds=limit)
-            if aimed is not None:
-                self._ambition = min(1.0, self._ambition * (1.25 if aimed.is_hit else 0.8))
-                self._descend(aimed.tasks, bound.prices.money)
+    def _aim(self, money_price: float, end: float) -> None:
+        """Local search from assignments for targets that walks from those of the best plan have found."""
+        begin, end = self._clock(), min(end, self._end)
+        num_walks = _NUM_WALKS if self._instance.num_learners <= _MANY else 1
+        for number in range(num_walks):
+            if self._plan is None or self._is_done or self._clock() >= end:
+                return
+            aim = Aim(self._instance, self._plan, money_price, self._chance)
+            aim.walk(self._progress(begin + (end - begin) * (number + _SHARE_OF_WALK) / num_walks))
+            for slack in _SLACKS:
+                if self._is_over():
+                    return
+                self._descend(aim.assign(slack), money_price)
+
+    def _progress(self, end: float) -> Callable[[], float]:
+        """How much of the time from now until then is over, as a part of 1."""
+        begin = self._clock()
+        return lambda: (self._clock() - begin) / max(end - begin, 1e-9)
 
     def _disturb(self, money_price: float, end: float) -> None:
         """Local search from the best plan, some learners of which have changed places; again and again."""
