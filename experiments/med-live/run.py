@@ -31,7 +31,7 @@ SCHEMES = ("med", "mmtt-uncertain", "med-held-back")
 MODELS = {"wide": "three-nn", "small": "two-nn"}  # by job
 NUM_DEVICES, LINK_MBIT, LATENCY_MS = 4, 50.0, 2.0
 ROUNDS, ITERATIONS, DEADLINE_SECONDS = 5, 10, 20.0
-QUICK_SCHEMES, QUICK_DEVICES, QUICK_ROUNDS, QUICK_ITERATIONS = ("med-held-back",), 3, 2, 1
+QUICK_SCHEMES, QUICK_JOBS, QUICK_DEVICES, QUICK_ROUNDS, QUICK_ITERATIONS = ("med-held-back",), ("small",), 2, 2, 1
 BUDGET = 100.0  # more than 60 shards can cost: prices are at most 1.5
 COLUMNS = {"seconds": "time", "satisfaction": "satisfaction", "fulfilment": "fulfilment", "occupancy": "occupancy"}
 
@@ -41,7 +41,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     schemes = QUICK_SCHEMES if is_quick else (*SCHEMES[seed % 3 :], *SCHEMES[: seed % 3])
     devices = [_device(seed, number) for number in range(QUICK_DEVICES if is_quick else NUM_DEVICES)]
     rounds, iterations = (QUICK_ROUNDS, QUICK_ITERATIONS) if is_quick else (ROUNDS, ITERATIONS)
-    plans = [_plan(name, rounds, iterations, seed) for name in MODELS]
+    plans = [_plan(name, rounds, iterations, seed) for name in (QUICK_JOBS if is_quick else MODELS)]
     for turn, scheme in enumerate(schemes):
         spec = PoolSpec(
             allocation=policy_of(scheme, BUDGET), min_learners=len(devices), moves_learners=False, seed=seed
