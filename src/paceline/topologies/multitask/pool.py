@@ -233,6 +233,8 @@ class Pool(Conductor, PoolService):
         opened = course.open(present, *self._portioned(job, prices))
         self._announce()
         seconds = await course.last(opened)
+        for name in opened.awaited:
+            self._heard_at[name] = self._time()  # who is late by a moment may still come
         await course.close(opened, seconds)
         for line in self.ledger.settle(job.name, opened, prices, course.plan.terms.shard_samples, self.now()):
             self._emit(line)

@@ -333,9 +333,11 @@ class Learner:
                 self._estimator.see(spent_for, [_rates(profile) for profile in seat.profiles])
 
     def _candidate(self, seat: Seat) -> Candidate:
+        # To keep time for the upload whatever state it is in, the one counts in which that takes longest.
+        slowest = min(seat.profiles, key=lambda profile: profile.up.per_second, default=seat.profile)
         return Candidate(
             name=self._name,
-            profile=seat.profile,
+            profile=slowest,
             history=tuple(seat.history),
             max_shards=self._options.max_shards,
         )
