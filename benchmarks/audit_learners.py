@@ -7,6 +7,7 @@ import functools
 import math
 import multiprocessing
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -157,7 +158,7 @@ def old_processor() -> Iterator[Learner]:
     before = dict(os.environ)
     os.environ.update(OLD_PROCESSOR)
     try:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _exit_with_parent) as executor:
             executor.submit(os.getpid).result()  # it has its environment now
             os.environ.clear()
             os.environ.update(before)
@@ -165,6 +166,18 @@ def old_processor() -> Iterator[Learner]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _exit_with_parent() -> None:
+    """End this process when the one that started it ends, however it ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train_in(executor: Executor, work: Work) -> Vectors:

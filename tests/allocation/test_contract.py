@@ -8,6 +8,8 @@ from paceline.allocation import (
     CsaAllocation,
     DabAllocation,
     EqualAllocation,
+    MedAllocation,
+    MmttAllocation,
     SyncAllocation,
 )
 from paceline.testing.allocation import PolicyContract
@@ -43,6 +45,18 @@ class TestSync(PolicyContract):
         return SyncAllocation()
 
 
+class TestMed(PolicyContract):
+    @pytest.fixture(params=[{}, {"min_shards": 0, "held_back": 0.5}])
+    def policy(self, request):
+        return MedAllocation(**request.param)
+
+
+class TestMmtt(PolicyContract):
+    @pytest.fixture(params=["uncertain", "ideal"])
+    def policy(self, request):
+        return MmttAllocation(knowledge=request.param)
+
+
 def test_no_policy_is_left_out():
     assert set(POLICIES.values()) == {
         DabAllocation,
@@ -50,4 +64,6 @@ def test_no_policy_is_left_out():
         CsaAllocation,
         SyncAllocation,
         EqualAllocation,
+        MedAllocation,
+        MmttAllocation,
     }

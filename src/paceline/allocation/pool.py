@@ -124,7 +124,7 @@ class PoolPolicy(AllocationPolicy):
 
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """As `assign`, for one job."""
-        placements = self.assign([Demand("", terms, fleet)]).placements
+        placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
             Allocation(placements[candidate.name].num_shards, terms.iterations)
             if candidate.name in placements
@@ -256,10 +256,11 @@ def _placements(instance: Instance, plan: Plan, demands: Sequence[Demand]) -> di
         if row >= 0 and plan.counts[row, column] > 0:
             demand = demands[row]
             most = demand.fleet[column].most_shards(demand.terms)  # what it is not willing to take is not trained
-            placements[candidate.name] = Placement(
-                demand.job,
-                min(int(plan.counts[row, column]), most),
-                float(instance.fixed_seconds[row, column]),
-                float(instance.unit_seconds[row, column]),
-            )
+            if most > 0:
+                placements[candidate.name] = Placement(
+                    demand.job,
+                    min(int(plan.counts[row, column]), most),
+                    float(instance.fixed_seconds[row, column]),
+                    float(instance.unit_seconds[row, column]),
+                )
     return placements

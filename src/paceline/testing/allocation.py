@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, Terms, Timings
-from paceline.devices.profiles import Profile, Rate
+from paceline.devices.profiles import Outlook, Profile, Rate
 
 TERMS = Terms(
     deadline_seconds=15.0, iterations=5, model_bytes=160_000, shard_bytes=392_500, shard_samples=500, num_shards=120
@@ -37,7 +37,14 @@ def make_candidate(
             )
         )
     profile = Profile(train=Rate(train, 0.05), down=Rate(down, 0.1), up=Rate(up, 0.1), latency_seconds=0.01)
-    return Candidate(name=name, profile=profile, history=tuple(history), max_shards=max_shards)
+    return Candidate(
+        name=name,
+        profile=profile,
+        history=tuple(history),
+        max_shards=max_shards,
+        outlook=(Outlook(state="idle", probability=1.0, profile=profile),),
+        state="idle",
+    )
 
 
 def make_fleet(size: int, *, seed: int = 0, num_rounds: int = 0) -> list[Candidate]:
