@@ -151,6 +151,9 @@ class Pool(Conductor, PoolService):
 
         while True:
             await self._wait(are_enough, None)
+            for member in list(self._roster):
+                if member.session in self._considered and not member.is_ready and not self._is_expected(member):
+                    self._drop(member.name)  # it was there before, and is gone
             expected = [self._heard_at[member.name] for member in self._roster if self._is_expected(member)]
             if not expected:
                 return
