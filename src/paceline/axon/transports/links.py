@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import functools
 import math
 import random
 from collections.abc import Awaitable, Callable
@@ -84,13 +85,13 @@ class Line:
         self._down = _Lane(link.down_bytes_per_second, link, self._random)
         self.bandwidth = 1.0
         self._is_cut = False
-        self._under_way: set[asyncio.Task[Reply]] = set()
+        self._under_way: dict[asyncio.Task[Reply], None] = {}  # in the order in which they began
         self._pumps: WeakSet[Pump] = WeakSet()
 
     def cut(self) -> None:
         """Break the link: what is under way is lost, and nobody can be reached until `mend`."""
         self._is_cut = True
-        for exchange in self._under_way:
+        for exchange in list(self._under_way):
             exchange.cancel()
         for pump in list(self._pumps):
             pump.break_off()
@@ -100,29 +101,44 @@ class Line:
         self._is_cut = False
 
     async def exchange(
-        self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]], *, timeout: float
+        self,
+        address: Address,
+        request: Request,
+        ask: Callable[[], Awaitable[Reply]],
+        *,
+        timeout: float,
+        far: Line | None = None,
     ) -> Reply:
         """Have a request answered by `ask`, there and back over the link, in a task of its own.
 
         Whoever cancels that task, from the far side for instance, has closed the connection.
+
+        Args:
+            far: the link of whoever answers, if that is known; bytes go over both at once, so the slower one counts,
+                and cutting either breaks the exchange.
         """
-        if self._is_cut:
+        if self._is_cut or (far is not None and far._is_cut):
             raise Unreachable(f"{address}: the link is cut")
-        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask))
-        self._under_way.add(exchange)
+        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, far))
+        lines = (self,) if far is None else (self, far)
+        for line in lines:
+            line._under_way[exchange] = None
         try:
             if not await loops.settled(exchange, timeout):
                 raise TimedOut(f"{address} did not answer within {timeout:g} s")
         finally:
             exchange.cancel()  # does nothing to one that is done
-            self._under_way.discard(exchange)
+            for line in lines:
+                line._under_way.pop(exchange, None)
         if exchange.cancelled():
             raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
         return exchange.result()
 
-    async def _there_and_back(self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _there_and_back(
+        self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]], far: Line | None
+    ) -> Reply:
         fault = self._fate(request)
-        await self._up.carry(request.body, self.bandwidth)
+        await _carry(request.body, (self._up, self.bandwidth), *([] if far is None else [(far._down, far.bandwidth)]))
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await ask()
@@ -130,15 +146,18 @@ class Line:
             if reply.stream is not None:
                 await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
-        await self._down.carry(reply.body, self.bandwidth)
+        await self._bring(reply.body, far)
         if reply.stream is not None:
-            pump = Pump(reply.stream, self._slowed, f"{address}: the link was cut in the middle of an answer")
-            self._pumps.add(pump)
+            carry = functools.partial(self._bring, far=far)
+            pump = Pump(reply.stream, carry, f"{address}: the link was cut in the middle of an answer")
+            for line in (self,) if far is None else (self, far):
+                line._pumps.add(pump)
             reply.stream = pump.stream
         return reply
 
-    async def _slowed(self, body: Body) -> Body:
-        await self._down.carry(body, self.bandwidth)
+    async def _bring(self, body: Body, far: Line | None) -> Body:
+        """Carry a reply, or a piece of it, back here."""
+        await _carry(body, (self._down, self.bandwidth), *([] if far is None else [(far._up, far.bandwidth)]))
         return body
 
     def _by_chance(self, request: Request) -> Fault:
@@ -152,26 +171,38 @@ class _Lane:
 
     def __init__(self, bytes_per_second: float, link: Link, chance: random.Random) -> None:
         self._bytes_per_second = bytes_per_second
-        self._latency_seconds = link.latency_seconds
+        self.latency_seconds = link.latency_seconds
         self._jitter = link.jitter
         self._chance = chance
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
-    async def carry(self, body: Body, bandwidth: float) -> None:
-        """Take as long as the body takes, with so much of the bandwidth."""
-        if self._bytes_per_second == math.inf and not self._latency_seconds:
-            return
-        loop = asyncio.get_running_loop()
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing takes any time."""
+        return self._bytes_per_second == math.inf and not self.latency_seconds
+
+    def book(self, body: Body, bandwidth: float) -> float:
+        """Queue a body up for so much of the bandwidth; returns the loop time when it has been sent."""
         seconds = (_HEAD_BYTES + num_bytes(body)) / (bandwidth * self._bytes_per_second)
         if self._jitter:
             seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
-        self._free_at = max(loop.time(), self._free_at) + seconds
-        arrived = loop.create_future()
-        timer = loop.call_at(self._free_at + self._latency_seconds, _arrive, arrived)
-        try:
-            await arrived
-        finally:
-            timer.cancel()
+        self._free_at = max(asyncio.get_running_loop().time(), self._free_at) + seconds
+        return self._free_at
+
+
+async def _carry(body: Body, *ways: tuple[_Lane, float]) -> None:
+    """Take as long as the body takes over lanes one behind the other, each with so much of its bandwidth."""
+    taking_time = [(lane, bandwidth) for lane, bandwidth in ways if not lane.is_free]
+    if not taking_time:
+        return
+    sent_at = max(lane.book(body, bandwidth) for lane, bandwidth in taking_time)
+    loop = asyncio.get_running_loop()
+    arrived = loop.create_future()
+    timer = loop.call_at(sent_at + sum(lane.latency_seconds for lane, _ in taking_time), _arrive, arrived)
+    try:
+        await arrived
+    finally:
+        timer.cancel()
 
 
 def _arrive(arrived: asyncio.Future[None]) -> None:

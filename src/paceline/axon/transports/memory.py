@@ -28,12 +28,13 @@ class MemoryNetwork:
 
 
 class MemoryListener(Listener):
-    """An app at an address of the network."""
+    """An app at an address of the network, behind its host's link."""
 
-    def __init__(self, network: MemoryNetwork, app: App, address: Address) -> None:
+    def __init__(self, network: MemoryNetwork, app: App, address: Address, line: Line) -> None:
         self.app = app
+        self.line = line
         self.address = address
-        self.exchanges: set[asyncio.Task[Any]] = set()
+        self.exchanges: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.pumps: WeakSet[Pump] = WeakSet()
         self._network = network
 
@@ -60,7 +61,9 @@ class MemoryTransport(Transport):
         self.line = Line(link)
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
-        return await self.line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout)
+        listener = self._network.listeners.get((address.host, address.port))
+        far = None if listener is None else listener.line
+        return await self.line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout, far=far)
 
     async def _ask(self, address: Address, request: Request) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))
@@ -73,11 +76,11 @@ class MemoryTransport(Transport):
             return Reply(refusal.status, refusal.headers, _copy(refusal.body))
         exchange = asyncio.current_task()
         assert exchange is not None
-        listener.exchanges.add(exchange)
+        listener.exchanges[exchange] = None
         try:
             reply = await answer(listener.app, arrived)
         finally:
-            listener.exchanges.discard(exchange)
+            listener.exchanges.pop(exchange, None)
         if reply.stream is None:
             return Reply(reply.status, reply.headers, _copy(reply.body))
         pump = Pump(reply.stream, _arrived, f"{address} broke off in the middle of its answer")
@@ -94,7 +97,7 @@ class MemoryTransport(Transport):
         key = (address.host, address.port)
         if key in self._network.listeners:
             raise ConfigError(f"cannot listen on {address}: it is taken")
-        listener = self._network.listeners[key] = MemoryListener(self._network, app, address)
+        listener = self._network.listeners[key] = MemoryListener(self._network, app, address, self.line)
         return listener
 
 
