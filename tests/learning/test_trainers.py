@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.learning import trainers
+from paceline.learning.points import Found, PointsSpec, aggregate
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.trainers import Clock, ThreadTrainer
+from paceline.learning.trainers import Clock, ThreadTrainer, Trainer
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 
 # Far more than the real seconds that a test takes, which count too: a trainer reads the loop's clock once.
@@ -44,14 +46,20 @@ class TimedModel:
         self._units = units
         self._busy_units = busy_units or units
 
-    def minibatches(self, *args):
-        for number, num_samples in enumerate(self._model.minibatches(*args)):
+    def minibatches(self, *args, **options):
+        return self._timed(self._model.minibatches(*args, **options))
+
+    def losses(self, *args):
+        return self._timed(self._model.losses(*args))
+
+    def _timed(self, steps):
+        for number, step in enumerate(steps):
             self._clock.now += UNIT_SECONDS * self._units[number % len(self._units)]
             self._clock.busy += UNIT_SECONDS * self._busy_units[number % len(self._busy_units)]
-            yield num_samples
+            yield step
 
 
-def train(trainer, shards, *, iterations=1, units=math.inf, state=None):
+def train(trainer, shards, *, iterations=1, units=math.inf, state=None, **options):
     """Train for at most so many units of time."""
 
     async def main():
@@ -62,6 +70,7 @@ def train(trainer, shards, *, iterations=1, units=math.inf, state=None):
             iterations=iterations,
             until=until,
             seed=5,
+            **options,
         )
 
     return asyncio.run(main())
@@ -172,8 +181,8 @@ class HeldModel:
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 
-    def minibatches(self, *args):
-        for num_samples in self._model.minibatches(*args):
+    def minibatches(self, *args, **options):
+        for num_samples in self._model.minibatches(*args, **options):
             self.num_begun += 1
             self.begun.release()
             assert self.let_go.acquire(timeout=60)
@@ -274,3 +283,121 @@ def test_what_torch_loads_for_its_first_step_is_not_slowed_down(slowdown, num_tr
     model = make_model()
     ThreadTrainer(model, slowdown)
     assert tried == [model.task.optimizer] * num_tried
+
+
+MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})
+
+
+def test_an_optimizer_that_is_kept_goes_on_with_what_it_remembers():
+    """Two trainings of one pass each are then one training of two passes."""
+    shards = make_shards(12)
+    whole = train(ThreadTrainer(make_model(optimizer=MOMENTUM)), shards, iterations=2, is_shuffled=False)
+    trainer = ThreadTrainer(make_model(optimizer=MOMENTUM))
+    start = trainer.initial_parameters()
+    first = train(trainer, shards, state=start, is_shuffled=False, keeps_optimizer=True)
+    train(trainer, shards, state=start)  # in between, such as a benchmark: it neither uses nor changes what is kept
+    second = train(trainer, shards, state=first.parameters, is_shuffled=False, keeps_optimizer=True)
+    assert are_equal(second.parameters, whole.parameters)
+    anew = train(trainer, shards, state=first.parameters, is_shuffled=False)
+    assert not are_equal(anew.parameters, whole.parameters)
+
+
+def test_samples_are_trained_in_their_order_if_not_shuffled():
+    shards = make_shards(6, 4)
+    trained = train(ThreadTrainer(make_model()), shards, is_shuffled=False)
+    model = make_model()
+    list(model.minibatches(model.state(), shards, 99, is_shuffled=False))
+    assert are_equal(trained.parameters, model.parameters())
+    assert not are_equal(trained.parameters, train(ThreadTrainer(make_model()), shards).parameters)
+
+
+def test_losses_are_those_of_the_model_and_take_their_time():
+    clock, (shard,) = HandClock(), make_shards(600)
+    model = make_model("two-nn")
+    trainer = ThreadTrainer(TimedModel(model, clock, [2], [1]), 4.0, clock)
+    found = asyncio.run(trainer.losses(trainer.initial_parameters(), shard))
+    assert np.array_equal(found.values, np.concatenate(list(model.losses(model.state(), shard))))
+    assert found.seconds == 3 * 4 * UNIT_SECONDS  # three parts
+    assert clock.pauses == [2 * UNIT_SECONDS] * 3
+
+
+def test_what_goes_wrong_with_losses_is_raised():
+    with pytest.raises(ConfigError, match="a shard has"):
+        asyncio.run(ThreadTrainer(make_model()).losses(make_model().parameters(), Shard(np.zeros((2, 9)), np.zeros(2))))
+
+
+POINTS = PointsSpec(reduction="hash", division="lsh", ratio=4)
+
+
+def test_points_are_aggregated_once_and_then_found(tmp_path):
+    trainer, (shard,) = ThreadTrainer(make_model(), cache=tmp_path), make_shards(40)
+    made, found = (asyncio.run(trainer.aggregate(shard, POINTS)) for _ in range(2))
+    assert (made.is_cached, found.is_cached) == (False, True)
+    assert np.array_equal(made.points.x, aggregate(*shard, POINTS).x)
+    assert np.array_equal(made.points.x, found.points.x)
+    assert made.seconds >= 0
+
+
+def timed_aggregation(clock, shard):
+    """Stands in for `cached`: each of three classes takes a unit of time, and then what is left another."""
+
+    def cached(x, y, spec, folder, progress):
+        for number in (1, 2, 3):
+            clock.now += UNIT_SECONDS
+            clock.busy += UNIT_SECONDS
+            progress(number, 3)
+        clock.now += UNIT_SECONDS
+        clock.busy += UNIT_SECONDS
+        return Found(aggregate(x, y, spec), False)
+
+    return cached
+
+
+def test_a_slower_device_takes_longer_to_aggregate(monkeypatch):
+    clock, (shard,) = HandClock(), make_shards(40)
+    monkeypatch.setattr(trainers, "cached", timed_aggregation(clock, shard))
+    made = asyncio.run(ThreadTrainer(make_model(), 3.0, clock).aggregate(shard, POINTS))
+    assert made.seconds == 4 * 3 * UNIT_SECONDS
+    assert clock.pauses == [2 * UNIT_SECONDS] * 4
+
+
+def test_cancelling_ends_aggregation_within_a_class(monkeypatch):
+    begun, let_go, done = threading.Event(), threading.Event(), []
+
+    def cached(x, y, spec, folder, progress):
+        for number in (1, 2, 3):
+            begun.set()
+            assert let_go.wait(60)
+            done.append(number)
+            progress(number, 3)
+
+    monkeypatch.setattr(trainers, "cached", cached)
+
+    async def main():
+        work = asyncio.ensure_future(ThreadTrainer(make_model()).aggregate(make_shards(40)[0], POINTS))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.sleep(0)
+        assert not work.done()
+        let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+    assert done == [1]
+
+
+def test_a_trainer_of_learners_need_not_know_of_points():
+    class Plain(Trainer):
+        async def train(self, parameters, shards, **options):
+            return None
+
+        def initial_parameters(self):
+            return {}
+
+    (shard,) = make_shards(4)
+    with pytest.raises(NotImplementedError, match="Plain finds no losses"):
+        asyncio.run(Plain().losses({}, shard))
+    with pytest.raises(NotImplementedError, match="Plain aggregates no points"):
+        asyncio.run(Plain().aggregate(shard, POINTS))

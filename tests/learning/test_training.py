@@ -58,6 +58,70 @@ def test_every_pass_sees_each_sample_once_in_an_order_of_its_own(monkeypatch):
     assert fed[0] != fed[1] != fed[2] != sorted(fed[2])
 
 
+def test_every_pass_has_the_order_of_the_shards_if_it_is_not_shuffled(monkeypatch):
+    seen = Seen()
+    monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
+    model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
+    shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
+    list(model.minibatches(model.state(), shards, seed=0, iterations=2, is_shuffled=False))
+    assert list(itertools.chain(*seen.inputs)) == [*range(20), *range(20)]
+    assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 2
+
+
+def test_an_optimizer_goes_on_where_it_was():
+    """With momentum, by hand: v ← 0.9·v + gradient, w ← w − 0.5·v."""
+    model = make_model(batch_size=6, optimizer=OptimizerSpec(options={"lr": 0.5, "momentum": 0.9}))
+    (shard,) = make_shards(6)
+    optimizer, start = model.new_optimizer(), model.state()
+    for _ in range(3):
+        list(model.minibatches(model.state(), [shard], seed=0, optimizer=optimizer))
+    weight, velocity = start["0.weight"].double().numpy(), 0.0
+    for _ in range(3):
+        velocity = 0.9 * velocity + gradient(weight, shard.x.astype(np.float64), shard.y)
+        weight = weight - 0.5 * velocity
+    np.testing.assert_allclose(model.state()["0.weight"], weight, rtol=1e-5, atol=1e-6)
+
+
+def test_those_who_share_a_model_keep_their_optimizers_apart():
+    shared = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
+    alone = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
+    mine, others, start = make_shards(8), make_shards(8, seed=1), shared.state()
+    optimizers = [shared.new_optimizer() for _ in range(2)]
+    states = [start, start]
+    for number in range(6):
+        who = number % 2
+        list(shared.minibatches(states[who], (mine, others)[who], seed=number, optimizer=optimizers[who]))
+        states[who] = shared.state()
+    optimizer = alone.new_optimizer()
+    state = start
+    for number in (0, 2, 4):
+        list(alone.minibatches(state, mine, seed=number, optimizer=optimizer))
+        state = alone.state()
+    assert are_equal(states[0], state)
+
+
+def test_losses_are_those_of_each_sample():
+    model, (shard,) = make_model("Counting"), make_shards(600)
+    list(model.minibatches(model.state(), [shard], seed=0))  # running statistics are used, and not renewed
+    state = model.state()
+    parts = list(model.losses(state, shard))
+    losses = np.concatenate(parts)
+    assert (losses.dtype, losses.shape) == (np.float32, (600,))
+    assert len(parts) > 1
+    assert losses.mean() == pytest.approx(model.evaluate(state, *shard)[0], rel=1e-5)
+    one = Shard(shard.x[7:8], shard.y[7:8])
+    assert next(model.losses(state, one))[0] == pytest.approx(model.evaluate(state, *one)[0], rel=1e-5)
+    assert are_equal(model.state(), state)
+
+
+def test_losses_of_what_is_not_of_this_task_are_refused_at_once():
+    model = make_model()
+    with pytest.raises(ConfigError, match="a shard has"):
+        model.losses(model.state(), Shard(np.zeros((2, 3), np.float32), np.zeros(2, int)))
+    with pytest.raises(ConfigError, match="do not fit the model"):
+        model.losses({}, make_shards(2)[0])
+
+
 def test_training_follows_from_the_seed():
     model, shards = make_model("two-nn"), make_shards(20)
     start, ends = model.state(), []

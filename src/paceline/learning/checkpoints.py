@@ -26,9 +26,17 @@ def save(folder: Path, round: int, state: State) -> Path:
     Raises `PacelineError` if they cannot be written.
     """
     path = _path(folder, round)
+    write(path, state)
+    for number in rounds(folder)[:-NUM_KEPT]:
+        _path(folder, number).unlink(missing_ok=True)
+    return path
+
+
+def write(path: Path, state: State) -> None:
+    """Write parameters to a file, whole or not at all; raises `PacelineError` if that is not possible."""
     partial = path.with_suffix(".partial")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         save_file(_apart(state), partial)
         with open(partial, "rb") as file:
             os.fsync(file.fileno())
@@ -37,9 +45,6 @@ def save(folder: Path, round: int, state: State) -> Path:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise PacelineError(f"{path} cannot be written: {error}") from error
-    for number in rounds(folder)[:-NUM_KEPT]:
-        _path(folder, number).unlink(missing_ok=True)
-    return path
 
 
 def rounds(folder: Path) -> list[int]:
@@ -50,7 +55,11 @@ def rounds(folder: Path) -> list[int]:
 
 def load(folder: Path, round: int) -> State:
     """The parameters after a round; raises `ConfigError` if there are none, or if the file is damaged."""
-    path = _path(folder, round)
+    return read(_path(folder, round))
+
+
+def read(path: Path) -> State:
+    """The parameters in a file; raises `ConfigError` if there are none, or if it is damaged."""
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:

@@ -6,6 +6,7 @@ The papers end each network in a softmax. Here every model returns logits and th
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -20,6 +21,7 @@ from torch import nn
 
 from paceline.axon.worker import modules
 from paceline.errors import ConfigError
+from paceline.learning.convnets import alexnet, check_images, mobilenet_v2, squeezenet
 from paceline.spelling import suggest
 
 __all__ = ["MODELS", "ModelSpec", "build", "loss_function"]
@@ -90,19 +92,20 @@ def build(
     return _import(spec.import_path)
 
 
-def loss_function(spec: ModelSpec) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The mean loss over a batch, of logits (batch, classes) and int64 labels (batch).
+def loss_function(spec: ModelSpec, *, is_mean: bool = True) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The mean loss over a batch, or that of each sample, of logits (batch, classes) and int64 labels (batch).
 
     ``cross-entropy`` is the usual one: of logits, down to 0. ``cross-entropy-of-softmax`` puts softmax outputs where
     logits belong, so that it is softmaxed twice. It cannot fall below −log(e / (e + classes − 1)), which is 1.461 for
     10 classes. Mays (2023) reports losses near 1.5 at 95 % accuracy, which only this loss gives: use it to reproduce
     those figures, and nowhere else.
     """
-    return nn.functional.cross_entropy if spec.loss == "cross-entropy" else _cross_entropy_of_softmax
+    loss = nn.functional.cross_entropy if spec.loss == "cross-entropy" else _cross_entropy_of_softmax
+    return functools.partial(loss, reduction="mean" if is_mean else "none")
 
 
-def _cross_entropy_of_softmax(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return nn.functional.cross_entropy(torch.softmax(logits, dim=1), labels)
+def _cross_entropy_of_softmax(logits: torch.Tensor, labels: torch.Tensor, reduction: str) -> torch.Tensor:
+    return nn.functional.cross_entropy(torch.softmax(logits, dim=1), labels, reduction=reduction)
 
 
 def _dense(num_features: int, widths: Sequence[int], num_classes: int) -> list[nn.Module]:
@@ -138,12 +141,7 @@ class _Convolutional:
     widths: tuple[int, ...]
 
     def __call__(self, input_shape: Sequence[int], num_classes: int) -> nn.Module:
-        smallest = self._smallest_side()
-        if len(input_shape) != 3 or min(input_shape[1:]) < smallest:
-            raise ConfigError(
-                f"model {self.name!r} does not fit inputs of shape {tuple(input_shape)}: "
-                f"it takes images (channels, height, width) of at least {smallest}×{smallest}"
-            )
+        check_images(self.name, input_shape, self._smallest_side())
         layers: list[nn.Module] = []
         channels, *sides = input_shape
         for convolution in self.convolutions:
@@ -178,6 +176,10 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     # LeCun et al. (1998), as in EdgeGossip (Han et al., 2021): 61,706 parameters. Max-pooling and ReLU are the usual
     # modern reading; the padding of 2 makes 28×28 the 32×32 of the original.
     "lenet-5": _Convolutional("lenet-5", (_Convolution(6, 5, 2), _Convolution(16, 5, 0)), (120, 84)),
+    # Ibid., for small images: see `paceline.learning.convnets`.
+    "alexnet": alexnet,
+    "squeezenet": squeezenet,
+    "mobilenet-v2": mobilenet_v2,
 }
 """Factories by name: from the shape of a sample and the number of classes to a model."""
 

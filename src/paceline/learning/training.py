@@ -16,6 +16,7 @@ from paceline.learning.tasks import Task
 from paceline.learning.vectors import Layout, Vectors
 
 _CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
+_LOSS_SAMPLES = 256  # fed at a time where only losses are asked for, which small devices do
 _MAX_REASON = 300  # characters of what torch finds wrong with parameters
 _MAX_ITERATIONS = 1 << 16  # far beyond any job, and still an end
 
@@ -35,6 +36,7 @@ class LocalModel:
         self.task = task
         self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
         self._loss = models.loss_function(task.model)
+        self._losses = models.loss_function(task.model, is_mean=False)
         self.layout = Layout(self._model.state_dict())
         if task.model.import_path is not None:
             self._try_out(task.model.import_path)
@@ -61,13 +63,29 @@ class LocalModel:
         """The same, as vectors."""
         return self.layout.pack(self._model.state_dict())
 
+    def new_optimizer(self) -> torch.optim.Optimizer:
+        """The task's optimizer for this model's parameters, that remembers nothing yet."""
+        return self.task.optimizer.make(self._trained_parameters())
+
     def minibatches(
-        self, state: Mapping[str, torch.Tensor], shards: Sequence[Shard], seed: int, iterations: int = 1
+        self,
+        state: Mapping[str, torch.Tensor],
+        shards: Sequence[Shard],
+        seed: int,
+        iterations: int = 1,
+        *,
+        is_shuffled: bool = True,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> Iterator[int]:
         """Train from these parameters, in so many passes; yields after each minibatch how many samples it had.
 
         `state` then tells what has been learned so far, also if the iterator is left early, or before it begins.
         Raises `ConfigError` at once for no shards or passes, or for parameters or shards that are not of this task.
+
+        Args:
+            is_shuffled: whether each pass has an order of its own, drawn from `seed`; else it is that of the shards.
+            optimizer: one of `new_optimizer`, to go on with what it remembers of former trainings, such as momentum;
+                None for a new one. Whoever shares a model needs one each.
         """
         if not shards:
             raise ConfigError("there are no shards to train on")
@@ -76,14 +94,16 @@ class LocalModel:
         for shard in shards:
             self._check(shard)
         self._load(state)
-        return self._train(shards, seed, iterations)
+        batches = self._batches(shards, seed if is_shuffled else None, iterations)
+        return self._train(batches, optimizer or self.new_optimizer())
 
-    def _train(self, shards: Sequence[Shard], seed: int, iterations: int) -> Iterator[int]:
+    def _train(
+        self, batches: Iterator[tuple[torch.Tensor, torch.Tensor]], optimizer: torch.optim.Optimizer
+    ) -> Iterator[int]:
         self._model.train()
-        parameters = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        parameters = self._trained_parameters()
         anchors = [parameter.detach().clone() for parameter in parameters] if self.task.proximal_mu else []
-        optimizer = self.task.optimizer.make(parameters)
-        for x, y in self._batches(shards, seed, iterations):
+        for x, y in batches:
             optimizer.zero_grad()
             self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
             for parameter, anchor in zip(parameters, anchors, strict=False):
@@ -92,14 +112,17 @@ class LocalModel:
             optimizer.step()
             yield len(y)
 
+    def _trained_parameters(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+
     def _batches(
-        self, shards: Sequence[Shard], seed: int, iterations: int
+        self, shards: Sequence[Shard], seed: int | None, iterations: int
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         x = np.concatenate([shard.x for shard in shards])
         y = torch.from_numpy(np.concatenate([shard.y for shard in shards]).astype(np.int64))
-        generator = torch.Generator().manual_seed(seed)
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
         for _ in range(iterations):
-            order = torch.randperm(len(y), generator=generator)
+            order = torch.arange(len(y)) if generator is None else torch.randperm(len(y), generator=generator)
             yield from self._pass(x, y, order)
 
     def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -117,15 +140,29 @@ class LocalModel:
     def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:
         """Mean loss and share of right answers of these parameters on test data."""
         self._load(state)
-        self._model.eval()
         loss, num_right = 0.0, 0
-        for start in range(0, len(y), _CHUNK_SAMPLES):
-            inputs = normalised(x[start : start + _CHUNK_SAMPLES], self.task.normalisation)
-            labels = torch.from_numpy(y[start : start + _CHUNK_SAMPLES].astype(np.int64))
-            outputs = self._model(inputs)
+        for outputs, labels in self._answers(x, y, _CHUNK_SAMPLES):
             loss += float(self._loss(outputs, labels)) * len(labels)
             num_right += int((outputs.argmax(1) == labels).sum())
         return loss / len(y), num_right / len(y)
+
+    def losses(self, state: Mapping[str, torch.Tensor], shard: Shard) -> Iterator[Array]:
+        """The loss of each sample with these parameters, in the order of the shard, some (as float32) at a time.
+
+        Raises `ConfigError` at once for parameters or a shard that are not of this task.
+        """
+        self._check(shard)
+        self._load(state)
+        answers = self._answers(shard.x, shard.y, _LOSS_SAMPLES)
+        return (self._losses(outputs, labels).numpy() for outputs, labels in answers)
+
+    def _answers(self, x: Array, y: Array, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """What the model makes of the samples, and their labels, so many at a time."""
+        self._model.eval()
+        for start in range(0, len(y), step):
+            with torch.inference_mode():  # not around the yield: it would last while others work
+                outputs = self._model(normalised(x[start : start + step], self.task.normalisation))
+            yield outputs, torch.from_numpy(y[start : start + step].astype(np.int64))
 
     def _load(self, state: Mapping[str, torch.Tensor]) -> None:
         try:

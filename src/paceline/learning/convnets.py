@@ -1,0 +1,128 @@
+"""The larger convolutional networks of EdgeGossip (Han et al., 2021, §4.1), for small images such as CIFAR-10's.
+
+They were made for 224×224 pixels. Here they halve an image less often, so that 32×32 leave something to look at; the
+differences are told at each. None has dropout: what it drops is drawn from torch's own generator, and a training would
+not follow from its seed. Parameters are counted for 3×32×32 and 10 classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from paceline.errors import ConfigError
+
+
+def check_images(name: str, input_shape: Sequence[int], smallest: int) -> None:
+    """Raise `ConfigError` unless samples are images of at least `smallest` pixels in height and width."""
+    if len(input_shape) != 3 or min(input_shape[1:]) < smallest:
+        raise ConfigError(
+            f"model {name!r} does not fit inputs of shape {tuple(input_shape)}: "
+            f"it takes images (channels, height, width) of at least {smallest}×{smallest}"
+        )
+
+
+def alexnet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
+    """AlexNet (Krizhevsky et al., 2012), as it is usual for CIFAR-10: 2,472,266 parameters.
+
+    The five convolutions are those of the one-column version (Krizhevsky, 2014), poolings are 2×2 instead of 3×3, and
+    the first convolution is padded by 5 instead of 2, so that its 4-fold stride leaves 8×8. One linear layer follows in
+    place of three: of the original's 61 million parameters, 58.6 million are in these. Weights start as He et al.
+    (2015) draw them: with torch's own, which shrink from layer to layer, it learns nothing in its first 100 steps.
+    """
+    check_images("alexnet", input_shape, 29)  # 8×8 after the first convolution, and one pixel after three poolings
+    model = nn.Sequential(
+        *(nn.Conv2d(input_shape[0], 64, 11, stride=4, padding=5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(64, 192, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(192, 384, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(384, 256, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),  # of larger images, the mean over what is left
+        nn.Linear(256, num_classes),
+    )
+    for layer in model:
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    return model
+
+
+def squeezenet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
+    """SqueezeNet 1.1 (Iandola et al., 2016): 727,626 parameters, as many as the original has for 10 classes.
+
+    The first convolution has a stride of 1 instead of 2, and poolings are 2×2 instead of 3×3.
+    """
+    check_images("squeezenet", input_shape, 8)  # one pixel after three poolings
+    return nn.Sequential(
+        *(nn.Conv2d(input_shape[0], 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(_Fire(64, 16, 64), _Fire(128, 16, 64), nn.MaxPool2d(2)),
+        *(_Fire(128, 32, 128), _Fire(256, 32, 128), nn.MaxPool2d(2)),
+        *(_Fire(256, 48, 192), _Fire(384, 48, 192), _Fire(384, 64, 256), _Fire(512, 64, 256)),
+        nn.Conv2d(512, num_classes, 1),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+
+
+class _Fire(nn.Module):
+    """Few channels, made many by 1×1 and 3×3 convolutions side by side."""
+
+    def __init__(self, num_in: int, num_few: int, num_each: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(num_in, num_few, 1)
+        self.small = nn.Conv2d(num_few, num_each, 1)
+        self.large = nn.Conv2d(num_few, num_each, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        few = torch.relu(self.squeeze(x))
+        return torch.relu(torch.cat([self.small(few), self.large(few)], dim=1))
+
+
+# Of MobileNetV2's bottlenecks (Sandler et al., 2018, table 2): expansion, channels, how many, stride of the first.
+_BOTTLENECKS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+
+def mobilenet_v2(input_shape: Sequence[int], num_classes: int) -> nn.Module:
+    """MobileNetV2 (Sandler et al., 2018): 2,236,682 parameters, as many as the original has for 10 classes.
+
+    The first convolution has a stride of 1 instead of 2. Many leave out a second stride for CIFAR-10, which makes it
+    four times as slow.
+    """
+    check_images("mobilenet-v2", input_shape, 1)
+    layers, num_in = [*_normalised(nn.Conv2d(input_shape[0], 32, 3, padding=1, bias=False)), nn.ReLU6()], 32
+    for expansion, num_out, count, stride in _BOTTLENECKS:
+        for number in range(count):
+            layers.append(_Bottleneck(num_in, num_out, expansion, 1 if number else stride))
+            num_in = num_out
+    layers += [*_normalised(nn.Conv2d(num_in, 1280, 1, bias=False)), nn.ReLU6()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, num_classes))
+
+
+class _Bottleneck(nn.Module):
+    """Many channels, convolved each by itself, made few; added to what came in, if that has the same shape."""
+
+    def __init__(self, num_in: int, num_out: int, expansion: int, stride: int) -> None:
+        super().__init__()
+        self.is_added = stride == 1 and num_in == num_out
+        wide = expansion * num_in
+        widen = [*_normalised(nn.Conv2d(num_in, wide, 1, bias=False)), nn.ReLU6()] if expansion > 1 else []
+        depthwise = nn.Conv2d(wide, wide, 3, stride=stride, padding=1, groups=wide, bias=False)
+        self.layers = nn.Sequential(
+            *widen, *_normalised(depthwise), nn.ReLU6(), *_normalised(nn.Conv2d(wide, num_out, 1, bias=False))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        changed: torch.Tensor = self.layers(x)
+        return x + changed if self.is_added else changed
+
+
+def _normalised(convolution: nn.Conv2d) -> list[nn.Module]:
+    return [convolution, nn.BatchNorm2d(convolution.out_channels)]

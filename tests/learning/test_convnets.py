@@ -1,0 +1,62 @@
+"""The larger networks: their sizes, also where the original's can be told, and what they do with other images."""
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.errors import ConfigError
+from paceline.learning.convnets import alexnet, mobilenet_v2, squeezenet
+
+CIFAR10 = (3, 32, 32)
+
+
+def num_parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("make", "expected"), [(alexnet, 2_472_266), (squeezenet, 727_626), (mobilenet_v2, 2_236_682)])
+def test_sizes_are_those_told(make, expected):
+    assert num_parameters(make(CIFAR10, 10)) == expected
+
+
+@pytest.mark.parametrize(("make", "expected"), [(squeezenet, 1_235_496), (mobilenet_v2, 3_504_872)])
+def test_for_a_thousand_classes_there_are_as_many_parameters_as_in_the_original(make, expected):
+    """As counted in the models that torchvision has of them; strides and poolings have no parameters."""
+    with torch.device("meta"):
+        assert num_parameters(make((3, 224, 224), 1000)) == expected
+
+
+def test_the_convolutions_of_alexnet_are_the_original_ones():
+    with torch.device("meta"):
+        convolutions = [layer for layer in alexnet((3, 224, 224), 1000) if isinstance(layer, nn.Conv2d)]
+    assert sum(map(num_parameters, convolutions)) == 2_469_696
+
+
+@pytest.mark.parametrize(("make", "side"), [(alexnet, 1), (squeezenet, 4), (mobilenet_v2, 2)])
+def test_of_cifar_images_so_many_pixels_are_left_before_the_mean_is_taken(make, side):
+    sizes = []
+    model = make(CIFAR10, 10).eval()
+    (mean,) = (layer for layer in model if isinstance(layer, nn.AdaptiveAvgPool2d))
+    mean.register_forward_hook(lambda layer, given, result: sizes.append(tuple(given[0].shape[2:])))
+    with torch.inference_mode():
+        assert model(torch.zeros(2, *CIFAR10)).shape == (2, 10)
+    assert sizes == [(side, side)]
+
+
+@pytest.mark.parametrize("make", [alexnet, squeezenet, mobilenet_v2])
+@pytest.mark.parametrize("shape", [(1, 40, 33), (4, 29, 64)])
+def test_other_images_fit_too(make, shape):
+    with torch.inference_mode():
+        assert make(shape, 7).eval()(torch.zeros(2, *shape)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("make", [alexnet, squeezenet, mobilenet_v2])
+def test_features_do_not_fit(make):
+    with pytest.raises(ConfigError, match=r"does not fit inputs of shape \(13,\): it takes images"):
+        make((13,), 3)
+
+
+def test_nothing_is_drawn_while_they_train():
+    for make in (alexnet, squeezenet, mobilenet_v2):
+        model, x = make(CIFAR10, 10).train(), torch.randn(2, *CIFAR10)
+        assert torch.equal(model(x), model(x))

@@ -1,0 +1,105 @@
+"""Partitions: every sample in one part, even or uneven as asked, and copies with the next peers."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.learning.partitions import PartitionSpec, held_by, holders, parts
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10, dtype=np.uint8), 60))
+
+
+def spread(split, labels=LABELS):
+    """How far the parts' shares of each class are from equal ones: the mean total variation."""
+    whole = np.bincount(labels, minlength=10) / len(labels)
+    shares = [np.bincount(labels[part], minlength=10) / len(part) for part in split]
+    return float(np.mean([np.abs(share - whole).sum() / 2 for share in shares]))
+
+
+@pytest.mark.parametrize(
+    "spec", [PartitionSpec(), *(PartitionSpec(kind="dirichlet", alpha=a) for a in (1e-9, 0.1, 100))]
+)
+@pytest.mark.parametrize("num_parts", [1, 2, 7, 60])
+def test_every_sample_is_in_one_part(spec, num_parts):
+    split = parts(LABELS, num_parts, spec, seed=3)
+    assert len(split) == num_parts
+    assert np.array_equal(np.sort(np.concatenate(split)), np.arange(len(LABELS)))
+    assert min(map(len, split)) >= 8
+
+
+def test_equal_parts_are_equal_and_drawn_at_random():
+    split = parts(LABELS, 7, PartitionSpec(), seed=0)
+    assert {len(part) for part in split} == {85, 86}
+    assert spread(split) < 0.15
+    assert split[0].tolist() != sorted(split[0].tolist())
+
+
+def test_the_smaller_alpha_is_the_less_alike_are_the_parts():
+    spreads = [
+        np.mean([spread(parts(LABELS, 8, PartitionSpec(kind="dirichlet", alpha=alpha), seed)) for seed in range(5)])
+        for alpha in (0.05, 0.5, 5, 500)
+    ]
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[0] > 0.6
+    assert spreads[-1] < 0.1
+
+
+def test_a_large_alpha_gives_even_parts():
+    split = parts(LABELS, 6, PartitionSpec(kind="dirichlet", alpha=1e6), seed=0)
+    assert max(map(len, split)) - min(map(len, split)) <= 10
+
+
+def test_the_split_follows_from_the_seed():
+    spec = PartitionSpec(kind="dirichlet", alpha=0.3)
+    first, again, other = (parts(LABELS, 5, spec, seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
+    assert not all(np.array_equal(one, two) for one, two in zip(first, other, strict=True))
+
+
+def test_few_samples_are_shared_out_evenly():
+    split = parts(np.zeros(11, int), 5, PartitionSpec(kind="dirichlet", alpha=0.01), seed=0)
+    assert min(map(len, split)) >= 2
+
+
+@pytest.mark.parametrize(("num_parts", "replicas"), [(1, 1), (4, 1), (4, 2), (4, 4)])
+def test_who_holds_a_part_and_what_a_peer_holds_agree(num_parts, replicas):
+    for part in range(num_parts):
+        assert holders(part, num_parts, replicas)[0] == part
+        assert len(set(holders(part, num_parts, replicas))) == replicas
+        for peer in range(num_parts):
+            assert (peer in holders(part, num_parts, replicas)) == (part in held_by(peer, num_parts, replicas))
+
+
+def test_copies_are_with_the_next_peers():
+    assert holders(2, 4, 3) == [2, 3, 0]
+    assert held_by(0, 4, 3) == [0, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("num_parts", "spec", "message"),
+    [
+        (0, PartitionSpec(), "600 samples cannot be split into 0 parts; allowed: 1 to 600"),
+        (601, PartitionSpec(), "600 samples cannot be split into 601 parts; allowed: 1 to 600"),
+        (3, PartitionSpec(replicas=4), "replicas is 4; allowed: 1 to 3, the number of peers"),
+    ],
+)
+def test_splits_that_cannot_be_are_refused_in_one_line(num_parts, spec, message):
+    with pytest.raises(ConfigError, match=f"^{message}$"):
+        parts(LABELS, num_parts, spec, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "even"}, "Invalid enum value 'even'"),
+        ({"alpha": 0}, "alpha is 0.0; it must be above 0"),
+        ({"alpha": float("inf")}, "alpha is inf"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"replicas": 0}, "replicas is 0; it must be at least 1"),
+        ({"alhpa": 1}, "unknown field `alhpa`"),
+    ],
+)
+def test_bad_specs_are_refused(fields, message):
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(fields, PartitionSpec)
