@@ -1,0 +1,109 @@
+"""``paceline profile``: how much slower this device trains a job's model while others use it."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from paceline import config
+from paceline.devices.contention.loads import loads_for
+from paceline.devices.contention.profiles import ContentionProfile, save_profile
+from paceline.devices.contention.profiling import profile_training
+from paceline.devices.contention.regression import Observation, cross_validate, fit_slowdown
+from paceline.errors import ConfigError
+from paceline.fleets.live import run_live
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
+from paceline.learning.trainers import ThreadTrainer
+from paceline.learning.training import LocalModel
+from paceline.topologies.parallel import make_plan
+
+
+def profile(
+    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
+    out: Annotated[Path, typer.Option(help="The file that the profile is written to (JSON).")],
+    seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long to train beside loads, about.")] = 120,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Profile how much slower this device trains a job's model while others use it, by training beside loads.
+
+    Example: paceline profile job.toml --out device.json
+    """
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    task, shards = _task_and_shards(job)
+    trainer = ThreadTrainer(LocalModel(task, allowed=None))
+    loads = loads_for(os.cpu_count() or 1)
+    with _progress() as watch:
+        observations = run_live(profile_training(trainer, shards, loads, seconds=seconds, watch=watch))
+    alone, slowdown = fit_slowdown(observations)
+    found = ContentionProfile(
+        version=1,
+        model=task.model.import_path or task.model.name or "",
+        seconds_per_sample=alone,
+        slowdown=slowdown,
+        error_ratio=cross_validate(observations),
+        num_observations=len(observations),
+    )
+    save_profile(found, out)
+    if as_json:
+        told = {
+            "out": str(out),
+            "seconds_per_sample": alone,
+            "error_ratio": found.error_ratio,
+            "observations": observations,
+        }
+        print(msgspec.json.encode(told).decode())
+    else:
+        _print(found, observations, out)
+
+
+def _task_and_shards(job: Path) -> tuple[Task, Sequence[Shard]]:
+    """What to train, and on what, for a job file."""
+    plan, _ = make_plan(config.load_job(job))
+    if plan.store is None:
+        raise ConfigError(f"{job}: [data] placement is local, so there are no shards to train on; use served")
+    return plan.task, plan.draw(min(plan.job.benchmark_shards, plan.num_served_shards))
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error; on anything but a terminal, only its end."""
+    columns = (TextColumn("training beside loads"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("", total=None)
+        yield lambda num_done, num_turns: progress.update(bar, completed=num_done, total=num_turns)
+
+
+def _print(found: ContentionProfile, observations: Sequence[Observation], out: Path) -> None:
+    table = Table("load", "cpu", "network", "disk", "slowdown", "predicted", title="What others used, and what it cost")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    groups: dict[str, list[Observation]] = collections.defaultdict(list)
+    for observation in observations:
+        groups[observation.load].append(observation)
+    for load, own in groups.items():
+        middle = sorted(own, key=lambda observation: observation.seconds_per_sample)[len(own) // 2]
+        table.add_row(
+            load,
+            f"{middle.usage.cpu_ratio:.0%}",
+            f"{middle.usage.network_bytes_per_second / 1e6:,.0f} MB/s",
+            f"{middle.usage.disk_bytes_per_second / 1e6:,.0f} MB/s",
+            f"× {middle.seconds_per_sample / found.seconds_per_sample:.2f}",
+            f"× {found.slowdown.ratio(middle.usage):.2f}",
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"trains {1 / found.seconds_per_sample:,.0f} samples/s alone", highlight=False)
+    console.print(f"cross-validated error {found.error_ratio:.1%}", highlight=False)
+    console.print(f"profile  {out}", highlight=False, soft_wrap=True, markup=False)

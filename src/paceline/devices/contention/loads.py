@@ -1,0 +1,99 @@
+"""Loads: what a device is kept busy with to see how much slower it trains then, in processes that end for sure."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from paceline.errors import PacelineError
+
+_PROGRAM = Path(__file__).with_name("load_process.py")
+_MB = 1e6
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to keep a device busy with; the rates are what it tries.
+
+    Attributes:
+        num_processes: that compute.
+        duty_ratio: the part of the time that each of them does.
+        disk_bytes_per_second: written and flushed.
+        network_bytes_per_second: sent through the loopback interface.
+    """
+
+    num_processes: int = 0
+    duty_ratio: float = 1.0
+    disk_bytes_per_second: float = 0.0
+    network_bytes_per_second: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        parts = []
+        if self.num_processes:
+            parts.append(f"cpu {self.num_processes} × {self.duty_ratio:.0%}")
+        if self.disk_bytes_per_second:
+            parts.append(f"disk {self.disk_bytes_per_second / _MB:g} MB/s")
+        if self.network_bytes_per_second:
+            parts.append(f"network {self.network_bytes_per_second / _MB:g} MB/s")
+        return " + ".join(parts) or "none"
+
+    def _processes(self) -> list[tuple[str, float]]:
+        """Kind and intensity of each process, as the program wants them."""
+        rates = {"disk": self.disk_bytes_per_second, "network": self.network_bytes_per_second}
+        return [("cpu", self.duty_ratio)] * self.num_processes + [(kind, rate) for kind, rate in rates.items() if rate]
+
+
+IDLE = Load()
+
+
+def loads_for(num_cores: int) -> tuple[Load, ...]:
+    """Loads of every kind, from none to more than a device of so many cores has, alone and together."""
+    some, many = max(1, num_cores // 2), 2 * num_cores
+    found = (
+        IDLE,
+        *(Load(num_processes=some, duty_ratio=ratio) for ratio in (0.3, 0.6, 1.0)),
+        *(Load(num_processes=num_cores, duty_ratio=ratio) for ratio in (0.3, 0.6, 0.8, 1.0)),
+        *(Load(num_processes=count) for count in (num_cores + 1, many)),
+        *(Load(disk_bytes_per_second=rate * _MB) for rate in (10, 50, 250)),
+        *(Load(network_bytes_per_second=rate * _MB) for rate in (25, 100, 500)),
+        Load(num_processes=some, duty_ratio=0.5, disk_bytes_per_second=50 * _MB),
+        Load(num_processes=num_cores, duty_ratio=0.8, disk_bytes_per_second=100 * _MB),
+        Load(num_processes=some, duty_ratio=0.5, network_bytes_per_second=100 * _MB),
+        Load(num_processes=some, duty_ratio=0.5, disk_bytes_per_second=20 * _MB, network_bytes_per_second=50 * _MB),
+    )
+    return tuple(dict.fromkeys(found))
+
+
+@contextlib.contextmanager
+def running(load: Load) -> Iterator[None]:
+    """Keep this device busy while the block runs, from its first moment.
+
+    The processes also end if this one dies. Raises `PacelineError` if one does not begin.
+    """
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(_started(kind, intensity)) for kind, intensity in load._processes()]
+        for process in processes:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise PacelineError(f"the load {load.name} could not be started: it ended with {process.wait()}")
+        yield
+
+
+@contextlib.contextmanager
+def _started(kind: str, intensity: float) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-I", str(_PROGRAM), kind, str(intensity)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,67 @@
+"""The contention profile of a device: what was fitted to its profiling runs, kept as a JSON file."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from paceline.devices.contention.regression import SlowdownModel
+from paceline.errors import ConfigError
+
+MAX_FILE_BYTES = 1 << 16
+
+
+class ContentionProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How fast a device trains a model, alone and beside others.
+
+    Attributes:
+        version: of the file; 1, since there is no other.
+        model: the name of the model, or where it is imported from, for people.
+        seconds_per_sample: t0, when nobody else uses the device.
+        slowdown: RG.
+        error_ratio: mean cross-validated error of predictions, as a ratio.
+        num_observations: that it was fitted to.
+    """
+
+    version: Literal[1]
+    model: str
+    seconds_per_sample: float
+    slowdown: SlowdownModel
+    error_ratio: float
+    num_observations: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds_per_sample < math.inf:
+            raise ValueError(f"seconds_per_sample is {self.seconds_per_sample}; it must be above 0")
+        if not 0 <= self.error_ratio < math.inf:
+            raise ValueError(f"error_ratio is {self.error_ratio}; it must be at least 0")
+
+
+def save_profile(profile: ContentionProfile, path: Path) -> None:
+    """Write a profile, whole or not at all; raises `ConfigError` if it cannot be."""
+    text = msgspec.json.format(msgspec.json.encode(profile), indent=2) + b"\n"
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.write_bytes(text)
+        os.replace(beside, path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the profile cannot be written: {error.strerror}") from error
+
+
+def load_profile(path: Path) -> ContentionProfile:
+    """The profile in a file; raises `ConfigError`."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes; a contention profile is not")
+    try:
+        return msgspec.json.decode(text, type=ContentionProfile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: no contention profile of version 1: {error}; see paceline profile") from error

@@ -1,0 +1,119 @@
+"""The slowdown of training by what others use of the device: RG(U) ≥ 1, fitted to profiling runs.
+
+A sample takes t = t0·RG(U) seconds, where t0 is what it takes alone (Han et al., §3.3). Here
+
+    RG(U) = 1 + Σ_k a_k·φ_k(U),   a_k ≥ 0,
+
+with features φ_k that are 0 when nobody else uses the device and grow with each of the three usages. So RG is never
+below 1 and never falls when others use more, whatever it was fitted to. Of the processor, features are hinges of what
+is left of it: if others take the part u of all cores, 1 − u is left, and what needs all of it takes 1/(1 − u) times as
+long; what needs less is slowed down only from some u on, which is the hinge's knot. Of network and disk, they are
+linear in bytes per second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from paceline.devices.contention.usage import Usage
+from paceline.errors import ConfigError
+
+KNOTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
+"""Parts of all cores that others use, from which on a hinge grows."""
+MOST_CPU_RATIO = 0.97
+"""Beyond this, what is left of the processor is too little to be told."""
+LEAST_OBSERVATIONS = 6
+
+_BYTES = 1e8  # the unit of bytes per second in features, so that coefficients are of a size
+_PENALTY = 1e-3  # on large coefficients, as a ratio of the error: of features that say the same, all take a part
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sample took to train while others used so much of the device.
+
+    Attributes:
+        load: what ran beside, for people.
+    """
+
+    load: str
+    usage: Usage
+    seconds_per_sample: float
+
+
+class SlowdownModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """RG: how many times longer a sample takes because of what others use. Raises `ValueError` for what cannot be.
+
+    Attributes:
+        cpu: coefficient of each knot's hinge.
+        network: per 100 MB/s.
+        disk: per 100 MB/s.
+    """
+
+    cpu: tuple[float, ...] = (0.0,) * len(KNOTS)
+    network: float = 0.0
+    disk: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.cpu) != len(KNOTS):
+            raise ValueError(f"cpu has {len(self.cpu)} coefficients; there must be {len(KNOTS)}")
+        if not all(0 <= number < math.inf for number in (*self.cpu, self.network, self.disk)):
+            raise ValueError("coefficients must be at least 0")
+
+    def ratio(self, usage: Usage) -> float:
+        """RG(U): at least 1."""
+        return 1 + float(np.dot((*self.cpu, self.network, self.disk), _features(usage)))
+
+
+def fit_slowdown(observations: Sequence[Observation]) -> tuple[float, SlowdownModel]:
+    """Seconds per sample alone, t0, and the slowdown that explain the observations best, by the relative error.
+
+    t0 is fitted with the rest, since a device is never quite left alone. Raises `ConfigError` for too few observations.
+    """
+    from scipy.optimize import nnls  # takes long to load
+
+    if len(observations) < LEAST_OBSERVATIONS:
+        raise ConfigError(f"{len(observations)} observations; it takes at least {LEAST_OBSERVATIONS} to fit a slowdown")
+    seconds = np.array([observation.seconds_per_sample for observation in observations])
+    features = np.array([[1.0, *_features(observation.usage)] for observation in observations])
+    features[:, 1 : 1 + len(KNOTS)][:, ~_seen_knots(observations)] = 0.0
+    scale = float(np.median(seconds))
+    rows = features * (scale / seconds)[:, None]
+    penalty = np.sqrt(_PENALTY * len(observations)) * np.eye(rows.shape[1])[1:]
+    wanted = np.concatenate([np.ones(len(rows)), np.zeros(len(penalty))])
+    found = nnls(np.vstack([rows, penalty]), wanted)[0]
+    alone = float(found[0])
+    if not alone > 0:
+        raise ConfigError("the observations cannot be explained: training alone would take no time")
+    *cpu, network, disk = (float(number) for number in found[1:] / alone)
+    return alone * scale, SlowdownModel(cpu=tuple(cpu), network=network, disk=disk)
+
+
+def _seen_knots(observations: Sequence[Observation]) -> np.ndarray[Any, Any]:
+    """Which knots count: where others used more than below one at all times, nothing tells what less would be worth."""
+    least = min(observation.usage.cpu_ratio for observation in observations)
+    last_below = max(knot for knot in KNOTS if knot <= least)
+    return np.array(KNOTS) >= last_below
+
+
+def cross_validate(observations: Sequence[Observation]) -> float:
+    """Mean error of predictions for loads that were left out of the fit, as a ratio of what was observed."""
+    errors = []
+    for load in dict.fromkeys(observation.load for observation in observations):
+        others = [observation for observation in observations if observation.load != load]
+        alone, slowdown = fit_slowdown(others)
+        for observation in observations:
+            if observation.load == load:
+                predicted = alone * slowdown.ratio(observation.usage)
+                errors.append(abs(predicted / observation.seconds_per_sample - 1))
+    return float(np.mean(errors))
+
+
+def _features(usage: Usage) -> np.ndarray[Any, Any]:
+    used = min(usage.cpu_ratio, MOST_CPU_RATIO)
+    hinges = [max(0.0, 1 / (1 - used) - 1 / (1 - knot)) for knot in KNOTS]
+    return np.array([*hinges, usage.network_bytes_per_second / _BYTES, usage.disk_bytes_per_second / _BYTES])

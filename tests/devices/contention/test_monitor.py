@@ -1,0 +1,81 @@
+"""The monitor tells means over its window, reads in a thread, and survives a reading that fails."""
+
+import threading
+
+import pytest
+
+from paceline.devices.contention import ContentionMonitor, Usage
+from paceline.devices.contention.usage import Counters
+
+
+class FakeReader:
+    """A machine of one core, on which others are busy for a ratio of each second from now on."""
+
+    def __init__(self):
+        self.at_seconds, self.busy_seconds, self.num_reads = 0.0, 0.0, 0
+
+    def let_pass(self, seconds, cpu_ratio):
+        self.at_seconds += seconds
+        self.busy_seconds += cpu_ratio * seconds
+
+    def __call__(self):
+        self.num_reads += 1
+        return Counters(self.at_seconds, self.at_seconds, self.busy_seconds, 0, 0)
+
+
+def test_before_anything_was_read_twice():
+    assert ContentionMonitor(FakeReader()).usage() == Usage()
+
+
+def test_fewer_seconds_right_after_the_start():
+    read = FakeReader()
+    monitor = ContentionMonitor(read)
+    for cpu_ratio in (0.2, 0.4):
+        read.let_pass(1, cpu_ratio)
+        monitor.read()
+    assert monitor.usage().cpu_ratio == pytest.approx(0.3)
+
+
+def test_the_mean_is_over_the_last_minute():
+    read = FakeReader()
+    monitor = ContentionMonitor(read)
+    for second in range(200):
+        read.let_pass(1, 1.0 if second < 170 else 0.5)
+        monitor.read()
+    assert monitor.usage().cpu_ratio == pytest.approx(0.75)
+    assert len(monitor._readings) == 61
+
+
+def test_readings_that_come_late_still_give_a_window():
+    read = FakeReader()
+    monitor = ContentionMonitor(read, window_seconds=10)
+    for cpu_ratio in (1.0, 0.5):
+        read.let_pass(100, cpu_ratio)
+        monitor.read()
+    assert monitor.usage().cpu_ratio == pytest.approx(0.5)
+
+
+def test_the_thread_reads_and_ends():
+    read, has_read = FakeReader(), threading.Event()
+
+    def reading():
+        if read.num_reads == 3:
+            has_read.set()
+        if read.num_reads == 2:
+            read.num_reads += 1
+            raise OSError("gone for a moment")
+        return read()
+
+    with ContentionMonitor(reading, interval_seconds=0.001) as monitor:
+        assert has_read.wait(10)
+        assert monitor.usage() == Usage()
+    num_reads = read.num_reads
+    assert not [thread for thread in threading.enumerate() if thread.name == "contention"]
+    monitor.read()
+    assert read.num_reads == num_reads + 1
+
+
+def test_the_real_counters_serve():
+    monitor = ContentionMonitor()
+    monitor.read()
+    assert 0 <= monitor.usage().cpu_ratio <= 1
