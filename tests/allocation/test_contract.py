@@ -5,8 +5,10 @@ import pytest
 from paceline.allocation import (
     POLICIES,
     AdaptiveDabAllocation,
+    AllDataAllocation,
     CsaAllocation,
     DabAllocation,
+    EdgeGossipAllocation,
     EqualAllocation,
     MedAllocation,
     MmttAllocation,
@@ -57,6 +59,18 @@ class TestMmtt(PolicyContract):
         return MmttAllocation(knowledge=request.param)
 
 
+class TestEdgeGossip(PolicyContract):
+    @pytest.fixture(params=[{}, {"min_samples_per_second": 0.0, "max_failed": 1.0}])
+    def policy(self, request):
+        return EdgeGossipAllocation(**request.param)
+
+
+class TestAllData(PolicyContract):
+    @pytest.fixture
+    def policy(self):
+        return AllDataAllocation()
+
+
 def test_no_policy_is_left_out():
     assert set(POLICIES.values()) == {
         DabAllocation,
@@ -66,4 +80,6 @@ def test_no_policy_is_left_out():
         EqualAllocation,
         MedAllocation,
         MmttAllocation,
+        EdgeGossipAllocation,
+        AllDataAllocation,
     }

@@ -28,10 +28,10 @@ def test_a_policy_without_a_name():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "policy is None; allowed: adaptive-dab, csa, dab, eta, med, mmtt, sync"),
+        ({}, "policy is None; allowed: adaptive-dab, all-data, csa, dab, edge-gossip, eta, med, mmtt, sync"),
         (
             {"policy": "dabb"},
-            "policy is 'dabb'; did you mean 'dab'\\? Allowed: adaptive-dab, csa, dab, eta, med, mmtt, sync",
+            "policy is 'dabb'; did you mean 'dab'\\? Allowed: adaptive-dab, all-data, csa, dab, edge-gossip, eta, ",
         ),
         ({"policy": ["dab"]}, "policy is \\['dab'\\]; "),
         ({"policy": "dab", "margin": 0.1}, "dab has no field 'margin'; allowed: none"),
@@ -44,6 +44,13 @@ def test_a_policy_without_a_name():
         ({"policy": "adaptive-dab", "optimism": 0.4}, "adaptive-dab: optimism is 0.4; allowed: from 0.5 to 1"),
         ({"policy": "adaptive-dab", "caution": float("nan")}, "adaptive-dab: caution is nan; allowed: from 0 to 10"),
         ({"policy": "adaptive-dab", "margin": 0.9}, "adaptive-dab: margin is 0.9; allowed: from 0 to 0.5"),
+        ({"policy": "edge-gossip", "max_failed": 2}, "edge-gossip: max_failed is 2.0; allowed: 0 to 1"),
+        (
+            {"policy": "edge-gossip", "min_samples_per_second": -1},
+            "min_samples_per_second is -1.0; it must be at least",
+        ),
+        ({"policy": "edge-gossip", "max_ratio": 0}, "max_ratio is 0.0; it must be above 0 and at most 1"),
+        ({"policy": "all-data", "max_failed": 0.1}, "all-data has no field 'max_failed'; allowed: none"),
     ],
 )
 def test_a_wrong_table_is_told_in_one_line(table, message):

@@ -133,13 +133,19 @@ def test_a_reply_has_all_keys_and_a_share_those_that_apply():
     ("problem", "message"),
     [
         ([], 'a problem is an object, like {"policy": …}; this is []'),
-        ({}, "policy is None; allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt, sync"),
-        ({"policy": "pace"}, "policy is 'pace'; allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt, sync"),
+        ({}, "policy is None; allowed: csa, csa-relaxed, csa-sai, dab, edge-gossip, eta, greedy, med, mmtt, sync"),
+        (
+            {"policy": "pace"},
+            "policy is 'pace'; allowed: csa, csa-relaxed, csa-sai, dab, edge-gossip, eta, greedy, med, mmtt, sync",
+        ),
         (
             {"policy": "dap"},
-            "policy is 'dap'; did you mean 'dab'? Allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt",
+            "policy is 'dap'; did you mean 'dab'? Allowed: csa, csa-relaxed, csa-sai, dab, edge-gossip, eta, ",
         ),
-        ({"policy": {}}, "policy is {}; allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt, sync"),
+        (
+            {"policy": {}},
+            "policy is {}; allowed: csa, csa-relaxed, csa-sai, dab, edge-gossip, eta, greedy, med, mmtt, sync",
+        ),
         ({**DAB, "iteration": 5}, "unknown key 'iteration'; did you mean 'iterations'? Allowed: deadline_seconds, "),
         ({"policy": "eta", "samples": 5}, "cycle_seconds is missing"),
         ({**DAB, "learners": []}, "learners is []: Expected `array` of length >= 1"),

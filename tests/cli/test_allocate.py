@@ -86,6 +86,23 @@ def test_the_policies_of_a_cycle(policy, status, objective, iterations):
     assert "min_iterations" in json.loads(beyond.stdout)["reason"]
 
 
+def test_the_balancer_of_peers():
+    learners = [
+        {"name": "w0", "samples_per_second": 100, "samples": 500},
+        {"name": "w1", "samples_per_second": 10, "samples": 500},
+    ]
+    result = run("-", "--json", input=json.dumps({"policy": "edge-gossip", "learners": learners}))
+    assert (result.returncode, result.stderr) == (0, "")
+    reply = json.loads(result.stdout)
+    assert (reply["status"], reply["objective"], reply["cost"]) == ("optimal", 5, None)
+    assert [share["samples"] for share in reply["allocation"]] == [500, 50]
+    learners[1]["samples_per_second"] = 0
+    halted = run("-", input=json.dumps({"policy": "edge-gossip", "learners": learners}))
+    assert halted.returncode == 3
+    assert "infeasible: 1 of 2 learners failed" in halted.stderr
+    assert "'w1'; max_failed is 0.1" in halted.stderr
+
+
 def test_a_table_for_people(problem_file):
     result = run(problem_file(DAB))
     assert (result.returncode, result.stderr) == (0, "")
@@ -110,7 +127,7 @@ def test_infeasible_is_an_answer_with_an_exit_code_of_its_own(problem_file):
         (
             {**DAB, "policy": "pace"},
             (),
-            "problem.json: policy is 'pace'; allowed: csa, csa-relaxed, csa-sai, dab, eta, greedy, med, mmtt, sync",
+            "problem.json: policy is 'pace'; allowed: csa, csa-relaxed, csa-sai, dab, edge-gossip, eta, ",
         ),
         (
             {**DAB, "learners": [{**PI, "samples_per_second": 0}]},

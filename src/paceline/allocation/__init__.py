@@ -9,6 +9,7 @@ from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.contract import Problem, Reply, Share
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
+from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation, GossipPolicy, Takeovers, take_over
 from paceline.allocation.policies import POLICIES, describe, from_config
 from paceline.allocation.pool import Assignment, Demand, MedAllocation, MmttAllocation, Placement, PoolPolicy
 from paceline.allocation.problems import PROBLEMS, read_problem
@@ -18,6 +19,7 @@ __all__ = [
     "PROBLEMS",
     "SITS_OUT",
     "AdaptiveDabAllocation",
+    "AllDataAllocation",
     "Allocation",
     "AllocationPolicy",
     "Assignment",
@@ -25,7 +27,9 @@ __all__ = [
     "CsaAllocation",
     "DabAllocation",
     "Demand",
+    "EdgeGossipAllocation",
     "EqualAllocation",
+    "GossipPolicy",
     "MedAllocation",
     "MmttAllocation",
     "Placement",
@@ -34,9 +38,11 @@ __all__ = [
     "Reply",
     "Share",
     "SyncAllocation",
+    "Takeovers",
     "Terms",
     "Timings",
     "describe",
     "from_config",
     "read_problem",
+    "take_over",
 ]

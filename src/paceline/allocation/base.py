@@ -116,13 +116,14 @@ class AllocationPolicy(ABC):
 
     Attributes:
         decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that
-            nothing about the device leaves it; one of the orchestrator's sees all candidates at once.
-        needs_profiles: whether learners send theirs to the orchestrator.
+            nothing about the device leaves it; one of the orchestrator's sees all candidates at once. One of the
+            peers' is called by each of them for all, where there is no orchestrator.
+        needs_profiles: whether learners send theirs to the orchestrator, or to the other peers.
         needs_outlook: whether they send one for each state that they may be in, and how likely those are.
         states_told: whether they tell the state that they are in: never, once when they join, or before each round.
     """
 
-    decided_by: ClassVar[Literal["learner", "orchestrator"]]
+    decided_by: ClassVar[Literal["learner", "orchestrator", "peers"]]
     needs_profiles: ClassVar[bool] = False
     needs_outlook: ClassVar[bool] = False
 

@@ -13,6 +13,7 @@ from paceline.allocation.base import AllocationPolicy
 from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
+from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.allocation.pool import MedAllocation, MmttAllocation
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
@@ -25,6 +26,8 @@ POLICIES: dict[str, type[AllocationPolicy]] = {
     "eta": EqualAllocation,
     "med": MedAllocation,
     "mmtt": MmttAllocation,
+    "edge-gossip": EdgeGossipAllocation,
+    "all-data": AllDataAllocation,
 }
 """Every policy, by the name that job files use."""
 

@@ -13,6 +13,7 @@ from paceline.allocation.contract import Problem
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.dab import DabProblem
 from paceline.allocation.equal import EtaProblem
+from paceline.allocation.gossip import EdgeGossipProblem
 from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
 from paceline.allocation.sync import SyncProblem
 from paceline.errors import ConfigError
@@ -28,6 +29,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "med": MedProblem,
     "mmtt": MmttProblem,
     "greedy": GreedyProblem,
+    "edge-gossip": EdgeGossipProblem,
 }
 """Every problem, by the name of its policy."""
 

@@ -71,6 +71,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
         if not 0 <= self.audit_rate <= 1:
             raise ValueError(f"audit_rate is {self.audit_rate}; allowed: 0 to 1")
+        if self.allocation.decided_by == "peers":
+            raise ValueError(
+                f"{allocation.describe(self.allocation)['policy']} is a policy of peers, which train without an "
+                "orchestrator; use one that learners or the orchestrator decide, such as adaptive-dab"
+            )
         if self.data.placement == "local" and self.audit_rate:
             raise ValueError('placement is "local", but audit_rate is above 0: data that stays away cannot be audited')
         if self.data.placement == "local" and self.allocation.decided_by == "orchestrator":
