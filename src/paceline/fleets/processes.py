@@ -1,4 +1,4 @@
-"""Learners as processes on this machine: they are started, their events are read, and they are ended."""
+"""Learners and peers as processes on this machine: they are started, their events are read, and they are ended."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class ProcessFleet(LiveFleet):
         command = ["join", str(address), "--json"]
         command += [word for path in launch.import_paths for word in ("--allow-model", path)]
         assert self._door.token is not None
-        processes: list[_Process] = []
+        processes: list[DeviceProcess] = []
         is_over = False
         try:
             for order in self._orders:
-                processes.append(await _Process.start(order, command, self._door.token, emit))
+                processes.append(await DeviceProcess.start(order, command, self._door.token, emit))
                 order.on_start(processes[-1].id)
             trouble = asyncio.ensure_future(_until_too_few(processes, launch.min_left))
             try:
@@ -113,7 +113,7 @@ def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str
     return ["--states", told, *([] if are_known else ["--hide-states"])]
 
 
-async def _until_too_few(processes: Sequence[_Process], least: int) -> None:
+async def _until_too_few(processes: Sequence[DeviceProcess], least: int) -> None:
     """Fails once fewer than `least` processes are left: the run could only wait for ever."""
     ends = {asyncio.ensure_future(process.wait()) for process in processes}
     try:
@@ -126,8 +126,8 @@ async def _until_too_few(processes: Sequence[_Process], least: int) -> None:
     raise PacelineError(f"too few devices are left to go on; one ended: {told}")
 
 
-class _Process:
-    """One learner's process; its events come on its standard output."""
+class DeviceProcess:
+    """The process of one learner or peer; its events come on its standard output."""
 
     def __init__(self, process: asyncio.subprocess.Process, emit: Emit) -> None:
         self._process = process
@@ -135,7 +135,8 @@ class _Process:
         self._reading = asyncio.gather(self._read_events(emit), self._read_errors())
 
     @classmethod
-    async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> _Process:
+    async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
+        """Start a command of paceline; its events are told."""
         def tell(event: events.AnyEvent) -> None:
             order.on_event(event)
             emit(event)
@@ -153,6 +154,7 @@ class _Process:
 
     @property
     def id(self) -> int:
+        """The process's."""
         return self._process.pid
 
     @property
@@ -161,6 +163,7 @@ class _Process:
         return self._errors[-1] if self._errors else ""
 
     async def wait(self) -> None:
+        """Wait until it has ended."""
         await self._process.wait()
 
     async def end(self, *, of_itself: bool) -> None:

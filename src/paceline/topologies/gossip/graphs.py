@@ -1,0 +1,216 @@
+"""Who exchanges models with whom, and with which weights: the same answer at every peer that knows the same names."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+GraphName: TypeAlias = Literal["ring", "torus", "regular", "full"]
+
+_Edges: TypeAlias = set[tuple[int, int]]  # of numbered peers, the lesser number first
+
+_SWAPS_PER_EDGE = 10  # after some ten tries for each edge, a graph hardly depends on the one it was made of
+_TOLERANCE = 1e-9  # of a sum of weights that should be 1
+
+
+class GraphSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which graph the living peers form.
+
+    Attributes:
+        name: ``ring``; ``torus``, as square as the number of peers allows, and a ring if that is a prime; ``regular``,
+            drawn at random; ``full``, everybody with everybody.
+        degree: neighbours of each peer of a regular graph. It has all others if they are no more than that, one more
+            if degree and number of peers are both odd, and at least two, since it is to be connected.
+        seed: of a regular graph.
+    """
+
+    name: GraphName = "ring"
+    degree: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in GRAPHS:
+            raise ValueError(f"graph is {self.name!r}; allowed: {', '.join(GRAPHS)}")
+        if self.degree < 1:
+            raise ValueError(f"degree is {self.degree}; it must be at least 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """Which part of its next model a peer takes from whom.
+
+    Raises `ValueError` unless each row and each column of weights adds up to 1 and none is negative: only then do
+    peers that mix again and again arrive at the average of what they started with.
+
+    Attributes:
+        names: of the peers, sorted.
+        matrix: a row for each peer, with the weights that it gives to every peer, itself included; read-only.
+    """
+
+    names: tuple[str, ...]
+    matrix: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.shape != (len(self.names), len(self.names)):
+            raise ValueError(f"the weights of {len(self.names)} peers have the shape {matrix.shape}")
+        if not self.names:
+            raise ValueError("there are no peers; weights need at least one")
+        for row, column in np.argwhere(~(matrix >= 0)):  # also of what is not a number
+            raise ValueError(
+                f"{self.names[row]!r} gives {self.names[column]!r} the weight {matrix[row, column]}; "
+                "it must be at least 0"
+            )
+        for what, axis in (("row", 1), ("column", 0)):
+            sums = matrix.sum(axis=axis)
+            for index in np.flatnonzero(~(np.abs(sums - 1) <= _TOLERANCE)):
+                raise ValueError(f"the weights in the {what} of {self.names[index]!r} add up to {sums[index]}, not 1")
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @classmethod
+    def over(cls, names: Iterable[str], spec: GraphSpec) -> Mixing:
+        """The Metropolis weights of a graph of these peers, in whatever order: 1 / (1 + the larger degree of two).
+
+        A peer gives the rest to itself. Such weights are symmetric and can be had from the neighbours' degrees alone
+        (Xiao, Boyd and Lall, "Distributed Average Consensus with Time-Varying Metropolis Weights").
+        """
+        neighbours = neighbours_of(names, spec)
+        places = {name: place for place, name in enumerate(neighbours)}
+        matrix = np.zeros((len(places), len(places)))
+        for name, others in neighbours.items():
+            for other in others:
+                matrix[places[name], places[other]] = 1 / (1 + max(len(others), len(neighbours[other])))
+        np.fill_diagonal(matrix, 1 - matrix.sum(axis=1))
+        return cls(tuple(neighbours), matrix)
+
+    def weights_of(self, name: str) -> dict[str, float]:
+        """What a peer gives to itself and to each of its neighbours; raises `ValueError` for one that is not there."""
+        row = self.matrix[self.names.index(name)]
+        return {self.names[place]: float(row[place]) for place in np.flatnonzero(row)}
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 − the second largest modulus of an eigenvalue, from 0 (never alike) to 1 (alike after one exchange).
+
+        With symmetric weights, the distance of peers from their average falls by at least this part in each exchange.
+        """
+        # All that the largest eigenvalue, 1, stands for is the average: taken off, the second is the largest.
+        rest = self.matrix - 1 / len(self.names)
+        return float(min(1.0, max(0.0, 1 - np.abs(np.linalg.eigvals(rest)).max())))
+
+
+def neighbours_of(names: Iterable[str], spec: GraphSpec) -> dict[str, tuple[str, ...]]:
+    """The neighbours of each peer, all sorted; they are mutual, and everybody can be reached from everybody.
+
+    Raises `ValueError` if there is no peer, or two have the same name.
+    """
+    peers = sorted(names)
+    if not peers:
+        raise ValueError("there are no peers; a graph needs at least one")
+    for one, other in itertools.pairwise(peers):
+        if one == other:
+            raise ValueError(f"two peers are called {one!r}; names must differ")
+    found: dict[str, list[str]] = {name: [] for name in peers}
+    for one_place, other_place in GRAPHS[spec.name](len(peers), spec):
+        found[peers[one_place]].append(peers[other_place])
+        found[peers[other_place]].append(peers[one_place])
+    return {name: tuple(sorted(others)) for name, others in found.items()}
+
+
+def _ring(num_peers: int, spec: GraphSpec) -> _Edges:
+    return _circulant(num_peers, 2)
+
+
+def _torus(num_peers: int, spec: GraphSpec) -> _Edges:
+    height = next(divisor for divisor in range(math.isqrt(num_peers), 0, -1) if num_peers % divisor == 0)
+    width = num_peers // height
+    edges: _Edges = set()
+    for row in range(height):
+        for column in range(width):
+            here = row * width + column
+            edges.add(_edge(here, row * width + (column + 1) % width))
+            edges.add(_edge(here, (row + 1) % height * width + column))
+    return {(one, other) for one, other in edges if one != other}
+
+
+def _full(num_peers: int, spec: GraphSpec) -> _Edges:
+    return {(one, other) for other in range(num_peers) for one in range(other)}
+
+
+def _regular(num_peers: int, spec: GraphSpec) -> _Edges:
+    degree = min(max(spec.degree, 2), num_peers - 1)
+    if degree % 2 and num_peers % 2:
+        degree += 1
+    draws = (_drawn(num_peers, degree, f"{spec.seed}/{draw}") for draw in itertools.count())
+    return next(edges for edges in draws if _is_connected(num_peers, edges))  # nearly always the first
+
+
+def _drawn(num_peers: int, degree: int, seed: str) -> _Edges:
+    # Of this generator, Python promises the same `random()` in all versions; peers may run different ones.
+    chance = random.Random(seed)
+    places = _shuffled(num_peers, chance)
+    edges = {_edge(places[one], places[other]) for one, other in _circulant(num_peers, degree)}
+    return _swapped(edges, chance) if degree > 2 else edges  # swapped ends would take a ring apart
+
+
+def _circulant(num_peers: int, degree: int) -> _Edges:
+    """Peers in a circle, each with its nearest; an odd degree, which needs an even number, adds the opposite one."""
+    steps = [*range(1, degree // 2 + 1), *([num_peers // 2] if degree % 2 else [])]
+    edges = {_edge(place, (place + step) % num_peers) for place in range(num_peers) for step in steps}
+    return {(one, other) for one, other in edges if one != other}
+
+
+def _shuffled(num_peers: int, chance: random.Random) -> list[int]:
+    keys = [chance.random() for _ in range(num_peers)]
+    return sorted(range(num_peers), key=keys.__getitem__)
+
+
+def _swapped(edges: _Edges, chance: random.Random) -> _Edges:
+    """The edges after many tries to let two of them, chosen at random, swap ends; all degrees stay what they were."""
+    ordered = sorted(edges)
+    present = set(ordered)
+    for _ in range(_SWAPS_PER_EDGE * len(ordered)):
+        first, second = (int(chance.random() * len(ordered)) for _ in range(2))
+        (a, b), (c, d) = ordered[first], ordered[second]
+        if chance.random() < 0.5:
+            c, d = d, c
+        if len({a, b, c, d}) < 4 or _edge(a, d) in present or _edge(c, b) in present:
+            continue
+        present -= {ordered[first], ordered[second]}
+        ordered[first], ordered[second] = _edge(a, d), _edge(c, b)
+        present |= {ordered[first], ordered[second]}
+    return present
+
+
+def _is_connected(num_peers: int, edges: _Edges) -> bool:
+    neighbours: list[list[int]] = [[] for _ in range(num_peers)]
+    for one, other in edges:
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    reached, border = {0}, [0]
+    while border:
+        border = [other for place in border for other in neighbours[place] if other not in reached]
+        reached.update(border)
+    return len(reached) == num_peers
+
+
+def _edge(one: int, other: int) -> tuple[int, int]:
+    return (one, other) if one < other else (other, one)
+
+
+GRAPHS: dict[str, Callable[[int, GraphSpec], _Edges]] = {
+    "ring": _ring,
+    "torus": _torus,
+    "regular": _regular,
+    "full": _full,
+}
+"""How each graph is made for so many peers, by its name."""

@@ -1,0 +1,113 @@
+"""What a peer has and trains: its data, the most useful of it first, as much as its ratio says."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paceline.learning.points import AggregatedPoints
+from paceline.learning.ranking import ranked_order
+from paceline.learning.shards import Array, Shard
+from paceline.learning.trainers import Aggregated, Trainer
+from paceline.learning.vectors import Vectors
+from paceline.topologies.gossip.jobs import GossipJob
+
+_BENCHMARK_BATCHES = 8
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The data on a peer's device.
+
+    Attributes:
+        number: which part of a dataset it is; None if nobody else knows this data.
+        own: what it trains.
+        copies: parts of others, kept for the case that those fail.
+    """
+
+    own: Shard
+    number: int | None = None
+    copies: Mapping[int, Shard] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """All that it holds, its own first."""
+        return () if self.number is None else (self.number, *self.copies)
+
+
+class LocalData:
+    """A peer's data in use, and its aggregated points."""
+
+    def __init__(self, job: GossipJob, name: str, holding: Holding, trainer: Trainer) -> None:
+        self._job = job
+        self._seed = zlib.crc32(name.encode())
+        self._holding = holding
+        self._trainer = trainer
+        self._shard = holding.own
+        self._points: AggregatedPoints | None = None
+        self._losses: Array | None = None
+        self._ranked_at = 0
+        self._taken: tuple[int, ...] = ()
+
+    @property
+    def num_samples(self) -> int:
+        """That are there to train."""
+        return self._shard.num_samples
+
+    async def measure(self) -> float:
+        """Samples per second that this device trains; a first pass warms it up."""
+        few = self._job.batch_size * _BENCHMARK_BATCHES
+        shard, start = Shard(self._shard.x[:few], self._shard.y[:few]), self._trainer.initial_parameters()
+        for _ in range(2):
+            trained = await self._trainer.train(start, [shard])
+        return trained.num_samples / trained.seconds
+
+    async def aggregate(self) -> Aggregated | None:
+        """Make the aggregated points, if the job uses them."""
+        if self._job.points is None:
+            return None
+        made = await self._trainer.aggregate(self._shard, self._job.points)
+        self._points, self._losses = made.points, None
+        return made
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The parts of others that it trains."""
+        return self._taken
+
+    def copy(self, part: int) -> Shard:
+        """The copy of another's part."""
+        return self._holding.copies[part]
+
+    async def take(self, parts: tuple[int, ...]) -> None:
+        """Train these parts of others besides its own from now on."""
+        if parts == self._taken:
+            return
+        shards = [self._holding.own, *map(self.copy, parts)]
+        self._shard = Shard(
+            np.concatenate([shard.x for shard in shards]), np.concatenate([shard.y for shard in shards])
+        )
+        self._taken = parts
+        await self.aggregate()
+
+    async def choose(self, parameters: Vectors, epoch: int, num_kept: int) -> tuple[Shard, float]:
+        """The samples to train in an epoch, in that order, and the seconds that it took to rank them."""
+        chance, seconds = np.random.default_rng((self._job.seed, self._seed, epoch)), 0.0
+        if self._points is None:
+            order = chance.permutation(self.num_samples)[:num_kept]
+        else:
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            if self._losses is None or epoch >= self._ranked_at + self._job.rank_epochs:
+                points = Shard(self._points.x, self._points.y)
+                self._losses = (await self._trainer.losses(parameters, points)).values
+                self._ranked_at = epoch
+            shuffle = chance if self._job.order == "shuffled" else None
+            is_by_class = self._job.ranks == "class"
+            order = ranked_order(self._losses, self._points, num_kept, shuffle, is_by_class=is_by_class)
+            seconds = loop.time() - start
+        return Shard(self._shard.x[order], self._shard.y[order]), seconds

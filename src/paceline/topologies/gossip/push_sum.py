@@ -1,0 +1,155 @@
+"""Pushes that nobody waits for: GoSGD, the exchange of models at random."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+
+from paceline import axon
+from paceline.errors import Refused, RemoteError, Unreachable
+from paceline.learning.averaging import Judge
+from paceline.learning.shards import Shard
+from paceline.learning.vectors import Vectors
+from paceline.topologies.gossip.contacts import Gone
+from paceline.topologies.gossip.exchanges import Exchange, Outcome, Ties
+from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
+from paceline.topologies.gossip.members import MAX_MEMBERS, Member
+from paceline.topologies.gossip.messages import Shown
+
+_MAX_WAITING = 64  # models that arrived and are not merged yet; more are refused, since each takes memory
+
+
+class PushSumExchange(Exchange):
+    """GoSGD (Blot et al., 2019): after a minibatch, with some probability, pushes the model to one of the others."""
+
+    def __init__(self, ties: Ties) -> None:
+        super().__init__(ties)
+        self.account = MassAccount()
+        self._chance = random.Random(f"{ties.job.seed}/{ties.name}")
+        self._judge = Judge(ties.start)
+        self._waiting: list[tuple[int, Vectors]] = []
+        self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
+        self._shared: dict[str, int] = {}
+        self._num_sent = 0
+        self._is_settled = False
+
+    @property
+    def mass(self) -> float:  # noqa: D102
+        return (self.account.mass + self.account.waiting) / FULL_MASS
+
+    def begin(self, mass: int) -> None:  # noqa: D102
+        self.account.mass += mass
+
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:  # noqa: D102
+        outcome = Outcome(parameters)
+        batch_size, first = self._ties.job.batch_size, 0
+        while first < shard.num_samples:
+            num_batches, is_pushed = self._until_push(math.ceil((shard.num_samples - first) / batch_size))
+            last = min(first + num_batches * batch_size, shard.num_samples)
+            if shard.num_samples - last < 2:  # a single sample is too few for batch normalisation
+                last = shard.num_samples
+            segment = Shard(shard.x[first:last], shard.y[first:last])
+            trained = await self._ties.trainer.train(
+                outcome.parameters, [segment], is_shuffled=False, keeps_optimizer=True
+            )
+            outcome.parameters = trained.parameters
+            outcome.num_samples += trained.num_samples
+            outcome.train_seconds += trained.seconds
+            outcome.num_exchanges += len(self._waiting)
+            outcome.parameters = self._merged(outcome.parameters)
+            if is_pushed:
+                self._send(outcome.parameters)
+            first = last
+        return outcome
+
+    async def settle(self, parameters: Vectors) -> Vectors:  # noqa: D102
+        if self._pushes:
+            await asyncio.wait(self._pushes)
+        self._is_settled = True
+        return self._merged(parameters)
+
+    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:  # noqa: D102
+        raise ValueError("in this job models are pushed; ask for the newest with adopt")
+
+    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:  # noqa: D102
+        if not 0 < mass <= MAX_MASS:
+            raise ValueError(f"the mass of a push is above 0 and at most {MAX_MASS}")
+        reason = self._judge.why_unusable(parameters)
+        if reason is not None:
+            raise ValueError(f"the parameters do not fit the model: {reason}")
+        if self.account.has_arrived(transfer):
+            return True
+        if self._is_settled or len(self._waiting) >= _MAX_WAITING:
+            return False
+        self.account.arrive(transfer, mass)
+        self._waiting.append((mass, parameters))
+        self._ties.traffic.received += sum(vector.nbytes for vector in parameters.values())
+        return True
+
+    def share(self, newcomer: Member, transfer: str) -> int:  # noqa: D102
+        life = f"{newcomer.name}/{newcomer.life}"
+        if life not in self._shared and len(self._shared) < MAX_MEMBERS:
+            push = self.account.send(transfer, newcomer.name)
+            self._shared[life] = 0 if push is None else push.mass
+            self.account.confirm(transfer)
+        return self._shared.get(life, 0)
+
+    async def aclose(self) -> None:  # noqa: D102
+        for push in list(self._pushes):
+            push.cancel()
+        await asyncio.gather(*self._pushes, return_exceptions=True)
+
+    def _until_push(self, most: int) -> tuple[int, bool]:
+        """Minibatches to train before the next push, at most so many, and whether it comes after those."""
+        for number in range(1, most + 1):
+            if self._chance.random() < self._ties.job.push_probability:
+                return number, True
+        return most, False
+
+    def _merged(self, parameters: Vectors) -> Vectors:
+        if not self._waiting:
+            return parameters
+        merged = {kind: vector.clone() for kind, vector in parameters.items()}
+        for mass, model in self._waiting:
+            part = self.account.absorb(mass)
+            for kind, vector in merged.items():
+                if vector.is_floating_point():
+                    vector.lerp_(model[kind], part)
+        self._waiting.clear()
+        return merged
+
+    def _send(self, parameters: Vectors) -> None:
+        others = [member for member in self._ties.membership.others() if not member.is_done]
+        if not others:
+            return
+        to = self._chance.choice(others)
+        self._num_sent += 1
+        push = self.account.send(f"{self._ties.name}/{self._ties.membership.me.life}/{self._num_sent}", to.name)
+        if push is not None:
+            task = asyncio.ensure_future(self._deliver(push, parameters))
+            self._pushes[task] = None
+            task.add_done_callback(self._pushes.pop)
+
+    async def _deliver(self, push: Push, parameters: Vectors) -> None:
+        may_have_arrived = is_taken = False
+
+        async def attempt(peer: axon.Remote) -> bool:
+            nonlocal may_have_arrived
+            may_be_under_way, may_have_arrived = may_have_arrived, True
+            try:
+                taken: bool = await peer.push.coro(self._ties.name, push.transfer, push.mass, parameters)
+            except (Unreachable, Refused, RemoteError):
+                may_have_arrived = may_be_under_way  # not by this attempt
+                raise
+            may_have_arrived = may_be_under_way and not taken
+            return taken
+
+        with contextlib.suppress(Gone):
+            is_taken = await self._ties.contacts.call(push.to, attempt)
+        if is_taken:
+            self.account.confirm(push.transfer)
+            self._ties.traffic.sent += sum(vector.nbytes for vector in parameters.values())
+        elif not may_have_arrived:
+            self.account.take_back(push.transfer)

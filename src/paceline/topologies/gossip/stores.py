@@ -1,0 +1,143 @@
+"""Stores: where peers tell what the balancer has to know of them, and read what the others told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from paceline.errors import TransportError
+from paceline.topologies.parallel.roster import NAME, NAME_RULE
+
+MAX_EXECUTORS = 1024
+"""That a peer may train with."""
+
+RETRY_SECONDS = 15.0
+"""Until a store that was lost is tried again."""
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a peer tells of itself. Raises `ValueError` for what cannot be.
+
+    Attributes:
+        learner: who tells it.
+        samples_per_second: that it expects to train in its next epoch, p.
+        num_samples: that it has, |X|.
+        epoch: that it has ended; 0 before the first.
+        executors: seconds per sample that each of its executors is expected to take; empty if it does not tell.
+    """
+
+    learner: str
+    samples_per_second: float
+    num_samples: int
+    epoch: int
+    executors: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.learner):
+            raise ValueError(f"learner is {self.learner[:80]!r}; {NAME_RULE}")
+        if not 0 <= self.samples_per_second < math.inf:
+            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be at least 0")
+        if self.num_samples < 0 or self.epoch < 0:
+            raise ValueError(f"num_samples is {self.num_samples}, epoch {self.epoch}; both must be at least 0")
+        if len(self.executors) > MAX_EXECUTORS:
+            raise ValueError(f"there are {len(self.executors)} executors; at most {MAX_EXECUTORS} are allowed")
+        if not all(0 < seconds < math.inf for seconds in self.executors):
+            raise ValueError("executors: seconds per sample must be above 0")
+
+
+class Store(ABC):
+    """Keeps the newest figures of each peer of a run, for a while.
+
+    A peer calls it on its event loop, and from several tasks if it likes. What a store cannot do, because something far
+    away does not answer, raises `TransportError` soon: peers do not wait for it.
+
+    Attributes:
+        name: what to call it in messages.
+    """
+
+    name: str
+
+    @abstractmethod
+    async def publish(self, figures: Figures) -> None:
+        """Tell of a peer, in place of what it told before."""
+
+    @abstractmethod
+    async def read(self) -> dict[str, Figures]:
+        """What peers told and is still valid, by learner; the dictionary is the caller's.
+
+        It may take a while until a peer reads what another has told.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Let go of whatever it holds. Closing what is closed does nothing."""
+
+
+class FallbackStore(Store):
+    """A store that may be lost, and one to go on with meanwhile.
+
+    Figures are published to both, so that the second knows all when it is needed. As long as the first answers, those
+    of the second only stand in for peers that the first knows nothing of: one that was started anew is empty until all
+    have found out that it is back. If the second one fails, so does this one.
+
+    Args:
+        primary: what is used while it answers.
+        on_lost: is told why, once each time that the primary is lost.
+        on_back: is told, once each time that it is back.
+        retry_seconds: from a failure of the primary to the next attempt, by the loop's clock.
+    """
+
+    def __init__(
+        self,
+        primary: Store,
+        backup: Store,
+        on_lost: Callable[[str], None],
+        on_back: Callable[[], None],
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self.name = f"{primary.name}, or else {backup.name}"
+        self._primary = primary
+        self._backup = backup
+        self._on_lost = on_lost
+        self._on_back = on_back
+        self._retry_seconds = retry_seconds
+        self._failed_at: float | None = None  # None while the primary answers
+
+    async def publish(self, figures: Figures) -> None:  # noqa: D102
+        await self._try_primary(lambda: self._primary.publish(figures))
+        await self._backup.publish(figures)
+
+    async def read(self) -> dict[str, Figures]:  # noqa: D102
+        found: dict[str, Figures] = {}
+
+        async def read_primary() -> None:
+            found.update(await self._primary.read())
+
+        await self._try_primary(read_primary)
+        return {**await self._backup.read(), **found}
+
+    async def aclose(self) -> None:  # noqa: D102
+        try:
+            await self._primary.aclose()
+        finally:
+            await self._backup.aclose()
+
+    async def _try_primary(self, use: Callable[[], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._failed_at is not None and loop.time() < self._failed_at + self._retry_seconds:
+            return
+        try:
+            await use()
+        except TransportError as error:
+            was_lost, self._failed_at = self._failed_at is not None, loop.time()
+            if not was_lost:
+                self._on_lost(str(error))
+        else:
+            if self._failed_at is not None:
+                self._failed_at = None
+                self._on_back()

@@ -1,0 +1,88 @@
+"""Peers that answer what a test wants, to try one part of a peer alone."""
+
+import math
+
+import torch
+
+from paceline.learning.trainers import Trained, Trainer
+from paceline.topologies.gossip import GossipJob
+from paceline.topologies.gossip.contacts import Contacts, Gone
+from paceline.topologies.gossip.exchanges import Ties
+from paceline.topologies.gossip.members import Member, Membership
+
+
+def member(name, **changes):
+    return Member(**{"name": name, "address": f"http://{name}:7223", "life": 1, **changes})
+
+
+def model(value=0.0):
+    return {"float32": torch.full((4,), float(value))}
+
+
+class StillTrainer(Trainer):
+    """Learns nothing, at once; remembers how many samples it was given each time."""
+
+    def __init__(self):
+        self.trained = []
+
+    def initial_parameters(self):
+        return model()
+
+    async def train(self, parameters, shards, **settings):
+        self.trained.append(sum(shard.num_samples for shard in shards))
+        return Trained(parameters, self.trained[-1], 1.0, False)
+
+
+class ScriptedContacts(Contacts):
+    """In place of calls, gives what a test has prepared for a peer, one after the other, the last one for ever.
+
+    Attributes:
+        calls: the peers that were called, with what was asked.
+    """
+
+    def __init__(self, membership, answers):
+        super().__init__(membership, access=None, patience_seconds=1.0, model_bytes=0)
+        self._answers = {name: list(scripted) for name, scripted in answers.items()}
+        self.calls = []
+
+    async def call(self, name, ask):
+        known = self._membership.get(name)
+        if known is None or not known.is_living:
+            raise Gone(f"{name} is gone")
+        scripted = self._answers[name]
+        answer = scripted.pop(0) if len(scripted) > 1 else scripted[0]
+        asked = _Asked()
+        coroutine = ask(asked)
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            pass
+        finally:
+            coroutine.close()
+        self.calls.append((name, *asked.call))
+        if isinstance(answer, Exception):
+            self._bury(known, str(answer))
+            raise Gone(f"{name} is gone: {answer}") from answer
+        return answer
+
+
+class _Asked:
+    """Takes note of what would be called."""
+
+    def __getattr__(self, name):
+        self._name = name
+        return self
+
+    async def coro(self, *arguments):
+        self.call = (self._name, *arguments)
+
+
+def ties(answers=None, me="a", **rules):
+    """What an exchange of a peer needs that knows whoever answers."""
+    job = GossipJob(**{"graph": "full", "epochs": 10, **rules})
+    membership = Membership(member(me))
+    membership.merge(map(member, answers or {}))
+    contacts = ScriptedContacts(membership, answers or {})
+    return Ties(
+        job=job, name=me, trainer=StillTrainer(), membership=membership, contacts=contacts, start=model(math.pi)
+    )

@@ -1,0 +1,162 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.topologies.gossip.graphs import GRAPHS, GraphSpec, Mixing, neighbours_of
+
+SPECS = st.builds(GraphSpec, name=st.sampled_from(list(GRAPHS)), degree=st.integers(1, 12), seed=st.integers(0, 2**62))
+NAMES = st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=24, unique=True)
+
+
+def peers(count):
+    return [f"pi{number:03}" for number in range(count)]
+
+
+def reachable(neighbours):
+    reached, border = set(), list(neighbours)[:1]
+    while border:
+        name = border.pop()
+        if name not in reached:
+            reached.add(name)
+            border += neighbours[name]
+    return reached
+
+
+@given(names=NAMES, spec=SPECS)
+@settings(max_examples=150, deadline=None)
+def test_weights_are_symmetric_and_doubly_stochastic_on_a_connected_graph(names, spec):
+    neighbours = neighbours_of(names, spec)
+    assert reachable(neighbours) == set(names)
+    assert all(name in neighbours[other] and name != other for name in names for other in neighbours[name])
+    mixing = Mixing.over(names, spec)
+    assert mixing.names == tuple(sorted(names))
+    assert np.array_equal(mixing.matrix, mixing.matrix.T)
+    assert np.allclose(mixing.matrix.sum(axis=0), 1, atol=1e-12)
+    assert (mixing.matrix >= 0).all()
+    assert 0 < mixing.spectral_gap <= 1
+    for name in names:
+        weights = mixing.weights_of(name)
+        assert set(weights) == {name, *neighbours[name]}
+        for other in neighbours[name]:
+            assert weights[other] == 1 / (1 + max(len(neighbours[name]), len(neighbours[other])))
+
+
+@given(names=NAMES, spec=SPECS, chance=st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_the_order_in_which_names_were_heard_does_not_matter(names, spec, chance):
+    shuffled = list(names)
+    chance.shuffle(shuffled)
+    assert neighbours_of(shuffled, spec) == neighbours_of(names, spec)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13, 64])
+def test_the_gaps_that_are_known(count):
+    assert Mixing.over(peers(count), GraphSpec(name="full")).spectral_gap == pytest.approx(1)
+    ring = Mixing.over(peers(count), GraphSpec(name="ring"))
+    if count <= 3:
+        assert ring.spectral_gap == pytest.approx(1)
+    else:
+        # Of (I + A) / 3: 1/3 + 2/3 · cos 2πk/n.
+        eigenvalues = [1 / 3 + 2 / 3 * math.cos(2 * math.pi * k / count) for k in range(1, count)]
+        assert ring.spectral_gap == pytest.approx(1 - max(map(abs, eigenvalues)))
+
+
+@pytest.mark.parametrize(
+    ("count", "degrees"),
+    [(1, {0}), (2, {1}), (4, {2}), (6, {3}), (7, {2}), (9, {4}), (12, {4}), (13, {2}), (64, {4})],
+)
+def test_a_torus_is_as_square_as_can_be(count, degrees):
+    neighbours = neighbours_of(peers(count), GraphSpec(name="torus"))
+    assert {len(others) for others in neighbours.values()} == degrees
+    if count == 12:
+        # Three rows of four: 0 to 3, 4 to 7, 8 to 11.
+        assert neighbours["pi000"] == ("pi001", "pi003", "pi004", "pi008")
+    if count in (7, 13):
+        assert neighbours == neighbours_of(peers(count), GraphSpec(name="ring"))
+
+
+@given(count=st.integers(1, 40), degree=st.integers(1, 45), seed=st.integers(0, 1000))
+@settings(max_examples=100, deadline=None)
+def test_a_regular_graph_has_one_degree(count, degree, seed):
+    neighbours = neighbours_of(peers(count), GraphSpec(name="regular", degree=degree, seed=seed))
+    [found] = {len(others) for others in neighbours.values()}
+    wanted = min(max(degree, 2), count - 1)
+    assert found == wanted + (wanted % 2 and count % 2)
+
+
+def test_regular_graphs_differ_by_seed_and_mix_faster_than_a_ring():
+    graphs = [neighbours_of(peers(64), GraphSpec(name="regular", degree=4, seed=seed)) for seed in range(5)]
+    assert len({str(graph) for graph in graphs}) == 5
+    gaps = [Mixing.over(peers(64), GraphSpec(name="regular", seed=seed)).spectral_gap for seed in range(5)]
+    torus, ring = (Mixing.over(peers(64), GraphSpec(name=name)).spectral_gap for name in ("torus", "ring"))
+    assert sum(gaps) / len(gaps) > torus
+    assert min(gaps) > 10 * ring
+
+
+def test_a_regular_graph_is_the_same_in_every_process():
+    neighbours = neighbours_of((f"p{number}" for number in range(8)), GraphSpec(name="regular", degree=3, seed=7))
+    assert [" ".join(others) for others in neighbours.values()] == [
+        *("p1 p3 p6", "p0 p2 p7", "p1 p4 p5", "p0 p4 p7", "p2 p3 p5", "p2 p4 p6", "p0 p5 p7", "p1 p3 p6")
+    ]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_peers_agree_at_the_rate_of_the_gap(name):
+    mixing = Mixing.over(peers(16), GraphSpec(name=name, degree=3))
+    values = np.random.default_rng(0).normal(size=16)
+    average = values.mean()
+    apart = [np.linalg.norm(values - average)]
+    for _ in range(60):
+        values = mixing.matrix @ values
+        apart.append(np.linalg.norm(values - average))
+    assert values.mean() == pytest.approx(average)
+    for before, after in itertools.pairwise(apart):
+        assert after <= before * (1 - mixing.spectral_gap) + 1e-12
+    if name != "full":
+        # What is left in the end is the slowest part, and falls by the gap.
+        assert apart[-1] / apart[-2] == pytest.approx(1 - mixing.spectral_gap, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.5], [0.6, 0.5]], "the weights in the row of 'b' add up to 1.1, not 1"),
+        ([[0.5, 0.5], [0.4, 0.6]], "the weights in the column of 'a' add up to 0.9, not 1"),
+        ([[1.5, -0.5], [-0.5, 1.5]], "'a' gives 'b' the weight -0.5; it must be at least 0"),
+        ([[math.nan, 0.5], [0.5, 0.5]], "'a' gives 'a' the weight nan"),
+        ([[1.0]], "the weights of 2 peers have the shape \\(1, 1\\)"),
+    ],
+)
+def test_weights_that_would_not_lead_to_the_average(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        Mixing(("a", "b"), np.array(matrix))
+
+
+def test_weights_cannot_be_written_to():
+    given = np.array([[0.5, 0.5], [0.5, 0.5]])
+    mixing = Mixing(("a", "b"), given)
+    given[0, 0] = 7
+    assert mixing.weights_of("a") == {"a": 0.5, "b": 0.5}
+    with pytest.raises(ValueError, match="read-only"):
+        mixing.matrix[0, 0] = 1
+    with pytest.raises(ValueError, match="not in tuple"):
+        mixing.weights_of("c")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GraphSpec(name="star"), "graph is 'star'; allowed: ring, torus, regular, full"),
+        (lambda: GraphSpec(degree=0), "degree is 0; it must be at least 1"),
+        (lambda: neighbours_of([], GraphSpec()), "there are no peers"),
+        (lambda: Mixing((), np.zeros((0, 0))), "there are no peers"),
+        (lambda: neighbours_of(["a", "b", "a"], GraphSpec()), "two peers are called 'a'"),
+    ],
+)
+def test_what_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,141 @@
+"""Eight peers on loopback, in real time, as processes: two are killed, one joins, and training goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from paceline import config, events
+from paceline.cli import main
+from paceline.learning import checkpoints
+from paceline.learning.shards import Shard
+from paceline.learning.training import LocalModel
+from paceline.topologies.gossip import make_plan
+
+NUM_PEERS = 8
+EPOCHS = 30
+VICTIMS = ("peer-4", "peer-6")
+JOB = f"""\
+[gossip]
+epochs = {EPOCHS}
+graph = "full"
+batch_size = 8
+min_peers = {NUM_PEERS}
+probe_seconds = 1
+patience_seconds = 3
+evaluate_samples = 100
+[model]
+name = "three-nn"
+[optimizer]
+name = "SGD"
+lr = 0.02
+momentum = 0.9
+[data]
+name = "digits"
+"""
+
+
+class PeerProcess:
+    """A peer in a process of its own, whose events go to a file."""
+
+    def __init__(self, folder, name, part, *others):
+        self.name = name
+        self._log = folder / f"{name}.jsonl"
+        self.model = folder / f"{name}.safetensors"
+        known = [word for address in others for word in ("--peer", address)]
+        command = ["gossip", "job.toml", "--listen", "127.0.0.1:0", "--name", name, "--part", f"{part}/{NUM_PEERS}"]
+        # Slow, so that a newcomer has loaded its code long before the others are done.
+        command += [*known, "--slowdown", "60", "--token", "S3cret", "--save", self.model.name, "--json"]
+        with self._log.open("wb") as log, (folder / f"{name}.err").open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "paceline", *command],
+                cwd=folder,
+                stdout=log,
+                stderr=errors,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+
+    def events(self, kind):
+        """What it told so far of one kind."""
+        return [event for event in events.from_lines(self._log.read_bytes().splitlines(True)) if isinstance(event, kind)]
+
+    def wait_for(self, kind, is_it=lambda event: True):
+        """The first event of a kind that is the one; for at most three minutes."""
+        for _ in range(1800):
+            found = next((event for event in self.events(kind) if is_it(event)), None)
+            if found is not None:
+                return found
+            assert self.process.poll() is None, (self.name, self._log.with_suffix(".err").read_text())
+            time.sleep(0.1)
+        raise AssertionError(f"{self.name} told no {kind.__name__} in three minutes")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a peer; killed at the end of the test."""
+    peers = []
+
+    def start(*arguments):
+        peers.append(PeerProcess(tmp_path, *arguments))
+        return peers[-1]
+
+    yield start
+    for peer in peers:
+        peer.process.kill()
+        peer.process.wait()
+
+
+def central_accuracy(plan):
+    """Of one run with all the data in one place, and the same epochs and optimizer."""
+    model, data = LocalModel(plan.task), plan.dataset
+    for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], plan.job.seed, EPOCHS):
+        pass
+    return model.evaluate(model.state(), data.x_test, data.y_test)[1]
+
+
+@pytest.mark.slow
+def test_eight_peers_two_killed_one_joins(start, tmp_path, capsys):
+    (tmp_path / "job.toml").write_text(JOB)
+    first = start("peer-1", 1)
+    address = first.wait_for(events.PeerListening).address
+    peers = [first, *(start(f"peer-{number}", number, address) for number in range(2, NUM_PEERS + 1))]
+
+    for name in VICTIMS:
+        victim = next(peer for peer in peers if peer.name == name)
+        victim.wait_for(events.EpochEnded, lambda event: event.epoch >= 4)
+        victim.process.send_signal(signal.SIGKILL)
+    survivors = [peer for peer in peers if peer.name not in VICTIMS]
+    newcomer = start("newcomer", 4, survivors[-1].wait_for(events.PeerListening).address)
+    began_at = newcomer.wait_for(events.PeerStarted).epoch
+    assert 4 < began_at < EPOCHS
+
+    with pytest.raises(SystemExit) as exit_code:
+        main(["ask", address, "--token", "S3cret", "--job", str(tmp_path / "job.toml"),
+              "--save", str(tmp_path / "asked.safetensors"), "--json"])  # fmt: skip
+    told = json.loads(capsys.readouterr().out)
+    assert (exit_code.value.code or 0) == 0
+    assert 4 <= told["epoch"] <= EPOCHS
+    assert set(told["gone"]) == set(VICTIMS)
+
+    everybody = {newcomer.name, *(peer.name for peer in survivors)}
+    for peer in (*survivors, newcomer):
+        assert peer.process.wait(timeout=180) == 0
+        (ended,) = peer.events(events.PeerEnded)
+        assert set(ended.averaged) == everybody
+    for peer in survivors:
+        assert {event.other for event in peer.events(events.PeerLost)} == set(VICTIMS)
+        assert newcomer.name in {event.other for event in peer.events(events.PeerSeen)}
+        assert [event.epoch for event in peer.events(events.EpochEnded)] == list(range(1, EPOCHS + 1))
+    assert len(newcomer.events(events.EpochEnded)) == EPOCHS - began_at + 1
+
+    plan = make_plan(config.load_gossip(tmp_path / "job.toml"))
+    layout = plan.model.layout
+    finals = [plan.evaluate(layout.pack(checkpoints.read(peer.model)))[1] for peer in (*survivors, newcomer)]
+    assert len(set(finals)) == 1  # they agree
+    assert finals[0] >= central_accuracy(plan) - 0.01
+    asked = plan.evaluate(layout.pack(checkpoints.read(tmp_path / "asked.safetensors")))[1]
+    assert asked > 0.5  # a model on its way

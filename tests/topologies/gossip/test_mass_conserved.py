@@ -1,0 +1,75 @@
+"""GoSGD's mass: not a grain of it is lost or made, whatever happens on the way."""
+
+import asyncio
+
+import pytest
+
+from paceline.events import PeerLost
+from paceline.topologies.gossip import GossipJob
+from paceline.topologies.gossip.mass import FULL_MASS
+from tests.topologies.gossip.swarm import Swarm, play
+
+NUM_RUNS = 1000
+NUM_SAMPLES = 8 * 16
+
+
+def total_mass(peers):
+    """Of all models, merged or waiting, of the living and the dead, and of what is on its way between them."""
+    accounts = [peer._exchange.account for peer in peers]
+    held = sum(account.mass + account.waiting for account in accounts)
+    # A push that arrived and was not confirmed is counted where it arrived.
+    flying = sum(
+        push.mass
+        for account in accounts
+        for push in account.under_way
+        if not any(other.has_arrived(push.transfer) for other in accounts)
+    )
+    return held + flying
+
+
+async def troubled_run(seed):
+    """Peers over links that lose one exchange in five; one dies, another joins; all is stopped at some moment."""
+    job = GossipJob(
+        exchange="push-sum",
+        epochs=4,
+        batch_size=16,
+        push_probability=0.3,
+        min_peers=3,
+        probe_seconds=1.0,
+        patience_seconds=0.5,
+        evaluate_samples=0,
+        seed=seed,
+    )
+    swarm = Swarm(job, loss=0.2, seed=seed)
+    names = ["a", "b", "c"]
+    for name in names:
+        known = [other for other in names[:2] if other != name]
+        swarm.start(name, known, samples_per_second=swarm.chance.uniform(200, 1000), num_samples=NUM_SAMPLES)
+    await asyncio.sleep(swarm.chance.uniform(1.0, 2.5))
+    await swarm.kill(swarm.chance.choice(names))
+    swarm.start("d", names[:2], num_samples=NUM_SAMPLES)
+    await asyncio.sleep(swarm.chance.uniform(0.0, 2.0))
+    await swarm.end()
+    return swarm
+
+
+def shared_on_the_way(swarm):
+    """Mass that was given to the newcomer and has not reached it."""
+    given = sum(sum(peer._exchange._shared.values()) for peer in swarm.peers)
+    return 0 if "d" in swarm.begun else given
+
+
+@pytest.mark.slow
+def test_mass_is_conserved_in_a_thousand_troubled_runs():
+    num_pushes = num_lost = num_adopted = num_under_way = 0
+    for seed in range(NUM_RUNS):
+        swarm = play(troubled_run(seed))
+        has_adopted = any(peer._exchange._shared for peer in swarm.peers) and "d" in swarm.begun
+        begun = FULL_MASS * sum(name != "d" or not has_adopted for name in swarm.begun)
+        assert total_mass(swarm.peers) + shared_on_the_way(swarm) == begun, seed
+        num_adopted += has_adopted
+        num_pushes += sum(peer._exchange._num_sent for peer in swarm.peers)
+        num_under_way += sum(len(peer._exchange.account.under_way) for peer in swarm.peers)
+        num_lost += sum(isinstance(event, PeerLost) for event in swarm.events)
+    assert num_pushes > 10 * NUM_RUNS  # so it was put to the test
+    assert min(num_lost, num_under_way, num_adopted) > NUM_RUNS / 10

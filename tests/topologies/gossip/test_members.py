@@ -1,0 +1,195 @@
+"""What peers believe of each other: the newer record wins, rubbish is refused whole, and nobody is talked to death."""
+
+import msgspec
+import pytest
+
+from paceline.topologies.gossip.contacts import limits_for
+from paceline.topologies.gossip.members import MAX_MEMBERS, Member, Membership
+from paceline.topologies.gossip.stores import Figures
+
+
+def record(name="b", **changes):
+    return Member(**{"name": name, "address": f"http://{name}:7223", "life": 1, **changes})
+
+
+@pytest.fixture
+def changes():
+    return []
+
+
+@pytest.fixture
+def membership(changes):
+    """That of a peer called a, in its first life, in a job of ten epochs."""
+    return Membership(
+        record("a"), lambda member, reason: changes.append((member.name, member.status, reason)), epochs=10
+    )
+
+
+def test_the_newer_record_wins_whatever_the_order(membership):
+    newest = record(beat=5, epoch=3)
+    for order in ([newest, record(beat=4, epoch=2)], [record(beat=4, epoch=2), newest]):
+        membership.merge(order)
+        assert membership.get("b") == newest
+
+
+def test_a_later_life_wins_over_any_beat(membership, changes):
+    membership.merge([record(beat=100, status="dead"), record(life=2)])
+    assert membership.get("b").life == 2
+    assert changes == [("b", "alive", "")]  # of one that was never there, nobody needs to hear that it is gone
+
+
+def test_death_wins_at_the_same_beat_and_goodbye_over_death(membership, changes):
+    membership.merge([record(beat=3)])
+    membership.bury("b", "it does not answer")
+    membership.merge([record(beat=3)])
+    assert membership.get("b").status == "dead"
+    membership.merge([record(beat=3, status="left")])
+    assert membership.get("b").status == "left"
+    assert changes == [("b", "alive", ""), ("b", "dead", "it does not answer")]
+
+
+def test_whoever_is_buried_and_lives_contradicts(membership):
+    other = Membership(record("b"))
+    other.merge([membership.me])
+    other.bury("a", "a mistake")
+    membership.hear(other.told())
+    other.hear(membership.told())
+    assert other.get("a").is_living
+    assert membership.me.is_living
+
+
+def test_nobody_buries_itself(membership):
+    membership.bury("a", "by mistake")
+    assert membership.me.is_living
+
+
+def test_a_peer_is_not_told_of_before_it_can_be_called():
+    membership = Membership(Member(name="a", address="", life=1))
+    other = Membership(record("b"))
+    other.hear(membership.told())
+    assert other.get("a") is None
+    membership.amend(address="http://a:1")
+    other.hear(membership.told())
+    assert other.get("a").address == "http://a:1"
+
+
+def test_records_without_an_address_or_beyond_the_job_are_not_believed(membership):
+    membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=11)])
+    assert [member.name for member in membership.everybody()] == ["a"]
+
+
+def test_only_so_many_are_kept_in_mind(membership):
+    membership.merge(record(f"peer-{number}") for number in range(2 * MAX_MEMBERS))
+    assert len(membership.everybody()) == MAX_MEMBERS
+    membership.merge([record("peer-0", beat=7)])
+    assert membership.get("peer-0").beat == 7
+
+
+def figures(**changes):
+    return {"learner": "b", "samples_per_second": 1.0, "num_samples": 1, "epoch": 0, **changes}
+
+
+HOSTILE = {
+    "a name with an escape": {"name": "b\x1b[2J"},
+    "a name with a line end": {"name": "b\n"},
+    "no name": {"name": ""},
+    "a name without an end": {"name": "b" * 65},
+    "no address at all": {"address": "b"},
+    "another scheme": {"address": "file:///etc/passwd"},
+    "an address with a line end": {"address": "http://b:1\r\nHost: c"},
+    "an address without an end": {"address": "http://" + "b" * 400},
+    "a negative life": {"life": -1},
+    "a life beyond all": {"life": (1 << 63) - 1},
+    "a negative beat": {"beat": -1},
+    "a beat beyond all": {"beat": 1 << 60},
+    "a negative epoch": {"epoch": -1},
+    "an epoch that is none": {"epoch": 1.5},
+    "another status": {"status": "undead"},
+    "too many parts": {"parts": list(range(1000))},
+    "a negative part": {"parts": [-1]},
+    "figures of another": {"figures": figures(learner="c")},
+    "figures without an end": {"figures": figures(num_samples=1 << 60)},
+    "figures that are none": {"figures": figures(samples_per_second=float("nan"))},
+    "too many executors": {"figures": figures(executors=[1.0] * 1000)},
+}
+
+
+@pytest.mark.parametrize("changes_made", HOSTILE.values(), ids=HOSTILE)
+def test_rubbish_is_refused_with_all_that_came_with_it(membership, changes_made):
+    fine = msgspec.to_builtins(record("c"))
+    with pytest.raises(ValueError, match="rubbish"):
+        membership.hear(msgspec.msgpack.encode([fine, {**msgspec.to_builtins(record("b")), **changes_made}]))
+    assert membership.get("c") is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        b"\xff\x00 what is this",
+        msgspec.msgpack.encode({"a": 1}),
+        b"\x91" * 100_000,
+        msgspec.msgpack.encode([msgspec.to_builtins(record(f"b{number}")) for number in range(MAX_MEMBERS + 1)]),
+    ],
+    ids=["nothing", "noise", "no list", "too deep", "too many"],
+)
+def test_what_is_no_list_of_records_is_refused(membership, told):
+    with pytest.raises(ValueError, match="rubbish"):
+        membership.hear(told)
+    assert [member.name for member in membership.everybody()] == ["a"]
+
+
+def test_what_is_known_of_the_most_peers_fits_into_a_message(membership):
+    largest = {
+        "address": "http://" + "b" * 290,
+        "fingerprint": "f" * 100,
+        "life": 1 << 62,
+        "parts": tuple(range(1 << 40, (1 << 40) + 64)),
+        "first_epoch": 10,
+    }
+    long_names = (f"{'ä' * 59}{number}" for number in range(10_000, 10_000 + 2 * MAX_MEMBERS))
+    membership.merge(
+        record(name, **largest, figures=Figures(**{**figures(learner=name), "executors": (0.1,) * 64}))
+        for name in long_names
+    )
+    assert len(membership.everybody()) == MAX_MEMBERS
+    assert len(membership.told()) <= limits_for(0).max_body_bytes
+    other = Membership(record("zz"))
+    other.hear(membership.told())
+    assert len(other.everybody()) == MAX_MEMBERS
+
+
+def test_a_made_up_beat_of_ones_own_is_outlived(membership):
+    membership.merge([record("a", beat=1 << 53, status="left")])
+    assert membership.me.is_living
+    assert membership.me.is_newer_than(record("a", beat=1 << 53, status="left"))
+    membership.amend(epoch=1)
+    other = Membership(record("b"))
+    other.hear(membership.told())
+    assert other.get("a").epoch == 1
+
+
+def test_a_later_life_of_ones_own_name_is_a_rival_until_it_is_outlived(membership):
+    rival = record("a", life=1000, address="http://elsewhere:1")
+    membership.merge([rival])
+    assert membership.rival == rival
+    membership.outlive(rival)
+    assert membership.rival is None
+    assert membership.me.life == 1001
+
+
+def test_the_last_of_all_lives_cannot_be_outlived_and_does_no_harm(membership):
+    rival = record("a", life=1 << 62)
+    membership.merge([rival])
+    membership.outlive(rival)
+    assert (membership.me.life, membership.rival) == (1, None)
+
+
+def test_all_watchers_are_told_of_every_coming_and_going(membership, changes):
+    seen = []
+    membership.watch(lambda member, reason: seen.append((member.name, member.status, reason)))
+    membership.merge([record("b"), record("b", beat=1), record("c", status="dead")])
+    membership.bury("b", "silent")
+    membership.merge([record("b", beat=2), record("b", life=2), record("b", life=2, status="left")])
+    expected = [("alive", ""), ("dead", "silent"), ("alive", ""), ("alive", ""), ("left", "it said goodbye")]
+    assert seen == changes == [("b", *change) for change in expected]

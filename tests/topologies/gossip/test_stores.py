@@ -1,0 +1,174 @@
+"""Stores keep the contract; one that falls back tells when its first is lost and when it is back."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from paceline.errors import PacelineError, Unreachable
+from paceline.testing.stores import StoreContract, make_figures
+from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figures, Store
+
+
+class DictStore(Store):
+    """Keeps figures in a dictionary, which may be shared, and fails if it is told to."""
+
+    def __init__(self, name="a dictionary", shared=None):
+        self.name = name
+        self.kept = {} if shared is None else shared
+        self.fails_with = None
+        self.num_closed = 0
+        self.num_tries = 0
+
+    async def publish(self, figures):
+        self._try()
+        self.kept[figures.learner] = figures
+
+    async def read(self):
+        self._try()
+        return dict(self.kept)
+
+    async def aclose(self):
+        self.num_closed += 1
+        if self.fails_with is not None:
+            raise self.fails_with
+
+    def _try(self):
+        self.num_tries += 1
+        if self.fails_with is not None:
+            raise self.fails_with
+
+
+class TestDictStore(StoreContract):
+    @pytest.fixture
+    def make_store(self):
+        shared = {}
+        return lambda learner: DictStore(shared=shared)
+
+
+class TestFallbackStore(StoreContract):
+    @pytest.fixture
+    def make_store(self):
+        shared = {}
+
+        def make(learner):
+            return FallbackStore(DictStore(), DictStore(shared=shared), pytest.fail, pytest.fail)
+
+        return make
+
+
+class TestFallbackStoreWithoutItsFirst(StoreContract):
+    @pytest.fixture
+    def make_store(self):
+        shared = {}
+
+        def make(learner):
+            primary = DictStore()
+            primary.publish = primary.read = unreachable
+            return FallbackStore(primary, DictStore(shared=shared), lambda reason: None, pytest.fail)
+
+        return make
+
+
+async def unreachable(*_):
+    raise Unreachable("nobody there")
+
+
+class Pair:
+    """A store that falls back, its two members, and what it told."""
+
+    def __init__(self, **options):
+        self.primary, self.backup, self.told = DictStore("first"), DictStore("second"), []
+        self.store = FallbackStore(
+            self.primary, self.backup, self.told.append, lambda: self.told.append("back"), **options
+        )
+
+
+def test_both_know_all(run_virtual):
+    async def main():
+        pair = Pair()
+        await pair.store.publish(make_figures("pi1"))
+        assert pair.primary.kept == pair.backup.kept == {"pi1": make_figures("pi1")}
+        assert pair.store.name == "first, or else second"
+
+    run_virtual(main())
+
+
+def test_lost_and_back_are_told_once(run_virtual):
+    async def main():
+        pair = Pair(retry_seconds=10)
+        pair.primary.fails_with = Unreachable("the plug is out")
+        for epoch in (1, 2):
+            await pair.store.publish(make_figures("pi1", epoch=epoch))
+            assert await pair.store.read() == {"pi1": make_figures("pi1", epoch=epoch)}
+        assert (pair.told, pair.primary.num_tries) == (["the plug is out"], 1)
+        await asyncio.sleep(10)
+        await pair.store.read()
+        assert (pair.told, pair.primary.num_tries) == (["the plug is out"], 2)
+        pair.primary.fails_with = None
+        await asyncio.sleep(9)
+        await pair.store.publish(make_figures("pi1", epoch=3))
+        assert pair.told == ["the plug is out"]
+        await asyncio.sleep(1)
+        await pair.store.publish(make_figures("pi1", epoch=4))
+        assert pair.told == ["the plug is out", "back"]
+        assert pair.primary.kept["pi1"].epoch == 4
+        pair.primary.fails_with = Unreachable("again")
+        await pair.store.read()
+        assert pair.told == ["the plug is out", "back", "again"]
+
+    run_virtual(main())
+
+
+def test_an_empty_first_is_filled_up_from_the_second(run_virtual):
+    async def main():
+        pair = Pair()
+        pair.primary.kept = {"pi1": make_figures("pi1", epoch=9)}
+        pair.backup.kept = {name: make_figures(name, epoch=8) for name in ("pi1", "pi2")}
+        read = await pair.store.read()
+        assert {name: figures.epoch for name, figures in read.items()} == {"pi1": 9, "pi2": 8}
+
+    run_virtual(main())
+
+
+def test_what_is_no_loss_is_not_hidden(run_virtual):
+    async def main():
+        pair = Pair()
+        pair.primary.fails_with = PacelineError("a mistake")
+        with pytest.raises(PacelineError, match="a mistake"):
+            await pair.store.read()
+        assert pair.told == []
+
+    run_virtual(main())
+
+
+def test_both_are_closed_whatever_the_first_does(run_virtual):
+    async def main():
+        pair = Pair()
+        pair.primary.fails_with = Unreachable("gone")
+        with pytest.raises(Unreachable):
+            await pair.store.aclose()
+        assert (pair.primary.num_closed, pair.backup.num_closed) == (1, 1)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"learner": ""}, "learner is ''; allowed: 1 to 64"),
+        ({"learner": "a\nb"}, "allowed: 1 to 64"),
+        ({"samples_per_second": -1.0}, "samples_per_second is -1.0"),
+        ({"samples_per_second": float("nan")}, "samples_per_second is nan"),
+        ({"num_samples": -1}, "num_samples is -1"),
+        ({"epoch": -1}, "epoch -1"),
+        ({"executors": (0.1, 0.0)}, "above 0"),
+        ({"executors": (1.0,) * (MAX_EXECUTORS + 1)}, f"at most {MAX_EXECUTORS}"),
+    ],
+)
+def test_figures_that_cannot_be(changes, reason):
+    values = {**msgspec.structs.asdict(make_figures()), **changes}
+    with pytest.raises(ValueError, match=reason):
+        Figures(**values)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(values, Figures)
