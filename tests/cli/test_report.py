@@ -10,6 +10,7 @@ from paceline.cli.report import report
 from paceline.errors import ConfigError
 from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
+from tests.monitor.synthetic_gossip import record_gossip
 from tests.monitor.synthetic_pool import record_pool
 
 
@@ -59,6 +60,15 @@ def test_the_page_of_a_pool_and_of_a_job_in_it(invoke, pool, tmp_path):
     result = invoke(pool, "--output", tmp_path / "page.html", "--json")
     assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
     assert (tmp_path / "page.html").read_text() == (pool / "report.html").read_text()
+
+
+def test_the_page_of_a_gossip_run(invoke, tmp_path):
+    path = record_gossip(tmp_path, name="peers").path
+    result = invoke(path)
+    assert (result.exit_code, result.output) == (0, f"The report is in {path / 'report.html'}\n")
+    assert "Paceline gossip" in (path / "report.html").read_text()
+    result = invoke(path, "--output", tmp_path / "page.html", "--json")
+    assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
 
 
 def test_a_pool_is_suggested_too(invoke, pool):

@@ -1,4 +1,4 @@
-"""Shared by the tests of the monitor: a folder with a run in it, and one with a pool."""
+"""Shared by the tests of the monitor: a folder with a run in it, one with a pool, and one with a gossip run."""
 
 import functools
 
@@ -6,6 +6,7 @@ import pytest
 
 from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
+from tests.monitor.synthetic_gossip import record_gossip
 from tests.monitor.synthetic_pool import record_pool
 
 
@@ -26,3 +27,9 @@ def make_run(tmp_path):
 def make_pool(tmp_path):
     """Record events as those of a pool and its jobs; gives its folder, closed."""
     return functools.partial(record_pool, tmp_path)
+
+
+@pytest.fixture
+def make_gossip(tmp_path):
+    """Record events as those of a gossip run; gives its folder, closed."""
+    return functools.partial(record_gossip, tmp_path)

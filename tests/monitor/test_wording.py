@@ -3,15 +3,24 @@
 import pytest
 
 from paceline.events import (
+    DataMissing,
+    GossipEnded,
     JobEnded,
     JobsAllocated,
     JobSubmitted,
     LearnerJoined,
     LearnerLeft,
     LearnerPaid,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
     PhaseStarted,
     PoolEnded,
     RunStarted,
+    StoreBack,
+    StoreLost,
     UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
@@ -20,6 +29,7 @@ from paceline.monitor.wording import (
     called,
     printable,
     say_amount,
+    say_bytes,
     say_count,
     say_event,
     say_names,
@@ -128,6 +138,42 @@ def test_events(event, said):
 )
 def test_events_of_a_pool(event, said):
     assert say_event(event) == said
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (PeerStarted(at=0, learner="pi\x1b", address="", epoch=1, num_samples=1), "pi\\x1b joined with 1 sample"),
+        (
+            PeerStarted(at=0, learner="pi", address="", epoch=4, num_samples=500),
+            "pi joined with 500 samples, from epoch 4 on",
+        ),
+        (PeerSeen(at=0, learner="a", other="b"), "a heard of b"),
+        (PeerLost(at=0, learner="a", other="b", reason="silent"), "b is gone: silent (missed first by a)"),
+        (
+            PartTakenOver(at=0, learner="a", other="b", epoch=3, num_samples=70),
+            "epoch 3: a trains the 70 samples of b, too",
+        ),
+        (
+            DataMissing(at=0, learner="a", epoch=3, others=("b", "c"), share_failed=0.5, num_samples=140),
+            "epoch 3: 50.0 % of all peers failed; 140 samples of b, c are missing",
+        ),
+        (StoreLost(at=0, learner="a", store="redis", reason="no\nway"), "a cannot reach the store redis: no\\nway"),
+        (StoreBack(at=0, learner="a", store="redis"), "all reach the store redis again"),
+        (PeerEnded(at=0, learner="a", reason="stopped", epochs=1), "a ended: stopped, 1 epoch"),
+        (
+            GossipEnded(at=12, averaged=("a", "b"), accuracy=0.9),
+            "ended: average of 2 peers, accuracy 90.0 %, in 12.0 s",
+        ),
+    ],
+)
+def test_events_of_a_gossip_run(event, said):
+    assert say_event(event) == said
+
+
+def test_bytes():
+    sizes = (0, 812, 999, 1250, 83_100_000_000, 5e15)
+    assert [say_bytes(size) for size in sizes] == ["0 B", "812 B", "999 B", "1.25 kB", "83.1 GB", "5,000 TB"]
 
 
 def test_who_is_paid_is_told_of_those_who_get_nothing():

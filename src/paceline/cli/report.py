@@ -1,4 +1,4 @@
-"""``paceline report``: the folder of a run or a pool as an HTML page."""
+"""``paceline report``: the folder of a run, a pool or a gossip run as an HTML page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Annotated
 
 import typer
 
-from paceline.monitor import PoolFolder, RunFolder, write_pool_report, write_report
+from paceline.monitor import (
+    GossipFolder,
+    PoolFolder,
+    RunFolder,
+    write_gossip_report,
+    write_pool_report,
+    write_report,
+)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run or pool, finished or not.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run, pool or gossip run, finished or not.")
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of RUN/report.html.")
     ] = None,
@@ -20,13 +29,15 @@ def report(
 ) -> None:
     """Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, and who came and left.
 
-    Of a pool it tells what became of its jobs, where learners were, and what they were paid. The page needs no network
-    and no other file.
+    Of a pool it tells what became of its jobs, where learners were, and what they were paid; of a gossip run, how peers
+    learn and agree, what each trained, and what was missing. The page needs no network and no other file.
 
     Example: paceline report runs/digits
     """
     if PoolFolder.is_at(run):
         path = write_pool_report(PoolFolder.open(run), output)
+    elif GossipFolder.is_at(run):
+        path = write_gossip_report(GossipFolder.open(run), output)
     else:
         path = write_report(RunFolder.open(run), output)
     print(json.dumps({"report": str(path)}) if as_json else f"The report is in {path}")

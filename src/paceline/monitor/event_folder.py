@@ -1,4 +1,4 @@
-"""What the folders of runs and of pools have in common: they say what was asked for, and keep all that happened."""
+"""What all folders have in common, of runs, pools and gossip runs: what was asked for, and all that happened."""
 
 from __future__ import annotations
 
@@ -102,6 +102,11 @@ class EventFolder:
                 f"{path} is not a {cls.layout.kind} folder: it has no {cls.layout.settings} and events.jsonl"
             )
         return folder
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        """Whether the folder is one of this kind."""
+        return (path / cls.layout.settings).is_file()
 
     @property
     def versions(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from paceline.events import (
     AnyEvent,
+    EpochEnded,
     JobsAllocated,
     JobSubmitted,
     RoundClosed,
@@ -24,7 +25,7 @@ class PlainLines:
     """A line per closed round, join, leave, refusal and wait; of very many alike in a row, the first and how many."""
 
     def __init__(self, console: Console) -> None:
-        self._printer = _Printer(console)
+        self._printer = Printer(console)
         self._terms = _Terms()
 
     def tell(self, event: AnyEvent) -> None:
@@ -45,7 +46,7 @@ class PoolLines:
     """A line per closed round of each job, and for who and what comes, is placed, is not paid and ends."""
 
     def __init__(self, console: Console) -> None:
-        self._printer = _Printer(console)
+        self._printer = Printer(console)
         self._terms: dict[str, _Terms] = {}
         self._most_ready = -1  # of the waits that were told since learners were placed
 
@@ -103,7 +104,7 @@ def _say_result(event: RoundClosed) -> list[str]:
     return [*accuracy, *([f"late: {say_names(event.late)}"] if event.late else [])]
 
 
-class _Printer:
+class Printer:
     """Prints lines, but not a wait that was just told, nor very many of a kind in a row."""
 
     def __init__(self, console: Console) -> None:
@@ -113,6 +114,7 @@ class _Printer:
         self._num_alike = 0
 
     def tell(self, event: AnyEvent, line: str | None) -> None:
+        """Print the event's line, if it has one."""
         if line is None or (isinstance(event, WaitingForLearners) and line == self._last_line):
             return
         if type(event) is not self._last_kind:
@@ -121,7 +123,7 @@ class _Printer:
             self._last_kind, self._num_alike = type(event), 0
         self._num_alike += 1
         self._last_line = line
-        if self._num_alike <= _MAX_ALIKE or isinstance(event, RoundClosed):
+        if self._num_alike <= _MAX_ALIKE or isinstance(event, RoundClosed | EpochEnded):
             self._print(line)
 
     def _print(self, line: str) -> None:

@@ -43,11 +43,6 @@ class PoolFolder(EventFolder):
         super().__init__(path)
         self._made: list[RunFolder] = []
 
-    @classmethod
-    def is_at(cls, path: Path) -> bool:
-        """Whether the folder is that of a pool."""
-        return (path / cls.layout.settings).is_file()
-
     @property
     def pool(self) -> dict[str, Any]:
         """The resolved pool."""

@@ -1,4 +1,4 @@
-"""Writes the report of a run or a pool: one HTML page that needs no network and no other file."""
+"""Writes the report of a run, a pool or a gossip run: one HTML page that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 from paceline.errors import ConfigError
 from paceline.monitor.folder import RunFolder
-from paceline.monitor.page import make_page, make_pool_page
+from paceline.monitor.gossip_folder import GossipFolder
+from paceline.monitor.gossip_summary import summarise_gossip
+from paceline.monitor.page import make_gossip_page, make_page, make_pool_page
 from paceline.monitor.pool_folder import PoolFolder
 from paceline.monitor.pool_summary import summarise_pool
 from paceline.monitor.recording import replace
@@ -22,6 +24,12 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
 def write_pool_report(folder: PoolFolder, output: Path | None = None) -> Path:
     """Write the page of a pool, finished or not, into its folder or to `output`; returns where it is."""
     page = make_pool_page(folder.path.resolve().name, summarise_pool(folder), folder.pool, folder.versions)
+    return _write(output or folder.report, page)
+
+
+def write_gossip_report(folder: GossipFolder, output: Path | None = None) -> Path:
+    """Write the page of a gossip run, finished or not, into its folder or to `output`; returns where it is."""
+    page = make_gossip_page(folder.path.resolve().name, summarise_gossip(folder.events()), folder.job, folder.versions)
     return _write(output or folder.report, page)
 
 

@@ -12,10 +12,9 @@ import paceline
 
 
 def read_versions(settings: dict[str, Any]) -> dict[str, Any]:
-    """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the job's or pool's seed."""
-    seeds = [
-        table["seed"] for table in map(settings.get, ("job", "pool")) if isinstance(table, dict) and "seed" in table
-    ]
+    """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the seed."""
+    tables = map(settings.get, ("job", "pool", "gossip"))
+    seeds = [table["seed"] for table in tables if isinstance(table, dict) and "seed" in table]
     return {
         "paceline": paceline.__version__,
         "commit": _commit_of(Path(paceline.__file__).parent),

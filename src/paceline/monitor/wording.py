@@ -10,14 +10,23 @@ from typing import Any
 
 from paceline.events import (
     AnyEvent,
+    DataMissing,
+    GossipEnded,
     JobEnded,
     JobsAllocated,
     JobSubmitted,
     LearnerJoined,
     LearnerLeft,
     LearnerPaid,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
     PoolEnded,
     RunStarted,
+    StoreBack,
+    StoreLost,
     UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
@@ -64,6 +73,15 @@ def say_names(names: Iterable[str], limit: int = 5) -> str:
     return shown if len(known) <= limit else f"{shown} and {len(known) - limit:,} more"
 
 
+def say_bytes(number: float) -> str:
+    """A size with three digits that count: ``812 B``, ``1.25 MB``, ``83.1 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(number) < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.0f} TB"
+
+
 def say_amount(amount: float) -> str:
     """A sum of money, in whatever the prices are in: ``1,234.50``."""
     return f"{amount:,.2f}"
@@ -78,14 +96,14 @@ def say_placements(event: JobsAllocated, limit: int = 5) -> str:
 
 
 def say_event(event: AnyEvent, job: str = "") -> str | None:
-    """One line about something that is worth it: who came or went, what did not count, what a pool decided.
+    """One line about something that is worth it: who came or went, what did not count, what was decided or is missing.
 
     Args:
         job: of a pool, in which it happened; put in front.
 
     Returns: None for other events.
     """
-    said = _say_of_run(event) or _say_of_pool(event)
+    said = _say_of_run(event) or _say_of_pool(event) or _say_of_gossip(event)
     return f"{printable(job)}, {said}" if job and said else said
 
 
@@ -125,11 +143,42 @@ def _say_of_pool(event: AnyEvent) -> str | None:
         case LearnerPaid(job=job, round=number, learner=name, num_samples=0):
             return f"{printable(job)}, round {number}: {printable(name)} is paid nothing"
         case JobEnded(job=job, reason=reason, rounds=rounds, accuracy=accuracy):
-            result = "" if accuracy is None else f", accuracy {say_ratio(accuracy)}"
-            return f"{printable(job)} ended: {printable(reason)}, {say_count(rounds, 'round')}{result}"
+            rounds_said = say_count(rounds, "round")
+            return f"{printable(job)} ended: {printable(reason)}, {rounds_said}{_say_accuracy(accuracy)}"
         case PoolEnded(at=at, reason=reason, spent=spent):
             return f"ended: {printable(reason)}, {say_amount(spent)} paid in {say_seconds(at)}"
     return None
+
+
+def _say_of_gossip(event: AnyEvent) -> str | None:
+    match event:
+        case PeerStarted(learner=name, epoch=epoch, num_samples=num_samples):
+            later = f", from epoch {epoch} on" if epoch > 1 else ""
+            return f"{printable(name)} joined with {say_count(num_samples, 'sample')}{later}"
+        case PeerSeen(learner=name, other=other):
+            return f"{printable(name)} heard of {printable(other)}"
+        case PeerLost(learner=name, other=other, reason=reason):
+            return f"{printable(other)} is gone: {printable(reason)} (missed first by {printable(name)})"
+        case PartTakenOver(learner=name, other=other, epoch=epoch, num_samples=num_samples):
+            samples = say_count(num_samples, "sample")
+            return f"epoch {epoch}: {printable(name)} trains the {samples} of {printable(other)}, too"
+        case DataMissing(epoch=epoch, others=others, share_failed=share, num_samples=num_samples):
+            failed = f"{say_ratio(share)} of all peers failed"
+            return f"epoch {epoch}: {failed}; {say_count(num_samples, 'sample')} of {say_names(others)} are missing"
+        case StoreLost(learner=name, store=store, reason=reason):
+            return f"{printable(name)} cannot reach the store {printable(store)}: {printable(reason)}"
+        case StoreBack(store=store):
+            return f"all reach the store {printable(store)} again"
+        case PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
+            return f"{printable(name)} ended: {reason}, {say_count(epochs, 'epoch')}{_say_accuracy(accuracy)}"
+        case GossipEnded(at=at, averaged=averaged, accuracy=accuracy):
+            average = f"average of {say_count(len(averaged), 'peer')}"
+            return f"ended: {average}{_say_accuracy(accuracy)}, in {say_seconds(at)}"
+    return None
+
+
+def _say_accuracy(accuracy: float | None) -> str:
+    return "" if accuracy is None else f", accuracy {say_ratio(accuracy)}"
 
 
 def _say_allocation(event: JobsAllocated) -> str:

@@ -1,4 +1,4 @@
-"""Charts over rounds as SVG that keeps its text size at any width.
+"""Charts as SVG that keeps its text size at any width: a line or columns over rounds, and what other charts share.
 
 All horizontal places are in per cent of the drawing, so that it stretches; labels stand outside of it, in the padding
 that the style sheet gives. Whatever has the class ``tip`` tells its title on hover.
@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.monitor.page.markup import Markup, element, joined, number, percent
 
+_UNITS = ((10_800.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))  # from so many seconds on
 _HEIGHT_PIXELS = 190
 _MAX_POINTS = 400
 _MAX_DOTS = 60
@@ -76,6 +77,34 @@ def whole_ticks(first: int, last: int, count: int = 8) -> list[int]:
         if (last - first) // (factor * 10**power) < count
     )
     return list(range(first + -first % step, last + 1, step))
+
+
+class TimeAxis:
+    """Where seconds are, as ratios of the drawing, and how they are told: in seconds, minutes or hours."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self._start, self._end = start, end
+        self._unit, self._label = next((unit, label) for least, unit, label in _UNITS if end >= least)
+
+    def x(self, at: float) -> float:
+        """The place of a time; one that is outside is put to the end."""
+        return min(max((at - self._start) / ((self._end - self._start) or 1.0), 0.0), 1.0)
+
+    def marks(self, *, has_lines: bool = False) -> list[Markup]:
+        """The labels below the drawing, and upright lines if it has none of its own."""
+        marks = []
+        for tick in ticks(self._start / self._unit, self._end / self._unit, 9):
+            if self._start <= tick * self._unit <= self._end:
+                x = percent(self.x(tick * self._unit))
+                if has_lines:
+                    marks.append(element("line", class_="grid", x1=x, x2=x, y1="0", y2="100%"))
+                marks.append(element("text", f"{tick:g}", class_="x", x=x, y="100%", dy="18"))
+        return [*marks, axis_name(self._label)]
+
+
+def axis_name(label: str) -> Markup:
+    """What a drawing goes over, below its right end."""
+    return element("text", label, class_="axis", x="100%", y="100%", dy="34")
 
 
 def line_chart(chart: Chart, points: Sequence[Point]) -> Markup:
@@ -187,13 +216,16 @@ def _drawing(chart: Chart, scale: _Scale, note: str, *content: Markup) -> Markup
     for place in whole_ticks(scale.first, scale.last):
         x = percent(scale.x(place))
         grid.append(element("text", str(place), class_="x", x=x, y="100%", dy="18"))
-    grid.append(element("text", chart.over, class_="axis", x="100%", y="100%", dy="34"))
+    return framed(chart, note, *grid, axis_name(chart.over), *content)
+
+
+def framed(chart: Chart, note: str, *content: Markup) -> Markup:
+    """A chart as a figure with its title and note; `note` is what the drawing adds to the latter."""
     ids = f"{chart.name}-title {chart.name}-about"
     drawing = element(
         "svg",
         element("title", chart.caption, id=f"{chart.name}-title"),
         element("desc", chart.description, id=f"{chart.name}-about"),
-        *grid,
         *content,
         role="img",
         aria_labelledby=ids,

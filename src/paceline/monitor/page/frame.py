@@ -11,8 +11,11 @@ from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.wording import printable
 
 
-def make_document(title: str, sections: Iterable[Markup]) -> str:
-    """The whole page: it needs no other file and no network, and lets nothing in but its own script."""
+def make_document(title: str, sections: Iterable[Markup | None]) -> str:
+    """The whole page: it needs no other file and no network, and lets nothing in but its own script.
+
+    Sections that are None are left out.
+    """
     style, script = (_file(file) for file in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"

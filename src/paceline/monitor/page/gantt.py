@@ -1,4 +1,4 @@
-"""A Gantt chart: where each learner was over time, and when it worked there."""
+"""A Gantt chart: where each learner was over time, and when it worked there, or on what."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import ticks
+from paceline.monitor.page.charts import TimeAxis
 from paceline.monitor.page.grids import ROW_PIXELS, row_name
 from paceline.monitor.page.markup import Markup, element, percent
 
 _NUM_COLOURS = 8  # of the style sheet
 _MIN_LABELLED = 0.02  # of the width
-_UNITS = ((10_800.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))  # from so many seconds on
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A time that a learner spent in a job, in seconds.
 
     Attributes:
-        job: its place in the chart's jobs.
-        kind: that it was there, that it worked, or that it worked for nothing.
+        job: its place in the chart's jobs, or in whatever it shows by colour.
+        kind: that it was there, that it worked there, that it worked for nothing; or, where it is all there is to show,
+            what it did.
         tip: told on hover.
     """
 
     start: float
     end: float
     job: int
-    kind: Literal["stay", "work", "bad"]
+    kind: Literal["stay", "work", "bad", "deed"]
     tip: str
 
 
@@ -67,8 +67,8 @@ def job_mark(index: int, name: str) -> Markup:
 
 def draw_gantt(gantt: Gantt) -> Markup:
     """The chart as a figure with its legend."""
-    scale = _Scale(*gantt.span)
-    marks = _axis(scale)
+    scale = TimeAxis(*gantt.span)
+    marks = scale.marks(has_lines=True)
     for row, (name, blocks) in enumerate(gantt.lanes):
         marks.append(row_name(name, row))
         marks += [_block(block, row, scale) for block in blocks]
@@ -89,32 +89,10 @@ def draw_gantt(gantt: Gantt) -> Markup:
     return element("figure", caption, legend, plot, class_="card", id=gantt.name)
 
 
-class _Scale:
-    """Where seconds are, as ratios of the drawing."""
-
-    def __init__(self, start: float, end: float) -> None:
-        self.start, self.end = start, end
-
-    def x(self, at: float) -> float:
-        return min(max((at - self.start) / ((self.end - self.start) or 1.0), 0.0), 1.0)
-
-
-def _axis(scale: _Scale) -> list[Markup]:
-    unit, label = next((unit, label) for least, unit, label in _UNITS if scale.end >= least)
-    marks = []
-    for tick in ticks(scale.start / unit, scale.end / unit, 9):
-        if scale.start <= tick * unit <= scale.end:
-            x = percent(scale.x(tick * unit))
-            marks.append(element("line", class_="grid", x1=x, x2=x, y1="0", y2="100%"))
-            marks.append(element("text", f"{tick:g}", class_="x", x=x, y="100%", dy="18"))
-    marks.append(element("text", label, class_="axis", x="100%", y="100%", dy="34"))
-    return marks
-
-
-def _block(block: Block, row: int, scale: _Scale) -> Markup:
+def _block(block: Block, row: int, scale: TimeAxis) -> Markup:
     left, right = scale.x(block.start), scale.x(block.end)
-    is_stay = block.kind == "stay"
-    top, height = (2, ROW_PIXELS - 4) if is_stay else (14, 9)
+    is_tall = block.kind in ("stay", "deed")
+    top, height = (2, ROW_PIXELS - 4) if is_tall else (14, 9)
     shape = element(
         "rect",
         class_=f"block {block.kind} {_colour(block.job)}",
@@ -122,12 +100,13 @@ def _block(block: Block, row: int, scale: _Scale) -> Markup:
         y=str(row * ROW_PIXELS + top),
         width=percent(right - left),
         height=str(height),
-        rx="3" if is_stay else "2",
+        rx="3" if is_tall else "2",
     )
     number = None
-    if is_stay and right - left >= _MIN_LABELLED:
+    if is_tall and right - left >= _MIN_LABELLED:
         y = str(row * ROW_PIXELS + 11)
-        number = element("text", str(block.job + 1), class_="job-label", x=percent(left), dx="4", y=y)
+        style = "job-label" if block.kind == "stay" else "job-label on"
+        number = element("text", str(block.job + 1), class_=style, x=percent(left), dx="4", y=y)
     return element("g", element("title", block.tip), shape, number, class_="tip")
 
 

@@ -1,4 +1,4 @@
-"""Grids of learners by rounds: a cell is the darker, the more it holds, and says it in digits where there is room."""
+"""Grids of learners by rounds or epochs: a cell is darker, the more it holds, with digits where there is room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import whole_ticks
+from paceline.monitor.page.charts import axis_name, whole_ticks
 from paceline.monitor.page.markup import Markup, element, percent
 
 ROW_PIXELS = 28
@@ -40,6 +40,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         name: unique on the page.
         rows: the name of each row and its cells by round.
         rounds: the columns.
+        over: what they are; a click on one of the rounds picks it.
     """
 
     name: str
@@ -48,13 +49,14 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     rows: Sequence[tuple[str, dict[int, Cell]]]
     rounds: Sequence[int]
+    over: str = "round"
 
 
 def draw_grid(grid: Grid) -> Markup:
     """The grid as a figure; with very many rounds a column stands for a few, and shows the worst or highest of them."""
     step = math.ceil(len(grid.rounds) / _MAX_COLUMNS)
     columns = [grid.rounds[start : start + step] for start in range(0, len(grid.rounds), step)]
-    note = grid.note if step == 1 else f"{grid.note}; each cell is the highest of {step} rounds"
+    note = grid.note if step == 1 else f"{grid.note}; each cell is the highest of {step} {grid.over}s"
     marks: list[Markup] = []
     for row, (name, cells) in enumerate(grid.rows):
         marks.append(row_name(name, row))
@@ -62,12 +64,13 @@ def draw_grid(grid: Grid) -> Markup:
             known = [number for number in rounds if number in cells]
             if known:
                 number = max(known, key=lambda one: (cells[one].kind, cells[one].shade))
-                marks.append(_cell(cells[number], number, row, column, len(columns)))
+                picked = number if grid.over == "round" else None
+                marks.append(_cell(cells[number], picked, row, column, len(columns)))
     height = len(grid.rows) * ROW_PIXELS
     for number in whole_ticks(grid.rounds[0], grid.rounds[-1], 12):
         x = percent(((number - grid.rounds[0]) // step + 0.5) / len(columns))
         marks.append(element("text", str(number), class_="x", x=x, y="100%", dy="18"))
-    marks.append(element("text", "round", class_="axis", x="100%", y="100%", dy="34"))
+    marks.append(axis_name(grid.over))
     drawing = element(
         "svg",
         element("title", grid.caption, id=f"{grid.name}-title"),
@@ -90,7 +93,7 @@ def row_name(name: str, row: int) -> Markup:
     return element("g", element("title", name), label, class_="tip y")
 
 
-def _cell(cell: Cell, number: int, row: int, column: int, num_columns: int) -> Markup:
+def _cell(cell: Cell, picked: int | None, row: int, column: int, num_columns: int) -> Markup:
     place = {"x": percent(column / num_columns), "width": percent(1 / num_columns)}
     top = str(row * ROW_PIXELS + 1)
     back = element(
@@ -105,7 +108,7 @@ def _cell(cell: Cell, number: int, row: int, column: int, num_columns: int) -> M
     middle = percent((column + 0.5) / num_columns)
     text = element("text", cell.text, class_="digits", x=middle, y=str(row * ROW_PIXELS + ROW_PIXELS // 2), dy="4")
     title = element("title", cell.tip)
-    return element("g", title, back, text, class_="tip", data_round=number)
+    return element("g", title, back, text, class_="tip", data_round=picked)
 
 
 def _density(num_columns: int, grid: Grid) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import LearnerJoined
+from paceline.events import LearnerJoined, PeerStarted
 from paceline.monitor.figures import Happening, LearnerRound, LearnerSummary, RoundSummary
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.wording import printable, say_count, say_event, say_known, say_names, say_ratio, say_seconds
@@ -155,7 +155,7 @@ def happenings_table(happenings: Sequence[Happening], caption: str) -> Markup:
 
 
 def _most_telling(happenings: Sequence[Happening]) -> tuple[list[Happening], int]:
-    is_told = [not isinstance(one.event, LearnerJoined) for one in happenings]
+    is_told = [not isinstance(one.event, LearnerJoined | PeerStarted) for one in happenings]
     num_joins = max(MAX_HAPPENINGS - sum(is_told), 0)
     shown: list[Happening] = []
     for one, told in zip(happenings, is_told, strict=True):

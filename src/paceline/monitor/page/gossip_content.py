@@ -1,0 +1,90 @@
+"""The page of a gossip run: which parts it has, and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.monitor.figures import Happening
+from paceline.monitor.gossip_figures import GossipSummary
+from paceline.monitor.page.frame import facts, header, make_document
+from paceline.monitor.page.gossip_plots import balance_section, bytes_section, learning_section, time_section
+from paceline.monitor.page.gossip_tables import epochs_table, missing_tables, peers_table
+from paceline.monitor.page.markup import Markup, element
+from paceline.monitor.page.plots import section
+from paceline.monitor.page.tables import happenings_table, settings_table
+from paceline.monitor.wording import called, say_bytes, say_count, say_known, say_ratio, say_seconds, setting
+
+
+def make_gossip_page(name: str, summary: GossipSummary, job: dict[str, Any], versions: dict[str, Any]) -> str:
+    """The whole page of a gossip run."""
+    return make_document(f"{name} – Paceline gossip", _sections(name, summary, job, versions))
+
+
+def _sections(name: str, summary: GossipSummary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup | None]:
+    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job)]
+    if summary.epochs:
+        sections += [learning_section(summary), balance_section(summary)]
+    else:
+        sections.append(element("p", "No peer has ended an epoch yet.", class_="card empty"))
+    sections.append(time_section(summary))
+    if summary.epochs:
+        sections.append(bytes_section(summary))
+    if summary.peers:
+        sections.append(section("Peers", peers_table(summary.peers)))
+    if summary.epochs:
+        sections.append(section("Epochs", epochs_table(summary.epochs)))
+    missing = missing_tables(summary)
+    if missing:
+        about = "Where more peers failed than is allowed, others train their data, if they have a copy of it."
+        sections.append(section("What was missing", *missing, about=about))
+    if summary.happenings:
+        happenings = [Happening(event=event) for event in summary.happenings]
+        told = happenings_table(happenings, "Peers that came and went, data that was missing, and the store")
+        sections.append(section("What happened", told))
+    made = element("div", settings_table("Job", job), settings_table("Versions", versions), class_="two")
+    return [*sections, section("Job and versions", made)]
+
+
+def _header(name: str, summary: GossipSummary, job: dict[str, Any]) -> Markup:
+    started = summary.started
+    exchange, graph = (setting(job, "gossip", key) for key in ("exchange", "graph"))
+    parts = [
+        f"{called(job, 'model')} on {called(job, 'data')}",
+        *([f"{started.num_parameters:,} parameters"] if started else []),
+        f"{exchange} on a {graph} graph" if exchange == "mixing" else f"{exchange or 'gossip'}",
+        f"shares by {called(job, 'allocation')}",
+        f"{started.clock} clock" if started else "nothing recorded",
+    ]
+    ended = summary.ended
+    reason = None if ended is None else f"{say_count(len(ended.averaged), 'peer')} averaged"
+    return header("gossip", name, reason, parts)
+
+
+def _facts(summary: GossipSummary, job: dict[str, Any]) -> Markup:
+    num_epochs, target = (setting(job, "gossip", key) for key in ("epochs", "target_accuracy"))
+    last = summary.epochs[-1].epoch if summary.epochs else 0
+    num_missing = sum(one.num_samples for one in summary.missing)
+    taken = say_count(len(summary.taken_over), "part")
+    cards = [
+        (
+            "final accuracy" if summary.ended else "accuracy so far",
+            say_known(summary.accuracy, say_ratio),
+            f"loss {summary.loss:.3f}" if summary.loss is not None else "",
+        ),
+        ("epochs", f"{last:,}", f"of {num_epochs:,}" if isinstance(num_epochs, int) else ""),
+        ("an epoch took", say_known(summary.mean_seconds, say_seconds), "mean of all peers"),
+        ("kept of the data", say_known(summary.mean_ratio, say_ratio), f"{summary.num_samples:,} samples trained"),
+        ("sent", say_bytes(summary.bytes_sent), f"{say_bytes(summary.bytes_received)} received"),
+        ("peers", f"{len(summary.peers):,}", f"{summary.num_joined:,} came later, {summary.num_lost:,} lost"),
+        ("samples missing", f"{num_missing:,}", f"{taken} of failed peers taken over"),
+        (
+            "time",
+            say_seconds(summary.seconds),
+            f"on the {summary.started.clock} clock" if summary.started else "",
+        ),
+    ]
+    if isinstance(target, int | float):
+        reached = say_known(summary.average_seconds_to(target), say_seconds)
+        median = say_known(summary.median_seconds_to(target), say_seconds)
+        cards.insert(1, (f"to {say_ratio(target)}", reached, f"the average; {median} half of the peers"))
+    return facts(cards)
