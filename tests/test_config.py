@@ -261,6 +261,11 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
             "[allocation]: adaptive-dab: window is 'a': Expected",
         ),
         (
+            JOB + "[allocation]\npolicy = 'edge-gossip'",
+            "[job]: edge-gossip is a policy of peers, which train without an orchestrator; use one that ",
+        ),
+        (JOB + "[allocation]\npolicy = 'all-data'", "[job]: all-data is a policy of peers, which train without an "),
+        (
             JOB + "[aggregation]\nmethod = 'median'",
             "[aggregation] method = 'median': Invalid enum value 'median'; allowed: fedavg, fedprox",
         ),

@@ -129,6 +129,10 @@ KEYS = "jobs, min_learners, total_budget, patience_seconds, idle_seconds, moves_
             "pool.toml: [allocation]: policy 'dab' is for one job alone; a pool's is one of med, mmtt",
         ),
         (
+            "[pool]\n[allocation]\npolicy = 'edge-gossip'",
+            "pool.toml: [allocation]: policy 'edge-gossip' is for one job alone; a pool's is one of med, mmtt",
+        ),
+        (
             "[pool]\n[allocation]\npolicy = 'medd'",
             "pool.toml: [allocation]: policy is 'medd'; did you mean 'med'? Allowed: ",
         ),

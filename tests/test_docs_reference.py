@@ -22,7 +22,11 @@ from paceline.fleets import testbed
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
+from paceline.learning.partitions import PartitionSpec
+from paceline.learning.points import PointsSpec
 from paceline.monitor.folder import METRICS
+from paceline.topologies.gossip import GossipJob
+from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel.jobs import TABLES
 
@@ -38,6 +42,7 @@ TYPES = {
 }
 JOB = Job(deadline_seconds=1).described()
 POOL = PoolSpec().described()
+GOSSIP = GossipJob(points=PointsSpec()).described()
 
 
 def section(page, heading):
@@ -91,7 +96,7 @@ def fields_of(kind, defaults):
             said_default("required" if field.required else defaults.get(field.encode_name)),
         )
         for field in fields
-        if kind not in (Job, PoolSpec) or field.name not in TABLES
+        if kind not in (Job, PoolSpec, GossipJob) or field.name not in (*TABLES, *GOSSIP_TABLES)
     }
 
 
@@ -104,6 +109,10 @@ TABLES_OF_FILES = {
     "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
     "`[pool]`": {"jobs": (said_type(list[str]), "–"), **fields_of(PoolSpec, POOL["pool"])},
     "`[allocation]` of a pool": {"policy": ("text", '"med"')},
+    "`[gossip]`": fields_of(GossipJob, GOSSIP["gossip"]),
+    "`[partition]`": fields_of(PartitionSpec, GOSSIP["partition"]),
+    "`[points]`": fields_of(PointsSpec, GOSSIP["points"]),
+    "`[allocation]` of a gossip job": {"policy": ("text", '"all-data"')},
     "`[[device]]`": {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
@@ -120,7 +129,8 @@ def test_every_key_of_a_table_is_told_with_type_and_default(heading):
 
 def test_the_tables_told_are_those_there_are():
     headings = re.findall(r"^### `\[(\w+)\]`", (REFERENCE / "job.md").read_text(), re.M)
-    assert set(headings) == {"job", "pool", *TABLES} == JOB.keys() | POOL.keys()
+    told = {"job", "pool", "gossip", *TABLES, *GOSSIP_TABLES}
+    assert set(headings) == told == JOB.keys() | POOL.keys() | GOSSIP.keys()
     assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"

@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paceline.allocation import (
         AdaptiveDabAllocation,
+        AllDataAllocation,
         DabAllocation,
+        EdgeGossipAllocation,
         EqualAllocation,
         MedAllocation,
         MmttAllocation,
     )
     from paceline.devices.states import DeviceState
     from paceline.fleets.local import LocalDevice, LocalFleet
+    from paceline.fleets.local_peers import LocalPeers
     from paceline.fleets.modelled import VirtualDevice
     from paceline.fleets.testbed import TestbedDevice, TestbedFleet
     from paceline.fleets.virtual import VirtualFleet
+    from paceline.fleets.virtual_peers import VirtualPeers
     from paceline.learning.averaging import AggregationSpec
     from paceline.learning.datasets import DataSpec
     from paceline.learning.models import ModelSpec
+    from paceline.learning.partitions import PartitionSpec
+    from paceline.learning.points import PointsSpec
     from paceline.learning.tasks import OptimizerSpec
-    from paceline.runs import PoolRun, Run, train, train_pool
+    from paceline.runs import GossipRun, PoolRun, Run, train, train_gossip, train_pool
+    from paceline.topologies.gossip import GossipJob
     from paceline.topologies.multitask import PoolSpec
     from paceline.topologies.parallel import Job
 
@@ -34,17 +41,24 @@ __version__ = "0.2.0"
 _HOMES = {
     "AdaptiveDabAllocation": "paceline.allocation",
     "AggregationSpec": "paceline.learning.averaging",
+    "AllDataAllocation": "paceline.allocation",
     "DabAllocation": "paceline.allocation",
     "DataSpec": "paceline.learning.datasets",
     "DeviceState": "paceline.devices.states",
+    "EdgeGossipAllocation": "paceline.allocation",
     "EqualAllocation": "paceline.allocation",
+    "GossipJob": "paceline.topologies.gossip",
+    "GossipRun": "paceline.runs",
     "Job": "paceline.topologies.parallel",
     "LocalDevice": "paceline.fleets.local",
     "LocalFleet": "paceline.fleets.local",
+    "LocalPeers": "paceline.fleets.local_peers",
     "MedAllocation": "paceline.allocation",
     "MmttAllocation": "paceline.allocation",
     "ModelSpec": "paceline.learning.models",
     "OptimizerSpec": "paceline.learning.tasks",
+    "PartitionSpec": "paceline.learning.partitions",
+    "PointsSpec": "paceline.learning.points",
     "PoolRun": "paceline.runs",
     "PoolSpec": "paceline.topologies.multitask",
     "Run": "paceline.runs",
@@ -52,24 +66,33 @@ _HOMES = {
     "TestbedFleet": "paceline.fleets.testbed",
     "VirtualDevice": "paceline.fleets.modelled",
     "VirtualFleet": "paceline.fleets.virtual",
+    "VirtualPeers": "paceline.fleets.virtual_peers",
     "train": "paceline.runs",
+    "train_gossip": "paceline.runs",
     "train_pool": "paceline.runs",
 }
 
 __all__ = [
     "AdaptiveDabAllocation",
     "AggregationSpec",
+    "AllDataAllocation",
     "DabAllocation",
     "DataSpec",
     "DeviceState",
+    "EdgeGossipAllocation",
     "EqualAllocation",
+    "GossipJob",
+    "GossipRun",
     "Job",
     "LocalDevice",
     "LocalFleet",
+    "LocalPeers",
     "MedAllocation",
     "MmttAllocation",
     "ModelSpec",
     "OptimizerSpec",
+    "PartitionSpec",
+    "PointsSpec",
     "PoolRun",
     "PoolSpec",
     "Run",
@@ -77,8 +100,10 @@ __all__ = [
     "TestbedFleet",
     "VirtualDevice",
     "VirtualFleet",
+    "VirtualPeers",
     "__version__",
     "train",
+    "train_gossip",
     "train_pool",
 ]
 

@@ -26,8 +26,12 @@ from paceline.fleets.testbed.devices import TestbedDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.partitions import PartitionSpec
+from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec, Option
 from paceline.spelling import suggest
+from paceline.topologies.gossip import GossipJob
+from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job
 from paceline.topologies.parallel.jobs import TABLES
@@ -41,7 +45,13 @@ MAX_FILE_BYTES = 1 << 20
 MAX_DEVICES = 100_000
 """In a fleet file, with their counts."""
 
-_TABLES = {"model": ModelSpec, "data": DataSpec, "aggregation": AggregationSpec}
+_TABLES = {
+    "model": ModelSpec,
+    "data": DataSpec,
+    "aggregation": AggregationSpec,
+    "partition": PartitionSpec,
+    "points": PointsSpec,
+}
 _COMMANDS: dict[type[EmulatedDevice], str] = {VirtualDevice: "simulate", TestbedDevice: "testbed"}
 _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
     VirtualDevice: (),
@@ -50,6 +60,9 @@ _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
 _Device = typing.TypeVar("_Device", bound=EmulatedDevice)
 _POOL_RULES = {field.name: field.type for field in msgspec.structs.fields(PoolSpec) if field.name != "allocation"}
 _RULES = {field.name: field.type for field in msgspec.structs.fields(Job) if field.name not in TABLES}
+_GOSSIP_RULES = {
+    field.name: field.type for field in msgspec.structs.fields(GossipJob) if field.name not in GOSSIP_TABLES
+}
 
 
 def load_job(path: Path) -> Job:
@@ -65,8 +78,44 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
         base: what relative paths in it are relative to.
     """
     _check_keys(tables, ("job", *TABLES), source, "table")
-    rules = _table(tables, "job", source)
-    _check_keys(rules, list(_RULES), f"{source}: [job]", "key")
+    typed, parts = _rules(tables, "job", _RULES, source), _parts(tables, source, base)
+    try:
+        return Job(**typed, **parts)
+    except TypeError:
+        raise ConfigError(f"{source}: [job]: deadline_seconds is missing; it is how long a round may take") from None
+    except ValueError as error:
+        raise ConfigError(f"{source}: [job]: {error}") from None
+
+
+def is_gossip(path: Path) -> bool:
+    """Whether a file is a gossip job rather than a job with an orchestrator; `ConfigError` if it cannot be read."""
+    return "gossip" in _read(path)
+
+
+def load_gossip(path: Path) -> GossipJob:
+    """The gossip job in a file; raises `ConfigError`."""
+    return parse_gossip(_read(path), str(path), base=path.parent)
+
+
+def parse_gossip(tables: Mapping[str, Any], source: str, *, base: Path | None = None) -> GossipJob:
+    """A gossip job from the tables of its file, or from the record of a run; arguments as for `parse_job`."""
+    _check_keys(tables, ("gossip", *GOSSIP_TABLES), source, "table")
+    typed, parts = _rules(tables, "gossip", _GOSSIP_RULES, source), _parts(tables, source, base)
+    try:
+        return GossipJob(**typed, **parts)
+    except ValueError as error:
+        raise ConfigError(f"{source}: [gossip]: {error}") from None
+
+
+def _rules(tables: Mapping[str, Any], table: str, kinds: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The keys of the table that is named for the kind of job."""
+    rules = _table(tables, table, source)
+    _check_keys(rules, list(kinds), f"{source}: [{table}]", "key")
+    return {name: _convert(value, kinds[name], f"{source}: [{table}] {name}") for name, value in rules.items()}
+
+
+def _parts(tables: Mapping[str, Any], source: str, base: Path | None) -> dict[str, Any]:
+    """What the other tables of a job make."""
     parts: dict[str, Any] = {}
     for name, kind in _TABLES.items():
         if name in tables:
@@ -80,13 +129,7 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
     if "allocation" in tables:
         table = dict(_table(tables, "allocation", source))
         parts["allocation"] = _policy(table, source)
-    typed = {name: _convert(value, _RULES[name], f"{source}: [job] {name}") for name, value in rules.items()}
-    try:
-        return Job(**typed, **parts)
-    except TypeError:
-        raise ConfigError(f"{source}: [job]: deadline_seconds is missing; it is how long a round may take") from None
-    except ValueError as error:
-        raise ConfigError(f"{source}: [job]: {error}") from None
+    return parts
 
 
 def is_pool(path: Path) -> bool:
@@ -213,10 +256,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the right file?")
+    is_json = path.suffix == ".json"  # as runs keep what was asked for
     try:
-        tables: dict[str, Any] = tomllib.loads(data.decode())
+        tables: dict[str, Any] = msgspec.json.decode(data, type=dict) if is_json else tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also of numbers too long, and tables too deep
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        raise ConfigError(f"{path}: not {'JSON' if is_json else 'TOML'}: {error}") from error
     return tables
 
 

@@ -88,7 +88,7 @@ def join(
         ),
         name or f"device-{secrets.token_hex(3)}",  # a host's name may say what it is
         make_trainer,
-        emit=_print_json if as_json else _print,
+        emit=print_json if as_json else _print,
         make_activity=make_activity,
         options=LearnerOptions(max_shards=max_shards, price=price, own_data=own_data, patience_seconds=patience),
     )
@@ -130,7 +130,8 @@ def _transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport
     return FaultyTransport(http, Link.in_mbit(down_mbit=down_mbit, up_mbit=up_mbit, latency_ms=latency_ms))
 
 
-def _print_json(event: AnyEvent) -> None:
+def print_json(event: AnyEvent) -> None:
+    """Tell an event as a line of JSON on standard output."""
     sys.stdout.buffer.write(events.to_line(event))
     sys.stdout.flush()
 

@@ -14,8 +14,11 @@ from rich.console import Console
 from paceline import config, runs
 from paceline.events import AnyEvent, Emit
 from paceline.fleets.base import Fleet
-from paceline.monitor import PoolLines, watcher
+from paceline.fleets.peers import PeerFleet
+from paceline.learning import checkpoints
+from paceline.monitor import GossipLines, PoolLines, watcher
 from paceline.runs import PoolRun, Run
+from paceline.topologies.gossip import GossipJob
 
 
 class _RunClock:
@@ -30,6 +33,29 @@ class _RunClock:
 
     def now(self) -> float:
         return self._at + time.monotonic() - self._seen
+
+
+def play_gossip(
+    job: GossipJob, fleet: PeerFleet, folder: Path | None, *, as_json: bool, save: Path | None = None
+) -> None:
+    """Run a gossip job on a fleet of peers, or on one; shows it meanwhile, and what came of it."""
+    console = Console(stderr=as_json)
+    run = runs.prepare_gossip(job, folder).start(fleet, [GossipLines(console).tell])
+    if save is not None:
+        checkpoints.write(save, run.state)
+    told = {
+        "accuracy": run.accuracy,
+        "loss": run.loss,
+        "averaged": run.averaged,
+        "run": str(run.folder),
+        "report": str(run.report()),
+    }
+    if as_json:
+        print(json.dumps(told))
+        return
+    accuracy = "" if run.accuracy is None else f"accuracy {run.accuracy:.1%}: "
+    console.print(f"{accuracy}the average of {len(run.averaged)} living peers", highlight=False)
+    console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
 
 
 def play(path: Path, fleet: Fleet, folder: Path | None, *, as_json: bool) -> None:

@@ -10,10 +10,11 @@ import typer
 from paceline import config
 from paceline.cli import results
 from paceline.fleets.virtual import VirtualFleet
+from paceline.fleets.virtual_peers import VirtualPeers
 
 
 def simulate(
-    job: Annotated[Path, typer.Argument(help="The job file, or a pool file (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, a pool file, or a gossip job file (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
     time_only: Annotated[bool, typer.Option("--time-only", help="Leave the gradients out; only time passes.")] = False,
@@ -23,5 +24,9 @@ def simulate(
 
     Example: paceline simulate job.toml fleet.toml
     """
-    devices = VirtualFleet(config.load_fleet(fleet), is_time_only=time_only)
-    results.play(job, devices, folder, as_json=as_json)
+    devices = config.load_fleet(fleet)
+    if config.is_gossip(job):
+        peers = VirtualPeers(devices, is_time_only=time_only)
+        results.play_gossip(config.load_gossip(job), peers, folder, as_json=as_json)
+        return
+    results.play(job, VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)

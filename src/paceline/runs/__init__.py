@@ -1,0 +1,24 @@
+"""Executions of jobs on fleets, each kept in a folder: where jobs, fleets and recorders meet."""
+
+from paceline.runs.folders import RUNS
+from paceline.runs.gossip import GossipRun, PreparedGossip, prepare_gossip, train_gossip
+from paceline.runs.jobs import PreparedRun, Run, prepare, reopen, train
+from paceline.runs.pools import PoolEmit, PoolRun, PreparedPool, prepare_pool, train_pool
+
+__all__ = [
+    "RUNS",
+    "GossipRun",
+    "PoolEmit",
+    "PoolRun",
+    "PreparedGossip",
+    "PreparedPool",
+    "PreparedRun",
+    "Run",
+    "prepare",
+    "prepare_gossip",
+    "prepare_pool",
+    "reopen",
+    "train",
+    "train_gossip",
+    "train_pool",
+]
