@@ -28,6 +28,8 @@ from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import make_plan
 
+_QUIET_RATIO = 0.2  # of the processor, that others may use while a device counts as left alone
+
 
 def profile(
     job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
@@ -85,6 +87,10 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         yield lambda num_done, num_turns: progress.update(bar, completed=num_done, total=num_turns)
 
 
+def _seconds_per_sample(observation: Observation) -> float:
+    return observation.seconds_per_sample
+
+
 def _print(found: ContentionProfile, observations: Sequence[Observation], out: Path) -> None:
     table = Table("load", "cpu", "network", "disk", "slowdown", "predicted", title="What others used, and what it cost")
     for column in table.columns[1:]:
@@ -92,10 +98,10 @@ def _print(found: ContentionProfile, observations: Sequence[Observation], out: P
     groups: dict[str, list[Observation]] = collections.defaultdict(list)
     for observation in observations:
         groups[observation.load].append(observation)
-    for load, own in groups.items():
-        middle = sorted(own, key=lambda observation: observation.seconds_per_sample)[len(own) // 2]
+    middles = [sorted(own, key=_seconds_per_sample)[len(own) // 2] for own in groups.values()]
+    for middle in sorted(middles, key=_seconds_per_sample):
         table.add_row(
-            load,
+            middle.load,
             f"{middle.usage.cpu_ratio:.0%}",
             f"{middle.usage.network_bytes_per_second / 1e6:,.0f} MB/s",
             f"{middle.usage.disk_bytes_per_second / 1e6:,.0f} MB/s",
@@ -104,6 +110,10 @@ def _print(found: ContentionProfile, observations: Sequence[Observation], out: P
         )
     console = Console()
     console.print(table)
+    least = min(observation.usage.cpu_ratio for observation in observations)
+    if least > _QUIET_RATIO:
+        told = f"others used at least {least:.0%} of the processor all the time; what is called alone is beside them"
+        console.print(told, highlight=False, style="yellow")
     console.print(f"trains {1 / found.seconds_per_sample:,.0f} samples/s alone", highlight=False)
     console.print(f"cross-validated error {found.error_ratio:.1%}", highlight=False)
     console.print(f"profile  {out}", highlight=False, soft_wrap=True, markup=False)

@@ -116,7 +116,7 @@ class GossipJob(msgspec.Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> str:
         """What tells this job from another: peers of different ones cannot train together."""
         tables = self.described()
-        del tables["data"]  # where a device keeps its data is its own business
+        tables["data"] = {"name": self.data.name}  # where a device keeps its data is its own business
         told = msgspec.json.encode(tables, order="deterministic")
         return hashlib.blake2b(told, digest_size=_FINGERPRINT_BYTES).hexdigest()
 
