@@ -37,7 +37,7 @@ def _peer_row(peer: PeerSummary) -> list[Child]:
         _NONE if peer.own_samples is None else f"{peer.own_samples:,}",
         f"{peer.num_samples:,}",
         say_known(peer.mean_ratio, say_ratio),
-        say_known(expected, lambda rate: f"{rate:,.3g}/s"),
+        say_known(expected, lambda rate: f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"),
         *(say_known(seconds, say_seconds) for seconds in means),
         say_bytes(peer.bytes_sent),
         say_bytes(peer.bytes_received),
