@@ -26,6 +26,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/med.py --markdown benchmarks/results/med.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
+	$(BIN)/python benchmarks/points.py --markdown benchmarks/results/points.md
 	$(BIN)/python benchmarks/stressors.py --markdown benchmarks/results/stressors.md
 	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
 

@@ -24,6 +24,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
         ("stressors.py", "training,downloading", "train_slowdown"),
+        ("points.py", "svd+k-means,incremental-svd+lsh,pca+lsh", "seconds"),
     ],
 )
 def test_benchmark(script, systems, metric, tmp_path):

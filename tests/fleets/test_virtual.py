@@ -91,7 +91,12 @@ def test_states_that_do_not_add_up_are_refused():
 def test_a_benchmark_takes_time_and_no_gradients(monkeypatch):
     trained = []
     plain = LocalModel.minibatches
-    monkeypatch.setattr(LocalModel, "minibatches", lambda self, *args: trained.append(args[1]) or plain(self, *args))
+
+    def minibatches(self, state, shards, *args, **options):
+        trained.append(shards)
+        return plain(self, state, shards, *args, **options)
+
+    monkeypatch.setattr(LocalModel, "minibatches", minibatches)
     _, told = play(small_job(rounds=2), [device("a"), device("b")])
     assert len(trained) == len(of(events.ShardsTaken, told)) == 4
     assert all(event.seconds > 0.1 for event in of(events.DeviceMeasured, told))

@@ -100,7 +100,7 @@ def _left_alone() -> Iterator[None]:
     And let it stop after the iterations it is given, and find fewer sets than were wanted, without a word.
     """
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     with _alone, threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
