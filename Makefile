@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint check bench bench-flower fuzz docs results-page clean
+.PHONY: demo test lint check bench bench-flower bench-hivemind fuzz docs results-page clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
 
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
@@ -29,10 +29,15 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/points.py --markdown benchmarks/results/points.md
 	$(BIN)/python benchmarks/stressors.py --markdown benchmarks/results/stressors.md
 	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
+	$(BIN)/python benchmarks/gossip.py --systems virtual,paceline,sockets,mixing-sockets \
+		--markdown benchmarks/results/gossip.md
 
 bench-flower: .venv/.installed-bench .venv-flower/.installed
 	$(BIN)/python benchmarks/rounds.py --markdown benchmarks/results/rounds.md
 	$(BIN)/python benchmarks/simulate.py --markdown benchmarks/results/simulate.md
+
+bench-hivemind: .venv/.installed-bench .venv-hivemind/.installed
+	$(BIN)/python benchmarks/gossip.py --markdown benchmarks/results/gossip.md
 
 fuzz: .venv/.installed-dev
 	$(BIN)/python -m tests.axon.fuzz --requests 100000
@@ -44,7 +49,7 @@ results-page: .venv/.installed-experiments
 	$(BIN)/python -m paceline.reproduction.page docs
 
 clean:
-	rm -rf .venv .venv-flower site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-flower .venv-hivemind site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Paceline needs Python 3.10 or newer; set PYTHON=python3.x") if sys.version_info < (3, 10) else None'
@@ -65,4 +70,11 @@ clean:
 	$(PYTHON) -m venv .venv-flower
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/flower/requirements.txt
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	@touch $@
+
+.venv-hivemind/.installed: benchmarks/peers/hivemind/requirements.txt constraints.txt .venv/bin/python
+	@echo "Setting up .venv-hivemind (once; PyTorch takes a minute)"
+	$(PYTHON) -m venv .venv-hivemind
+	.venv-hivemind/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-r benchmarks/peers/hivemind/requirements.txt
 	@touch $@

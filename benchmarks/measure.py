@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-import subprocess
-import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import processes
+from commands import told_by
 from repeats import Case, MeasurementFailed, Measurements, interleave
 
 SMALL_CALL = "small_call_p50_us"
@@ -23,7 +19,6 @@ PEAKS = ("push_client_peak_mb", "push_server_peak_mb", "pull_client_peak_mb", "p
 METRICS = (SMALL_CALL, CALLS, PUSH, PULL, *PEAKS)
 
 _PROBE_SECONDS = 180.0
-_RAISED = re.compile(r"^[\w.]*(?:Error|Exception)\b.*", re.MULTILINE)  # the last line of a traceback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +71,7 @@ def measure(
 
 def run_probe(spec: str, kind: str, settings: Settings) -> dict[str, float]:
     """Run probe.py in a process of its own, which starts and ends the system's server."""
-    arguments = (spec, kind, json.dumps(dataclasses.asdict(settings)))
-    with tempfile.TemporaryFile() as errors:
-        with processes.child("probe", *arguments, stdout=subprocess.PIPE, stderr=errors) as process:
-            assert process.stdout is not None
-            timer = threading.Timer(_PROBE_SECONDS, process.kill)
-            timer.start()
-            try:
-                output = process.stdout.read()
-                code = process.wait()
-            finally:
-                timer.cancel()
-        errors.seek(0)
-        log = errors.read().decode(errors="replace")
-    if code != 0:
-        # The server's error, if it had one, comes before the client's.
-        raised = dict.fromkeys(_RAISED.findall(log))
-        raise MeasurementFailed(f"{kind}: {'; then '.join(raised) or f'exit code {code}'}")
-    figures: dict[str, float] = json.loads(output)
-    return figures
+    try:
+        return told_by("probe", spec, kind, json.dumps(dataclasses.asdict(settings)), limit_seconds=_PROBE_SECONDS)
+    except MeasurementFailed as error:
+        raise MeasurementFailed(f"{kind}: {error}") from None

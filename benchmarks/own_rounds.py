@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import subprocess
 import sys
@@ -54,19 +53,9 @@ def _line(process: subprocess.Popen[bytes]) -> dict:
     return json.loads(line)
 
 
-def initial_state(widths: Sequence[int]) -> dict:
-    """Weights and biases of zero, by name."""
-    import torch
-
-    state = {}
-    for number, (num_inputs, num_outputs) in enumerate(pairwise(widths)):
-        state[f"{number}.weight"] = torch.zeros(num_outputs, num_inputs)
-        state[f"{number}.bias"] = torch.zeros(num_outputs)
-    return state
-
-
 async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
     """Play rounds; tells the address, then what they took."""
+    from adding import initial_state, is_everywhere
     from own_simulate import make_plan
     from paceline.events import AnyEvent, RoundClosed
     from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
@@ -89,42 +78,18 @@ async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
     told = {
         "round_seconds": [later - earlier for earlier, later in pairwise(closed_at)],
         "peak_bytes": memory.peak_bytes_of_this_process(),
-        "is_average_right": all(
-            math.isclose(float(value), expected, rel_tol=1e-4)
-            for tensor in orchestrator.state.values()
-            for value in (tensor.min(), tensor.max())
-        ),
+        "is_average_right": is_everywhere(expected, list(orchestrator.state.values())),
     }
     print(json.dumps(told), flush=True)
 
 
 async def learn(url: str, number: int, *widths: int) -> None:
     """Take part without training."""
-    from paceline.learning.shards import Shard
-    from paceline.learning.trainers import Trained, Trainer
-    from paceline.learning.vectors import Layout, Vectors
+    from adding import AddingTrainer
     from paceline.topologies.parallel import Learner, reach
 
-    class AddingTrainer(Trainer):
-        """Adds this learner's number to every parameter."""
-
-        def initial_parameters(self) -> Vectors:
-            state = initial_state(widths)
-            return Layout(state).pack(state)
-
-        async def train(
-            self,
-            parameters: Vectors,
-            shards: Sequence[Shard],
-            *,
-            iterations: int = 1,
-            until: float = math.inf,
-            seed: int = 0,
-        ) -> Trained:
-            added = {name: tensor.add_(number) for name, tensor in parameters.items()}
-            return Trained(added, iterations * sum(shard.num_samples for shard in shards), 1e-3, False)
-
-    await Learner(reach(url), f"learner-{number}", lambda task: AddingTrainer()).run()
+    trainer = AddingTrainer(number, widths, is_in_place=True)
+    await Learner(reach(url), f"learner-{number}", lambda task: trainer).run()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
         ("stressors.py", "training,downloading", "train_slowdown"),
+        ("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
         ("points.py", "svd+k-means,incremental-svd+lsh,pca+lsh", "seconds"),
     ],
 )

@@ -20,6 +20,7 @@ from typing import Literal
 
 import memory
 import processes
+from commands import versions_in
 from repeats import MeasurementFailed
 
 COMMANDS = processes.BENCHMARKS.parent / ".venv-flower" / "bin"
@@ -95,14 +96,7 @@ def run_simulation(job: Job) -> Outcome:
 
 def versions() -> dict[str, str | None]:
     """Of what is installed in Flower's environment; empty if there is none."""
-    if not COMMANDS.exists():
-        return {}
-    script = (
-        "import json, sys, importlib.metadata as m\n"
-        "print(json.dumps({n: next((d.version for d in m.distributions(name=n)), None) for n in sys.argv[1:]}))"
-    )
-    found = subprocess.run([COMMANDS / "python", "-c", script, *PACKAGES], capture_output=True, check=True).stdout
-    return {f"{name} (with flower)": version for name, version in json.loads(found).items()}
+    return versions_in(COMMANDS / "python", PACKAGES, "flower")
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -86,8 +86,7 @@ def gossip(
     if not 1 <= slowdown < math.inf:
         raise ConfigError(f"--slowdown is {slowdown:g}; it must be at least 1")
     trust.check_token(token)
-    if (part is None) == (data is None):
-        raise ConfigError("say which data this peer has: --part I/N of the job's, or --data FILE.npz of its own")
+    hold = _holder(part, data)
     host, port = _parse_listen(listen)
     if host in _EVERYWHERE and address is None:
         raise ConfigError(f"--listen is {listen!r}, all addresses of this machine; tell one for others by --address")
@@ -105,9 +104,6 @@ def gossip(
         store_url=store,
         profile=profile,
     )
-
-    def hold(plan: GossipPlan) -> Holding:
-        return _held(plan, part, data)
 
     if as_json and folder is None:
         plan = make_plan(settings)
@@ -133,14 +129,18 @@ def _refuse_with_local(given: Mapping[str, object]) -> None:
         raise ConfigError(f"--local starts peers that know each other on this machine: leave out {', '.join(refused)}")
 
 
-def _held(plan: GossipPlan, part: str | None, data: Path | None) -> Holding:
+def _holder(part: str | None, data: Path | None) -> Callable[[GossipPlan], Holding]:
+    """Tells which data this peer has, when the job's are loaded; raises `ConfigError` for what cannot be."""
+    if (part is None) == (data is None):
+        raise ConfigError("say which data this peer has: --part I/N of the job's, or --data FILE.npz of its own")
     if data is not None:
-        return plan.own(Shard(*datasets.load_local(data)))
+        own = Shard(*datasets.load_local(data))
+        return lambda plan: plan.own(own)
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", part or "")
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count:
         raise ConfigError(f"--part is {part!r}; it reads I/N, such as 1/8 for the first of eight")
-    return plan.holdings(count)[number - 1]
+    return lambda plan: plan.holdings(count)[number - 1]
 
 
 def _parse_listen(text: str) -> tuple[str, int]:
@@ -153,6 +153,8 @@ def _parse_listen(text: str) -> tuple[str, int]:
 def parse_peer(option: str, text: str) -> Known:
     """A peer as it was told: its address, and the fingerprint of its certificate behind a #; raises `ConfigError`."""
     url, _, fingerprint = text.partition("#")
+    if not re.fullmatch(r"[!-~]{1,300}", url):
+        raise ConfigError(f"{option} is {url[:300]!r}; an address is at most 300 ASCII characters, without spaces")
     try:
         parse_address(url, fingerprint or None)
     except (ConfigError, ValueError) as error:

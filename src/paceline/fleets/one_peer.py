@@ -24,13 +24,14 @@ from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip import Access, Concluded, GossipPlan, Holding, Known, Peer, PeerOptions, hosted
+from paceline.topologies.gossip.members import check_name
 from paceline.topologies.gossip.redis_store import RedisStore
 from paceline.topologies.gossip.stores import Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class Station:
-    """Where and how a peer takes part.
+    """Where and how a peer takes part; `ConfigError` for a name that none can have.
 
     Attributes:
         door: where others call it; they all show the same token.
@@ -52,6 +53,9 @@ class Station:
     slowdown: float = 1.0
     store_url: str | None = None
     profile: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
 
 class OnePeer(PeerFleet):

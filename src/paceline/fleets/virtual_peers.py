@@ -52,6 +52,7 @@ class VirtualPeers(PeerFleet):
             concluded: Concluded = virtual_loop.run(self._run(launch))
         finally:
             gc.unfreeze()
+            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             torch.set_num_threads(num_threads)
         return concluded
 
@@ -109,6 +110,7 @@ class VirtualPeers(PeerFleet):
             except ConfigError:
                 raise
             except PacelineError:  # nobody is there to join, or nobody to learn from: so it goes on a real device
+                ground.consensus.forget(device.name)
                 return None
             finally:
                 ground.training.pop(device.name, None)

@@ -41,6 +41,7 @@ class Trial:
         store = store or GossipedStore(self.membership)
         policy = policy or EdgeGossipAllocation()
         self.balancer = Balancer(policy, self.membership, store, predictor, self.events.append)
+        asyncio.run(self.balancer.tell(0, 100))
 
     def decide(self, epoch=1):
         """The samples to train."""

@@ -152,13 +152,12 @@ def test_rubbish_is_refused_and_changes_no_copy(shown):
     assert copies.take("b", change())["float32"][0] == 2
 
 
-def test_who_is_forgotten_has_no_copy():
+def test_who_is_not_kept_has_no_copy():
     copies = Copies(model())
-    copies.take("b", Shown(status="ready", epoch=4, parameters=model()))
-    assert (copies.known(), copies.epoch_of("b")) == (["b"], 4)
-    copies.forget("b")
-    copies.forget("nobody")
-    assert (copies.known(), copies.epoch_of("b")) == ([], 0)
+    for learner in "bc":
+        copies.take(learner, Shown(status="ready", epoch=4, parameters=model()))
+    copies.keep_only(["c", "nobody"])
+    assert [copies.epoch_of(learner) for learner in ("b", "c", "nobody")] == [0, 4, 0]
 
 
 def test_models_are_mixed_by_their_weights_and_counters_stay():

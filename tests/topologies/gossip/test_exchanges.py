@@ -55,6 +55,20 @@ def test_newcomers_are_not_waited_for_before_their_first_epoch(run_virtual):
     assert {call[0] for call in tied.contacts.calls} == {"b"}
 
 
+@pytest.mark.parametrize(("compression", "bases"), [("none", [0, 0]), ("int8", [0, 1])])
+def test_copies_are_kept_only_where_changes_are_added_to_them(run_virtual, compression, bases):
+    tied = ties({"b": [shows(4), shows(5, epoch=2)]}, compression=compression)
+
+    async def main():
+        exchange = MixingExchange(tied)
+        for epoch in (1, 2):
+            await exchange.train(epoch, model(1), SHARD)
+        await exchange.aclose()
+
+    run_virtual(main())
+    assert [base for *_, base in tied.contacts.calls] == bases
+
+
 def test_alone_it_keeps_its_model(run_virtual):
     outcome, at = mixed_once(run_virtual, ties())
     assert (outcome.parameters["float32"].tolist(), outcome.num_exchanges, at) == ([1.0] * 4, 0, 0.0)

@@ -7,7 +7,7 @@ import pytest
 
 from paceline import config
 from paceline.allocation import DabAllocation
-from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
+from paceline.allocation.gossip import EdgeGossipAllocation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.partitions import PartitionSpec
@@ -33,7 +33,7 @@ JOBS = [
 
 
 @pytest.mark.parametrize(
-    "field, value, said",
+    ("field", "value", "said"),
     [
         ("epochs", 0, "at least 1"),
         ("degree", 0, "at least 1"),
@@ -59,6 +59,12 @@ def test_what_cannot_be_is_refused(field, value, said):
 def test_what_belongs_to_mixing_is_refused_for_pushes(rules):
     with pytest.raises(ValueError, match="for mixing"):
         GossipJob(exchange="push-sum", **rules)
+
+
+def test_more_copies_than_can_be_told_of_are_refused():
+    assert GossipJob(partition=PartitionSpec(replicas=64)).partition.replicas == 64
+    with pytest.raises(ValueError, match="replicas is 65; a peer holds at most 64 parts"):
+        GossipJob(partition=PartitionSpec(replicas=65))
 
 
 def test_a_policy_for_an_orchestrator_is_refused():
@@ -90,6 +96,8 @@ def test_jobs_that_differ_in_a_rule_differ_in_their_fingerprints():
     assert len({job.fingerprint for job in different}) == len(different)
 
 
-def test_where_data_lies_makes_no_difference():
-    one, other = (GossipJob(data=DataSpec(name="digits", path=path)) for path in (None, "/mnt/data"))
-    assert one.fingerprint == other.fingerprint == GossipJob(allocation=AllDataAllocation()).fingerprint
+def test_which_data_it_is_makes_a_difference_and_where_it_lies_does_not():
+    one, other = (GossipJob(data=DataSpec(path=path)).fingerprint for path in ("/here.npz", "/there.npz"))
+    assert one == other
+    named = [GossipJob(data=DataSpec(name=name)).fingerprint for name in ("digits", "mnist")]
+    assert len({one, *named}) == 3

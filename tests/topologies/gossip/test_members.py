@@ -1,7 +1,11 @@
 """What peers believe of each other: the newer record wins, rubbish is refused whole, and nobody is talked to death."""
 
+import contextlib
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.topologies.gossip.contacts import limits_for
 from paceline.topologies.gossip.members import MAX_MEMBERS, Member, Membership
@@ -137,6 +141,39 @@ def test_what_is_no_list_of_records_is_refused(membership, told):
     with pytest.raises(ValueError, match="rubbish"):
         membership.hear(told)
     assert [member.name for member in membership.everybody()] == ["a"]
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=9)
+    | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = st.sampled_from([field.name for field in msgspec.structs.fields(Member)])
+
+
+@given(st.binary(max_size=100) | ANYTHING.map(msgspec.msgpack.encode))
+def test_no_bytes_do_any_harm(told):
+    membership = Membership(record("a"))
+    with contextlib.suppress(ValueError):
+        membership.hear(told)
+    assert membership.living() == [record("a")]
+
+
+@given(st.lists(st.dictionaries(FIELDS, ANYTHING, max_size=4), max_size=4))
+def test_no_record_does_any_harm(several):
+    membership = Membership(record("a"), epochs=10)
+    told = [{**msgspec.to_builtins(record(f"b{number}")), **changes} for number, changes in enumerate(several)]
+    with contextlib.suppress(ValueError):
+        membership.hear(msgspec.msgpack.encode(told))
+    assert membership.me.is_living
+    other = Membership(record("c"))
+    other.hear(membership.told())  # whatever it believes, others understand
+    assert {member.name for member in other.everybody()} >= {"a", "c"}
 
 
 def test_what_is_known_of_the_most_peers_fits_into_a_message(membership):

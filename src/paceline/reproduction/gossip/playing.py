@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from paceline.events import AnyEvent, ConsensusMeasured, EpochEnded, Event
 from paceline.fleets.peers import GossipLaunch
 from paceline.fleets.virtual_peers import VirtualPeers
@@ -50,10 +52,9 @@ def play(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = False) ->
     ground = ground_of(case.workload, case.size, case.seed)
     job = job_of(case, rules, ground.job.data)
     events: list[AnyEvent] = []
+    plan = replace(ground, job=job, task=msgspec.structs.replace(ground.task, optimizer=job.optimizer))
     devices = devices_of(case, (job.points or PointsSpec()).reduction)
-    VirtualPeers(devices, is_time_only=is_time_only).run(
-        GossipLaunch(plan=replace(ground, job=job), emit=events.append)
-    )
+    VirtualPeers(devices, is_time_only=is_time_only).run(GossipLaunch(plan=plan, emit=events.append))
     return GossipTrial(case=case, events=events)
 
 

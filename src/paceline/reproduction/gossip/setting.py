@@ -23,6 +23,7 @@ from paceline.reproduction.trials import write_part
 from paceline.topologies.gossip import GossipJob, GossipPlan, make_plan
 
 WHOLE_SAMPLES = 50_000  # that the paper trains on
+RATE = 0.01  # of learning, in the paper
 # Ours: what a platform's speed varies by from epoch to epoch. By the median of the last three epochs, it is then
 # predicted to about 4 %, which is what the paper has beside other jobs (section 4.4).
 SPEED_NOISE = 0.07
@@ -110,6 +111,11 @@ def edge_gossip(way: str = "svd", ratio: int = 10, **changes: Any) -> dict[str, 
     return {**rules, **changes}
 
 
+def sgd(rate: float = RATE) -> OptimizerSpec:
+    """The paper's optimizer, at this learning rate."""
+    return OptimizerSpec(name="SGD", options={"lr": rate, "momentum": 0.9})
+
+
 def drawn_speeds(count: int, seed: int) -> tuple[float, ...]:
     """Of so many platforms; the first ones are the same whatever their number."""
     chance = random.Random(f"speeds of trial {seed}")
@@ -125,7 +131,7 @@ def job_of(case: Case, rules: Mapping[str, Any], data: DataSpec) -> GossipJob:
         "evaluate_samples": 0,  # the average of all is evaluated, which costs enough
         "seed": case.seed,
         "model": ModelSpec(name=case.workload),
-        "optimizer": OptimizerSpec(name="SGD", options={"lr": 0.01, "momentum": 0.9}),
+        "optimizer": sgd(),
         "data": data,
         **rules,
     }

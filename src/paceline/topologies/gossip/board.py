@@ -7,7 +7,7 @@ leave out stays in the difference between model and copy, and is sent later (Kol
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 import torch
@@ -91,13 +91,9 @@ class Copies:
         self._seen[learner] = (shown.epoch, model)
         return model
 
-    def known(self) -> list[str]:
-        """Peers of which there is a copy."""
-        return list(self._seen)
-
-    def forget(self, learner: str) -> None:
-        """Let go of a peer that is gone."""
-        self._seen.pop(learner, None)
+    def keep_only(self, learners: Collection[str]) -> None:
+        """Let go of all others."""
+        self._seen = {learner: seen for learner, seen in self._seen.items() if learner in learners}
 
     def _whole(self, learner: str, shown: Shown) -> Vectors:
         if shown.base is None:

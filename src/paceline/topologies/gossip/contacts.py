@@ -11,7 +11,7 @@ from paceline import axon
 from paceline.axon import Limits
 from paceline.axon.retry import retry
 from paceline.axon.transports import Transport
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, Refused, RemoteError, Unreachable
 from paceline.topologies.gossip.members import Member, Membership
 from paceline.topologies.gossip.messages import PeerService, Shown, View
 
@@ -28,6 +28,11 @@ _OVERHEAD_BYTES = 1 << 23  # of a message, besides the parameters in it: what is
 
 class Gone(PacelineError):
     """A peer that was called is gone."""
+
+
+def call_seconds(model_bytes: int) -> float:
+    """How long a call may take that brings a model of so many bytes."""
+    return _PATIENCE_OF_ONE_CALL_SECONDS + model_bytes / _SLOW_BYTES_PER_SECOND
 
 
 def limits_for(model_bytes: int) -> Limits:
@@ -62,9 +67,31 @@ class Access:
             token=self.token,
             fingerprint=fingerprint,
             ca_file=None if fingerprint else self.ca_file,
-            timeout_seconds=_PATIENCE_OF_ONE_CALL_SECONDS + (model_bytes or 0) / _SLOW_BYTES_PER_SECOND,
+            timeout_seconds=call_seconds(model_bytes or 0),
             **({} if model_bytes is None else {"limits": limits_for(model_bytes)}),
         )
+
+
+class Delivery:
+    """Several attempts to bring something to a peer, or to get it from there.
+
+    Attributes:
+        is_uncertain: whether one of them may have come through, and its answer was lost.
+    """
+
+    def __init__(self) -> None:
+        self.is_uncertain = False
+
+    async def attempt(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Make a call."""
+        before, self.is_uncertain = self.is_uncertain, True
+        try:
+            answer = await call
+        except (Unreachable, Refused, RemoteError):
+            self.is_uncertain = before
+            raise
+        self.is_uncertain = False
+        return answer
 
 
 class Contacts:
@@ -84,8 +111,16 @@ class Contacts:
         membership.watch(self._hang_up)
 
     def reach(self, address: str, fingerprint: str | None = None) -> axon.Remote:
-        """Whoever is at an address, to be called once; `ConfigError` for what is no address."""
+        """Whoever is at an address; `ConfigError` for what is no address."""
         return self._access.reach(address, fingerprint, self._model_bytes)
+
+    def remote(self, member: Member) -> axon.Remote:
+        """A peer in this life of it, whether it is there or not; `ConfigError` as before."""
+        life, remote = self._remotes.get(member.name, (None, None))
+        if remote is None or life != member.life:
+            remote = self.reach(member.address, member.fingerprint)
+            self._remotes[member.name] = (member.life, remote)
+        return remote
 
     async def call(self, name: str, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]]) -> Any:
         """Ask a peer until it answers, and learn what it tells of others.
@@ -99,7 +134,7 @@ class Contacts:
         if member is None or not member.is_living:
             raise Gone(f"{name} is gone")
         try:
-            remote = self._remote(member)
+            remote = self.remote(member)
             answer = retry(lambda: ask(remote), give_up_seconds=self._patience_seconds)
             found = await self._unless_gone(member, answer)
             if isinstance(found, (View, Shown)) and found.members:
@@ -137,10 +172,3 @@ class Contacts:
                 call.cancel()
         if not member.is_living:
             self._remotes.pop(member.name, None)
-
-    def _remote(self, member: Member) -> axon.Remote:
-        life, remote = self._remotes.get(member.name, (None, None))
-        if remote is None or life != member.life:
-            remote = self.reach(member.address, member.fingerprint)
-            self._remotes[member.name] = (member.life, remote)
-        return remote

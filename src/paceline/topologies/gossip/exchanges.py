@@ -151,6 +151,8 @@ class MixingExchange(Exchange):
             weights = {name: weight / 2 for name, weight in weights.items()}
         self._pending = None
         self._ties.traffic.received += num_bytes
+        if self._ties.job.compression == "none":  # nothing will be added to the copies, and they take memory
+            self._copies.keep_only(())
         after = mixed(outcome.parameters, own, others, weights)
         outcome.distance = _distance(after, outcome.parameters) / max(_distance(outcome.parameters, before), 1e-12)
         outcome.parameters, outcome.num_exchanges = after, len(others)
@@ -162,8 +164,7 @@ class MixingExchange(Exchange):
         names = tuple(sorted({*taking_part, self._ties.name}))
         weights = _mixing(names, self._ties.job.graph_spec).weights_of(self._ties.name)
         del weights[self._ties.name]
-        for gone in set(self._copies.known()) - set(weights):
-            self._copies.forget(gone)
+        self._copies.keep_only(weights)
         found = await asyncio.gather(*(self._ask(name, epoch) for name in sorted(weights)))
         others = {name: model for name, model, _ in found if model is not None}
         return own, sum(num_bytes for *_, num_bytes in found), others, weights

@@ -17,6 +17,7 @@ from paceline.learning.partitions import PartitionSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.gossip.graphs import GraphName, GraphSpec
+from paceline.topologies.gossip.members import MAX_PARTS
 
 TABLES = ("model", "optimizer", "data", "partition", "points", "allocation")
 """Fields of a gossip job that are tables of their own in its file; the others are its [gossip] table."""
@@ -90,6 +91,8 @@ class GossipJob(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 "overlaps and compression are for mixing; push-sum waits for nobody, and sends whole models"
             )
+        if self.partition.replicas > MAX_PARTS:
+            raise ValueError(f"replicas is {self.partition.replicas}; a peer holds at most {MAX_PARTS} parts")
         if self.allocation.decided_by != "peers":
             raise ValueError("this policy needs an orchestrator; peers decide by all-data or edge-gossip")
 

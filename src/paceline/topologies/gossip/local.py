@@ -52,6 +52,7 @@ class LocalData:
         self._losses: Array | None = None
         self._ranked_at = 0
         self._taken: tuple[int, ...] = ()
+        self._num_drawn = 0
 
     @property
     def num_samples(self) -> int:
@@ -92,13 +93,14 @@ class LocalData:
             np.concatenate([shard.x for shard in shards]), np.concatenate([shard.y for shard in shards])
         )
         self._taken = parts
+        self._num_drawn = 0
         await self.aggregate()
 
     async def choose(self, parameters: Vectors, epoch: int, num_kept: int) -> tuple[Shard, float]:
         """The samples to train in an epoch, in that order, and the seconds that it took to rank them."""
-        chance, seconds = np.random.default_rng((self._job.seed, self._seed, epoch)), 0.0
+        seconds = 0.0
         if self._points is None:
-            order = chance.permutation(self.num_samples)[:num_kept]
+            order = self._draw(num_kept)
         else:
             loop = asyncio.get_running_loop()
             start = loop.time()
@@ -106,8 +108,20 @@ class LocalData:
                 points = Shard(self._points.x, self._points.y)
                 self._losses = (await self._trainer.losses(parameters, points)).values
                 self._ranked_at = epoch
+            chance = np.random.default_rng((self._job.seed, self._seed, epoch))
             shuffle = chance if self._job.order == "shuffled" else None
             is_by_class = self._job.ranks == "class"
             order = ranked_order(self._losses, self._points, num_kept, shuffle, is_by_class=is_by_class)
             seconds = loop.time() - start
         return Shard(self._shard.x[order], self._shard.y[order]), seconds
+
+    def _draw(self, num_kept: int) -> Array:
+        """The next samples in a random order of all; when all had their turn, in a new one."""
+        drawn = []
+        while num_kept > 0:
+            lap, place = divmod(self._num_drawn, self.num_samples)
+            chance = np.random.default_rng((self._job.seed, self._seed, lap + 1))
+            drawn.append(chance.permutation(self.num_samples)[place : place + num_kept])
+            self._num_drawn += len(drawn[-1])
+            num_kept -= len(drawn[-1])
+        return np.concatenate(drawn)

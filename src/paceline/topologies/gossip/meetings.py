@@ -73,7 +73,7 @@ class Meetings:
             except BROKEN as error:
                 errors.append(error.remote_message if isinstance(error, RemoteError) else str(error))
                 continue
-            await asyncio.gather(*(self._greet(*other) for other in known[number + 1 :]))
+            await asyncio.gather(*(self._greet(other) for other in known[number + 1 :]))
             has_begun = any(other.epoch or other.is_done for other in self._membership.others())
             return view.learner if has_begun and self._membership.get(view.learner) is not None else None
         if known and not self._membership.others():  # else it was found by others
@@ -105,8 +105,7 @@ class Meetings:
                 await self.meet_somebody()
                 dead = [member for member in self._membership.everybody() if member.status == "dead"]
                 if dead:  # two sides that were apart for a while took each other for dead: somebody must call first
-                    lost = self._chance.choice(dead)
-                    await self._greet(lost.address, lost.fingerprint)
+                    await self._greet(self._chance.choice(dead))
             except Exception:
                 _log.exception("%s could not look after others; it goes on", self._membership.me.name)
 
@@ -131,12 +130,12 @@ class Meetings:
         """Leave, and tell all who can be reached."""
         others = self._membership.others()
         self._membership.amend(status="left")
-        await asyncio.gather(*(self._greet(member.address, member.fingerprint) for member in others))
+        await asyncio.gather(*(self._greet(member) for member in others))
 
-    async def _greet(self, address: str, fingerprint: str | None) -> None:
-        """Meet whoever is at an address, if anybody is; it takes nobody for gone."""
+    async def _greet(self, whom: Known | Member) -> None:
+        """Meet somebody who may not be there; nobody is taken for gone by that."""
         with contextlib.suppress(*BROKEN):
-            remote = self._contacts.reach(address, fingerprint)
+            remote = self._contacts.remote(whom) if isinstance(whom, Member) else self._contacts.reach(*whom)
             view: View = await remote.meet.options(timeout_seconds=_GREETING_SECONDS).coro(self._view())
             if self._membership.me.is_living:
                 self._membership.hear(view.members)

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from paceline.errors import ConfigError
 from paceline.topologies.gossip.stores import Figures
-from paceline.topologies.parallel.roster import NAME
+from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 MAX_MEMBERS = 4096
 """That a peer keeps in mind, those that are gone included."""
@@ -17,16 +18,17 @@ MAX_MEMBERS = 4096
 MAX_COUNT = 1 << 53
 """Of whatever peers count: what a float still holds exactly."""
 
+MAX_PARTS = 64
+"""Of the training data, that a peer holds; with these, what is known of all stays below the limits of a message."""
+
 _MAX_LIFE = 1 << 62  # nanoseconds, in live runs
-_MAX_PARTS = 64  # with these, what is known of all stays below the limits of a message
 _MAX_EXECUTORS = 64
+_MAX_TOLD_BYTES = 1 << 23
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 """A number that another peer tells."""
 Name: TypeAlias = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
 """A peer's name as another tells it."""
-
-_MAX_TOLD_BYTES = 1 << 23
 
 _RANK = {"alive": 0, "dead": 1, "left": 2}
 
@@ -57,7 +59,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     first_epoch: Count = 1
     epoch: Count = 0
     is_done: bool = False
-    parts: Annotated[tuple[Count, ...], Meta(max_length=_MAX_PARTS)] = ()
+    parts: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTS)] = ()
     figures: Figures | None = None
 
     def __post_init__(self) -> None:
@@ -131,6 +133,8 @@ class Membership:
 
     def hear(self, told: bytes) -> None:
         """Learn from what another told; raises `ValueError` for rubbish, and learns nothing from it."""
+        if told == self._told:
+            return
         try:
             records = _decoder.decode(told)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -202,3 +206,9 @@ class Membership:
 
 def _why_gone(record: Member, reason: str) -> str:
     return "it said goodbye" if record.status == "left" else reason
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigError` for what no peer can be called."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"name is {name[:80]!r}; {NAME_RULE}")

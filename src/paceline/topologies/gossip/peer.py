@@ -10,32 +10,30 @@ from typing import Any, Literal
 
 import msgspec
 
-from paceline import axon, events
+from paceline import events
 from paceline.allocation.gossip import GossipPolicy
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.contention import Predictor, RecentPredictor
-from paceline.errors import BadReply, ConfigError, PacelineError, Unreachable
+from paceline.errors import PacelineError
 from paceline.events import Emit, Phase
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
+from paceline.topologies.gossip.adoption import adopted
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
-from paceline.topologies.gossip.board import Copies
 from paceline.topologies.gossip.conclusion import Concluded, Conclusion
-from paceline.topologies.gossip.contacts import Access, Contacts, Gone
+from paceline.topologies.gossip.contacts import Access, Contacts, call_seconds
 from paceline.topologies.gossip.exchanges import Exchange, MixingExchange, Outcome, Ties, size_of
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.local import Holding, LocalData
-from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS
+from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.meetings import Known, Meetings
-from paceline.topologies.gossip.members import Member, Membership
+from paceline.topologies.gossip.members import Member, Membership, check_name
 from paceline.topologies.gossip.messages import PeerService, Progress, Shown, View
 from paceline.topologies.gossip.push_sum import PushSumExchange
 from paceline.topologies.gossip.stores import FallbackStore, Store
-from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
-_LINGER_SECONDS = 20.0
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
 _MAX_TEXT = 200  # characters, of what another tells
 
@@ -100,8 +98,7 @@ class Peer(PeerService):
         emit: Emit = lambda event: None,
         options: PeerOptions = PeerOptions(),  # noqa: B008  (frozen)
     ) -> None:
-        if not NAME.fullmatch(name):
-            raise ConfigError(f"name is {name[:80]!r}; {NAME_RULE}")
+        check_name(name)
         self.name = name
         self._job = job
         self._trainer = trainer
@@ -121,8 +118,8 @@ class Peer(PeerService):
             first_epoch=job.epochs if options.known else 1,
         )
         self._membership = Membership(me, self._tell_change, epochs=job.epochs)
-        model_bytes = sum(vector.nbytes for vector in start.values())
-        self._contacts = Contacts(self._membership, access, job.patience_seconds, model_bytes)
+        self._model_bytes = sum(vector.nbytes for vector in start.values())
+        self._contacts = Contacts(self._membership, access, job.patience_seconds, self._model_bytes)
         chance = random.Random(f"{job.seed}/{name}/{options.life}")
         self._meetings = Meetings(job, self._membership, self._contacts, chance)
         self._balancer = self._make_balancer()
@@ -155,7 +152,7 @@ class Peer(PeerService):
             own = await self._exchange.settle(self._standing.parameters)
             concluded = await self._conclusion.reach(own)
             await self._end(first, concluded)
-            await self._conclusion.linger(_LINGER_SECONDS)
+            await self._conclusion.linger(call_seconds(self._model_bytes))
             return concluded
         finally:
             looking_after.cancel()
@@ -215,7 +212,7 @@ class Peer(PeerService):
         """Take the newest model of a peer; returns the epoch to begin with."""
         others = [member.name for member in self._membership.others() if member.name != introducer]
         for name in (introducer, *others):
-            shown = await self._adopted(name)
+            shown = await adopted(name, self._ties, self._meetings)
             if shown is not None:
                 break
         else:
@@ -229,35 +226,6 @@ class Peer(PeerService):
         self._membership.amend(first_epoch=first, epoch=first - 1)
         await self._meetings.meet_everybody()
         return first
-
-    async def _adopted(self, name: str) -> Shown | None:
-        """What a peer shows of its model, with a share of its mass; None if it is gone or shows rubbish.
-
-        Raises `PacelineError` if it may have given a share that did not arrive: a second one would not make up for it.
-        """
-        transfer, may_have_shared = f"{self.name}/{self._membership.me.life}/adopted", False
-
-        async def attempt(peer: axon.Remote) -> Shown:
-            nonlocal may_have_shared
-            before, may_have_shared = may_have_shared, True
-            try:
-                shown: Shown = await peer.adopt.coro(self.name, transfer)
-            except Unreachable:
-                may_have_shared = before
-                raise
-            return shown
-
-        await self._meetings.meet(name)  # a share is given to those that are known
-        try:
-            shown: Shown = await self._contacts.call(name, attempt)
-            if not 0 <= shown.mass <= MAX_MASS or shown.epoch > self._job.epochs:
-                raise BadReply(f"{name} showed a model with a mass of {shown.mass}, of epoch {shown.epoch}")
-            Copies(self._ties.start).take(name, shown)
-        except (Gone, BadReply) as error:
-            if may_have_shared and self._job.exchange == "push-sum":
-                raise PacelineError(f"{error}; join again, by another peer") from error
-            return None
-        return shown
 
     def _are_enough(self) -> bool:
         living = self._membership.living()

@@ -7,12 +7,10 @@ import contextlib
 import math
 import random
 
-from paceline import axon
-from paceline.errors import Refused, RemoteError, Unreachable
 from paceline.learning.averaging import Judge
 from paceline.learning.shards import Shard
 from paceline.learning.vectors import Vectors
-from paceline.topologies.gossip.contacts import Gone
+from paceline.topologies.gossip.contacts import Delivery, Gone
 from paceline.topologies.gossip.exchanges import Exchange, Outcome, Ties
 from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
 from paceline.topologies.gossip.members import MAX_MEMBERS, Member
@@ -133,23 +131,12 @@ class PushSumExchange(Exchange):
             task.add_done_callback(self._pushes.pop)
 
     async def _deliver(self, push: Push, parameters: Vectors) -> None:
-        may_have_arrived = is_taken = False
-
-        async def attempt(peer: axon.Remote) -> bool:
-            nonlocal may_have_arrived
-            may_be_under_way, may_have_arrived = may_have_arrived, True
-            try:
-                taken: bool = await peer.push.coro(self._ties.name, push.transfer, push.mass, parameters)
-            except (Unreachable, Refused, RemoteError):
-                may_have_arrived = may_be_under_way  # not by this attempt
-                raise
-            may_have_arrived = may_be_under_way and not taken
-            return taken
-
+        delivery, is_taken = Delivery(), False
+        content = (self._ties.name, push.transfer, push.mass, parameters)
         with contextlib.suppress(Gone):
-            is_taken = await self._ties.contacts.call(push.to, attempt)
+            is_taken = await self._ties.contacts.call(push.to, lambda peer: delivery.attempt(peer.push.coro(*content)))
         if is_taken:
             self.account.confirm(push.transfer)
             self._ties.traffic.sent += sum(vector.nbytes for vector in parameters.values())
-        elif not may_have_arrived:
+        elif not delivery.is_uncertain:
             self.account.take_back(push.transfer)
