@@ -19,7 +19,9 @@ async def mixing_alone(graph, **rules):
     for name in names:
         swarm.start(name, [other for other in names[:2] if other != name])
     results = await swarm.results()
-    models = np.array([[swarm.models[name, epoch]["float32"].numpy() for name in names] for epoch in range(1, EPOCHS + 1)])
+    models = np.array(
+        [[swarm.models[name, epoch]["float32"].numpy() for name in names] for epoch in range(1, EPOCHS + 1)]
+    )
     return job, models, results
 
 

@@ -61,7 +61,9 @@ class PeerProcess:
 
     def events(self, kind):
         """What it told so far of one kind."""
-        return [event for event in events.from_lines(self._log.read_bytes().splitlines(True)) if isinstance(event, kind)]
+        return [
+            event for event in events.from_lines(self._log.read_bytes().splitlines(True)) if isinstance(event, kind)
+        ]
 
     def wait_for(self, kind, is_it=lambda event: True):
         """The first event of a kind that is the one; for at most three minutes."""
