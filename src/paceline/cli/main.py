@@ -33,7 +33,8 @@ COMMANDS = {
     "are open.",
     "join": "Take part in a run: measure this device, train what it can by each deadline, until the run is over.",
     "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
-    "profile": "Profile how much slower this device trains a job's model while others use it, by training beside loads.",
+    "profile": "Profile how much slower this device trains a job's model while others use it, by training beside "
+    "loads.",
     "gossip": "Train without a server: take part as a peer, or start a few peers on this machine.",
     "ask": "Ask a peer how far it is and whom it knows, and save its model as it is now.",
     "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",

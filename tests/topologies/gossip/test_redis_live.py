@@ -1,4 +1,4 @@
-"""Peers over HTTP that share their figures in a real Redis, which is killed in the middle of the run, and comes back."""
+"""Peers over HTTP that share their figures in a real Redis, which is killed in the middle of a run, and comes back."""
 
 import asyncio
 import contextlib

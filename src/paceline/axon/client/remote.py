@@ -22,8 +22,8 @@ from paceline.spelling import suggest
 
 def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
     """The address in a URL like ``http://10.0.0.2:7223``; https means TLS."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError as error:
         raise ConfigError(f"{url!r}: {error}") from error

@@ -6,9 +6,11 @@ import asyncio
 import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline.errors import BadReply
+from paceline.events import Phase
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
@@ -38,6 +40,7 @@ class Ties:
     membership: Membership
     contacts: Contacts
     start: Vectors
+    turn_to: Callable[[Phase], None] = lambda phase: None
     traffic: Traffic = field(default_factory=Traffic)
 
 
@@ -108,6 +111,7 @@ class MixingExchange(Exchange):
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:  # noqa: D102
         trained = await self._ties.trainer.train(parameters, [shard], is_shuffled=False, keeps_optimizer=True)
         outcome = Outcome(trained.parameters, trained.num_samples, trained.seconds)
+        self._ties.turn_to("exchange")
         loop = asyncio.get_running_loop()
         start = loop.time()
         if self._ties.job.overlaps:

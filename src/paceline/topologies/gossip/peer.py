@@ -130,6 +130,7 @@ class Peer(PeerService):
             membership=self._membership,
             contacts=self._contacts,
             start=self._standing.parameters,
+            turn_to=lambda phase: self._phase(phase, self._standing.epoch + 1),
         )
         self._exchange: Exchange = MixingExchange(self._ties)
         if job.exchange == "push-sum":
