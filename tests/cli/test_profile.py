@@ -40,6 +40,13 @@ def test_writes_a_profile_and_tells_its_figures(paceline_in, few_loads):
     assert profile.model == "two-nn"
 
 
+def test_takes_gossip_jobs(paceline_in, few_loads):
+    (paceline_in.folder / "gossip.toml").write_text('[gossip]\n[model]\nname = "two-nn"\n[data]\nname = "digits"\n')
+    code, out, err = paceline_in("profile", "gossip.toml", "--out", "device.json", "--seconds", 2, "--json")
+    assert code == 0, err
+    assert json.loads(out)["seconds_per_sample"] > 0
+
+
 def test_prints_a_table(paceline_in, few_loads):
     (paceline_in.folder / "job.toml").write_text(JOB)
     code, out, err = paceline_in("profile", "job.toml", "--out", "device.json", "--seconds", 2)

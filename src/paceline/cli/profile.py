@@ -26,13 +26,15 @@ from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
+from paceline.topologies.gossip import make_plan as make_gossip_plan
 from paceline.topologies.parallel import make_plan
 
+_GOSSIP_SAMPLES = 2000  # of a gossip job's data, which is in no shards
 _QUIET_RATIO = 0.2  # of the processor, that others may use while a device counts as left alone
 
 
 def profile(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, or a gossip job file (TOML).")],
     out: Annotated[Path, typer.Option(help="The file that the profile is written to (JSON).")],
     seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long to train beside loads, about.")] = 120,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
@@ -71,7 +73,11 @@ def profile(
 
 
 def _task_and_shards(job: Path) -> tuple[Task, Sequence[Shard]]:
-    """What to train, and on what, for a job file."""
+    """What to train, and on what, for the file of a job or a gossip job."""
+    if config.is_gossip(job):
+        gossip = make_gossip_plan(config.load_gossip(job))
+        few = slice(_GOSSIP_SAMPLES)
+        return gossip.task, [Shard(gossip.dataset.x_train[few], gossip.dataset.y_train[few])]
     plan, _ = make_plan(config.load_job(job))
     if plan.store is None:
         raise ConfigError(f"{job}: [data] placement is local, so there are no shards to train on; use served")
