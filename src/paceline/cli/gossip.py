@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from paceline import config
 from paceline.axon import trust
@@ -24,7 +26,7 @@ from paceline.fleets.live import Door
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.local_peers import LocalPeers
 from paceline.fleets.one_peer import OnePeer, Station
-from paceline.fleets.peers import GossipLaunch, PeerFleet
+from paceline.fleets.peers import GossipLaunch
 from paceline.learning import checkpoints, datasets
 from paceline.learning.shards import Shard
 from paceline.topologies.gossip import GossipPlan, Holding, Known, make_plan
@@ -119,8 +121,28 @@ def gossip(
             f"On another device, run\n  paceline gossip {job.name} --peer {url}{shown}", highlight=False, soft_wrap=True
         )
 
-    fleet: PeerFleet = OnePeer(station, hold, announce)
-    results.play_gossip(settings, fleet, folder, as_json=as_json, save=save)
+    with _points_bar() as watch:
+        fleet = OnePeer(station, hold, announce, watch)
+        results.play_gossip(settings, fleet, folder, as_json=as_json, save=save)
+
+
+@contextlib.contextmanager
+def _points_bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's standard error while aggregated points are made; it vanishes when they are."""
+    columns = (TextColumn("aggregating points, class by class"), BarColumn(), TimeElapsedColumn())
+    with contextlib.ExitStack() as stack:
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        bar = progress.add_task("", total=None, start=False)
+
+        def watch(num_done: int, num_classes: int) -> None:
+            if not progress.live.is_started:
+                stack.enter_context(progress)
+                progress.start_task(bar)
+            progress.update(bar, completed=num_done, total=num_classes)
+            if num_done == num_classes:
+                progress.stop()
+
+        yield watch
 
 
 def _refuse_with_local(given: Mapping[str, object]) -> None:

@@ -54,7 +54,8 @@ def play_gossip(
         print(json.dumps(told))
         return
     accuracy = "" if run.accuracy is None else f"accuracy {run.accuracy:.1%}: "
-    console.print(f"{accuracy}the average of {len(run.averaged)} living peers", highlight=False)
+    living = "1 living peer" if len(run.averaged) == 1 else f"{len(run.averaged)} living peers"
+    console.print(f"{accuracy}the average of {living}", highlight=False)
     console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
 
 

@@ -64,6 +64,7 @@ class OnePeer(PeerFleet):
     Args:
         hold: tells which data it has.
         announce: told where others reach it.
+        watch_points: see `ThreadTrainer`.
     """
 
     clock = "live"
@@ -73,10 +74,12 @@ class OnePeer(PeerFleet):
         station: Station,
         hold: Callable[[GossipPlan], Holding],
         announce: Callable[[str], None] = lambda address: None,
+        watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
     ) -> None:
         self._station = station
         self._hold = hold
         self._announce = announce
+        self._watch_points = watch_points
 
     def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102
         return run_live(self._play(launch))
@@ -97,7 +100,7 @@ class OnePeer(PeerFleet):
                 plan.job,
                 station.name,
                 self._hold(plan),
-                ThreadTrainer(LocalModel(plan.task, allowed=None), station.slowdown),
+                ThreadTrainer(LocalModel(plan.task, allowed=None), station.slowdown, watch_points=self._watch_points),
                 access=Access(transport=transport, token=station.door.token, ca_file=station.ca_file),
                 emit=launch.emit,
                 options=PeerOptions(

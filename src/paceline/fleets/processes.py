@@ -137,6 +137,7 @@ class DeviceProcess:
     @classmethod
     async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
         """Start a command of paceline; its events are told."""
+
         def tell(event: events.AnyEvent) -> None:
             order.on_event(event)
             emit(event)

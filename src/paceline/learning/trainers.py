@@ -153,6 +153,7 @@ class ThreadTrainer(Trainer):
         slowdown: makes this device so many times slower than it is, by pausing after each minibatch.
         clock: of the thread; it must go as fast as the loop's.
         cache: the folder where aggregated points are kept; None for the user's cache.
+        watch_points: told of how many classes the points are made, of how many; in the thread.
     """
 
     def __init__(
@@ -161,11 +162,13 @@ class ThreadTrainer(Trainer):
         slowdown: float = 1.0,
         clock: Clock = Clock(),  # noqa: B008
         cache: Path | None = None,
+        watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
     ) -> None:
         self._model = model
         self._slowdown = slowdown
         self._clock = clock
         self._cache = cache
+        self._watch_points = watch_points
         self._kept: torch.optim.Optimizer | None = None
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
             model.task.optimizer.try_out()
@@ -244,6 +247,7 @@ class ThreadTrainer(Trainer):
 
         def step(num_done: int, num_classes: int) -> None:
             work.end_step()
+            self._watch_points(num_done, num_classes)
             if is_unwanted.is_set():
                 raise _Unwanted
 
