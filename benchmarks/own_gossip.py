@@ -1,0 +1,118 @@
+"""Paceline's live side of gossip.py: peers in processes of their own that do not train, over HTTP on loopback.
+
+Run as a module, by `lifeline`, it starts them and prints what they took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import forks
+import processes
+from commands import told_by
+from epochs import figures
+from repeats import MeasurementFailed
+
+_LIMIT_SECONDS = 180.0
+_NUM_SAMPLES = 2
+
+
+def measure_epochs(*, widths: Sequence[int], graph: str, num_peers: int, num_epochs: int) -> dict[str, float]:
+    """An epoch of mixing, the first left out.
+
+    Peer number k adds k (from 1) to every parameter. Mixing keeps the mean, so the average of all in the end is known.
+    """
+    setup = {"widths": list(widths), "graph": graph, "num_peers": num_peers, "num_epochs": num_epochs}
+    # Many processes on few cores: one thread each, as a local fleet has it.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    told = told_by(
+        "lifeline",
+        *(sys.executable, "-m", "own_gossip", json.dumps(setup)),
+        limit_seconds=_LIMIT_SECONDS,
+        environment=environment,
+    )
+    if not told.pop("is_average_right"):
+        raise MeasurementFailed("the average is not that of the peers")
+    return figures(num_peers=num_peers, **told)
+
+
+def main() -> None:
+    """Start the peers, wait for them, and tell."""
+    setup = json.loads(sys.argv[1])
+    ports = [processes.free_port() for _ in range(setup["num_peers"])]
+    peers = forks.gather(take_part, range(len(ports)), [ports] * len(ports), [setup] * len(ports))
+    counts = ("num_models", "exchange_bytes", "meeting_bytes")
+    told = {
+        "seconds": sum(peer["seconds"] for peer in peers) / len(peers),
+        "model_bytes": peers[0]["model_bytes"],
+        **{name: sum(peer[name] for peer in peers) / (setup["num_epochs"] - 1) for name in counts},
+        "is_average_right": all(peer["is_average_right"] for peer in peers),
+    }
+    print(json.dumps(told))
+
+
+def take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str, float]:
+    """One peer; what it saw from the end of its first epoch to the end of its last."""
+    from paceline.axon import loops
+
+    loop = loops.new_event_loop()
+    try:
+        return loop.run_until_complete(_take_part(number, ports, setup))
+    finally:
+        loops.shut_down(loop)
+
+
+async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str, float]:
+    import asyncio
+
+    import numpy as np
+
+    from adding import AddingTrainer, is_everywhere
+    from paceline.events import AnyEvent, EpochEnded
+    from paceline.learning.shards import Shard
+    from paceline.topologies.gossip import Access, GossipJob, Holding, Known, Peer, PeerOptions, hosted
+    from traffic import CountedHttp, Counter
+
+    num_peers, num_epochs, widths = len(ports), setup["num_epochs"], setup["widths"]
+    job = GossipJob(epochs=num_epochs, graph=setup["graph"], min_peers=num_peers, patience_seconds=60.0)
+    trainer = AddingTrainer(number + 1, widths, is_in_place=False)  # others are shown what it was given
+    model_bytes = sum(vector.nbytes for vector in trainer.initial_parameters().values())
+    counter, seen = Counter(model_bytes), []
+
+    def emit(event: AnyEvent) -> None:
+        if isinstance(event, EpochEnded):
+            seen.append((asyncio.get_running_loop().time(), counter.traffic))
+
+    samples = Shard(np.zeros((_NUM_SAMPLES, 1), np.float32), np.zeros(_NUM_SAMPLES, np.uint8))
+    peer = Peer(
+        job,
+        f"peer-{number}",
+        Holding(samples),
+        trainer,
+        access=Access(transport=CountedHttp(counter)),
+        emit=emit,
+        options=PeerOptions(known=[Known(f"http://127.0.0.1:{ports[0]}")] if number else []),
+    )
+    async with hosted(peer, model_bytes, host="127.0.0.1", port=ports[number]) as address:
+        concluded = await peer.run(str(address))
+        await peer.leave()
+        await asyncio.to_thread(forks.wait_for_all)  # so that everybody can be told
+    (start, before), *_, (end, after) = seen
+    expected = num_epochs * (num_peers + 1) / 2
+    return {
+        "seconds": (end - start) / (num_epochs - 1),
+        **after.since(before)._asdict(),
+        "model_bytes": model_bytes,
+        "is_average_right": len(concluded.averaged) == num_peers
+        and is_everywhere(expected, list(concluded.parameters.values())),
+    }
+
+
+if __name__ == "__main__":
+    import adding  # noqa: F401  (before processes are forked)
+    import paceline.topologies.gossip  # noqa: F401
+
+    main()
