@@ -7,6 +7,7 @@ import socket
 import numpy as np
 import pytest
 
+from paceline.axon import loops
 from paceline.axon.messages import Reply, Request, Stream
 from paceline.axon.transports import Address, HttpTransport
 from paceline.axon.transports.http import server
@@ -291,3 +292,24 @@ def test_slow_consumer_of_a_stream_is_waited_for(monkeypatch):
         await listener.close()
 
     asyncio.run(main())
+
+
+def test_a_server_that_hangs_up_at_once_is_a_transport_error():
+    """Over and over: the end comes before the request is sent, or after, as chance has it."""
+
+    async def main():
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        address, transport = Address("127.0.0.1", server.sockets[0].getsockname()[1]), HttpTransport()
+        try:
+            for _ in range(50):
+                with pytest.raises((Unreachable, ConnectionLost)):
+                    await transport.request(address, Request("GET", "/", {}, {}, ()), timeout=5)
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    loop = loops.new_event_loop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loops.shut_down(loop)

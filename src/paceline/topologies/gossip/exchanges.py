@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from paceline.events import Phase
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
-from paceline.topologies.gossip.board import Board, Copies, mixed
+from paceline.topologies.gossip.board import Board, Copies, distance, mixed
 from paceline.topologies.gossip.contacts import PAUSE_SECONDS, Contacts, Gone
 from paceline.topologies.gossip.graphs import GraphSpec, Mixing
 from paceline.topologies.gossip.jobs import GossipJob
@@ -158,7 +157,7 @@ class MixingExchange(Exchange):
         if self._ties.job.compression == "none":  # nothing will be added to the copies, and they take memory
             self._copies.keep_only(())
         after = mixed(outcome.parameters, own, others, weights)
-        outcome.distance = _distance(after, outcome.parameters) / max(_distance(outcome.parameters, before), 1e-12)
+        outcome.distance = distance(after, outcome.parameters) / max(distance(outcome.parameters, before), 1e-12)
         outcome.parameters, outcome.num_exchanges = after, len(others)
 
     async def _gather(self, epoch: int, own: Vectors) -> tuple[Vectors, int, dict[str, Vectors], dict[str, float]]:
@@ -207,8 +206,3 @@ def _mixing(names: tuple[str, ...], spec: GraphSpec) -> Mixing:
 def size_of(shown: Shown) -> int:
     """The bytes of a model as it is shown."""
     return sum(vector.nbytes for vectors in (shown.parameters, shown.scales) for vector in vectors.values())
-
-
-def _distance(one: Vectors, other: Vectors) -> float:
-    squares = [float((one[kind] - other[kind]).square().sum()) for kind in one if one[kind].is_floating_point()]
-    return math.sqrt(sum(squares))

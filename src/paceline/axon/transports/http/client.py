@@ -139,6 +139,8 @@ class ClientConnection(HttpProtocol):
 
     async def exchange(self, head: bytes, body: Body, timeout: float) -> Reply:
         """Send a request and wait for its reply (for a stream: for its head)."""
+        if self._transport is None:
+            raise Unreachable(f"{self.address} closed the connection before anything was sent")
         self.next_message()
         waiter = self._waiter = self.loop.create_future()
         timer = self.loop.call_later(timeout, self._time_out, timeout)
