@@ -13,7 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Phase: TypeAlias = Literal["benchmark", "download", "train", "upload", "idle", "aggregate", "rank", "exchange"]
+Phase: TypeAlias = Literal[
+    "benchmark", "download", "train", "upload", "idle", "aggregate", "rank", "exchange", "forward", "backward"
+]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", omit_defaults=True):
@@ -292,6 +294,8 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
         upload_seconds: None if the update did not arrive.
         is_halted: whether training stopped early to be in time.
         is_accepted: whether the orchestrator used the update.
+        bytes_sent: from when the round was taken; likewise `bytes_received`.
+        cpu_seconds: of the processor, and what that took in `joules`.
     """
 
     learner: str
@@ -305,6 +309,10 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
     upload_seconds: float | None = None
     is_halted: bool = False
     is_accepted: bool = False
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    cpu_seconds: float = 0.0
+    joules: float = 0.0
     job: str = ""
 
 
@@ -389,6 +397,7 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
         num_exchanges: models that it took from others and mixed with its own.
         distance: between its model before and after mixing, over the length of what it learned in the epoch.
         mass: of its model in push-sum gossip, as a ratio of what a peer starts with; 0 elsewhere.
+        cpu_seconds: of the processor, and what that took in `joules`.
         loss: of its own model on the test data; None if not evaluated.
     """
 
@@ -406,6 +415,8 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
     bytes_received: int = 0
     distance: float = 0.0
     mass: float = 0.0
+    cpu_seconds: float = 0.0
+    joules: float = 0.0
     loss: float | None = None
     accuracy: float | None = None
 
@@ -495,6 +506,120 @@ class GossipEnded(Event, frozen=True, tag="gossip_ended"):
     accuracy: float | None = None
 
 
+class SplitStarted(Event, frozen=True, tag="split_started"):
+    """The trunk of a model that is spread over devices is ready for sources.
+
+    Attributes:
+        job: the resolved split job, as in the run folder.
+        num_parameters: of the whole, by part: ``branch`` (of each source), ``junction`` and ``trunk``.
+    """
+
+    job: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    num_parameters: dict[str, int]
+    paceline: str
+
+
+class CutChosen(Event, frozen=True, tag="cut_chosen"):
+    """The trunk chose where to cut the model, by what its sources measured of themselves.
+
+    Attributes:
+        cut: the layer that the junction comes before.
+        expected_seconds: of an epoch, by cut; those that were possible.
+    """
+
+    cut: str
+    expected_seconds: dict[str, float]
+
+
+class JunctionChanged(Event, frozen=True, tag="junction_changed"):
+    """The junction grew by a source, or lost one for good.
+
+    Attributes:
+        sources: that it merges now.
+        num_parameters: that it has now.
+    """
+
+    epoch: int
+    sources: tuple[str, ...]
+    num_parameters: int
+
+
+class SourceMasked(Event, frozen=True, tag="source_masked"):
+    """A source did not deliver in time: from this step of the epoch on, training goes on without its inputs."""
+
+    learner: str
+    epoch: int
+    step: int
+    reason: str
+
+
+class SourceBack(Event, frozen=True, tag="source_back"):
+    """A source that was masked delivers again from this step on."""
+
+    learner: str
+    epoch: int
+    step: int
+
+
+class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
+    """All nodes have trained an epoch together, and tested what they learned.
+
+    Attributes:
+        seconds: of training; testing is in `test_seconds`.
+        num_steps: minibatches.
+        num_masked: inputs of sources that were missing, over all steps.
+        train_loss: the mean over the epoch.
+        loss: on the test data; None if not tested.
+    """
+
+    epoch: int
+    seconds: float
+    num_steps: int
+    num_samples: int
+    num_sources: int
+    num_masked: int = 0
+    train_loss: float | None = None
+    test_seconds: float = 0.0
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class NodeSpent(Event, frozen=True, tag="node_spent"):
+    """How a source or the trunk spent an epoch, with its test (told on the node only).
+
+    Attributes:
+        compute_seconds: that it worked.
+        wait_seconds: that it had nothing to do but wait for others or for the network.
+        bytes_sent: by this node; likewise `bytes_received`.
+        cpu_seconds: of the processor, and what that took in `joules`.
+    """
+
+    learner: str
+    epoch: int
+    seconds: float
+    compute_seconds: float
+    wait_seconds: float
+    bytes_sent: int
+    bytes_received: int
+    cpu_seconds: float = 0.0
+    joules: float = 0.0
+
+
+class SplitEnded(Event, frozen=True, tag="split_ended"):
+    """Training over a split model is over.
+
+    Attributes:
+        epoch: whose parameters are kept; loss and accuracy are those of that epoch.
+    """
+
+    reason: Literal["epochs done", "target accuracy reached", "no improvement", "stopped"]
+    epochs: int
+    epoch: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
 AnyEvent: TypeAlias = (
     RunStarted
     | LearnerJoined
@@ -531,6 +656,14 @@ AnyEvent: TypeAlias = (
     | ConsensusMeasured
     | PeerEnded
     | GossipEnded
+    | SplitStarted
+    | CutChosen
+    | JunctionChanged
+    | SourceMasked
+    | SourceBack
+    | SplitEpochEnded
+    | NodeSpent
+    | SplitEnded
 )
 
 Emit: TypeAlias = Callable[[AnyEvent], None]

@@ -1,6 +1,7 @@
-"""How requests travel: over HTTP, within this process, or badly on purpose."""
+"""How requests travel: over HTTP, within this process, counted, or badly on purpose."""
 
 from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.counted import CountedTransport
 from paceline.axon.transports.faulty import FaultyTransport
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.transports.links import Fault, Link
@@ -9,6 +10,7 @@ from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 __all__ = [
     "Address",
     "App",
+    "CountedTransport",
     "Fault",
     "FaultyTransport",
     "HttpTransport",
