@@ -97,4 +97,5 @@ def test_features_of_a_sample_do_not_depend_on_how_many_there_are(name):
     x = images(num=6000, shape=(1, 28, 28))
     x[0], x[1] = 0, 255  # the range of both
     spec = PointsSpec(reduction=name)
-    np.testing.assert_allclose(reduce(x, spec)[:50], reduce(x[:50], spec), rtol=1e-5)
+    # Sums of some 800 values up to 1, rounded as the processor likes.
+    np.testing.assert_allclose(reduce(x, spec)[:50], reduce(x[:50], spec), rtol=1e-5, atol=1e-4)
