@@ -32,7 +32,7 @@ LAYERS = {
     "mel-net": ["784-300", "300-124", "124-60", "60-10"],
     "lenet-5": ["1-6 5×5+2", "6-16 5×5+0", "400-120", "120-84", "84-10"],
 }
-SMALLEST = {"conv-net": 10, "lenet-5": 12, "alexnet": 29, "squeezenet": 8}  # pixels a side
+SMALLEST = {"conv-net": 10, "lenet-5": 12, "alexnet": 29, "squeezenet": 8, "leaf-cnn": 4}  # pixels a side
 
 
 def describe(layer):

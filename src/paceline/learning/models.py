@@ -21,6 +21,7 @@ from torch import nn
 
 from paceline.axon.worker import modules
 from paceline.errors import ConfigError
+from paceline.learning.chains import leaf_cnn, resnet_8
 from paceline.learning.convnets import alexnet, check_images, mobilenet_v2, squeezenet
 from paceline.spelling import suggest
 
@@ -180,6 +181,9 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "alexnet": alexnet,
     "squeezenet": squeezenet,
     "mobilenet-v2": mobilenet_v2,
+    # Malandrino and Chiasserini (2022, FPL), and one of our choice: layers have names, see `paceline.learning.chains`.
+    "leaf-cnn": leaf_cnn,
+    "resnet-8": resnet_8,
 }
 """Factories by name: from the shape of a sample and the number of classes to a model."""
 

@@ -1,0 +1,149 @@
+"""Views of the same images, one for each source that sees them.
+
+Malandrino and Chiasserini (2022, FPL), section III, let each of five sources see an image in a way of its own: blurred,
+with a part erased, flipped to either side, or cropped (Fig. 4). They say no more of it: how much is blurred, erased or
+cropped is our choice, and so is what chance decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from paceline.errors import ConfigError
+from paceline.learning.shards import Array
+from paceline.spelling import suggest
+
+__all__ = ["PAPER_VIEWS", "VIEWS", "ViewSpec", "viewed"]
+
+_CHUNK_ELEMENTS = 1 << 20  # made at a time, so that a float copy of all is never held
+_NUM_DRAWS = 3  # of an image: a shape, and a place in height and width
+_MAX_RATIO = 2.0  # of the sides of what is erased
+
+
+class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a source sees images; `ValueError` for an unknown kind or a value out of range.
+
+    Attributes:
+        kind: one of `VIEWS`.
+        sigma_pixels: of ``blur``: standard deviation of the Gaussian.
+        erased_share: of ``erase``: how much of an image's area is erased.
+        cropped_share: of ``crop``: how much of an image's area is kept, and fills the whole.
+    """
+
+    kind: str = "plain"
+    sigma_pixels: float = 1.5
+    erased_share: float = 0.2
+    cropped_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.kind not in VIEWS:
+            raise ValueError(f"view {self.kind!r} is unknown; {suggest(self.kind, VIEWS)}")
+        if not 0 < self.sigma_pixels < math.inf:
+            raise ValueError(f"sigma_pixels is {self.sigma_pixels}; it must be above 0")
+        if not 0 < self.erased_share < 1:
+            raise ValueError(f"erased_share is {self.erased_share}; it must be above 0 and below 1")
+        if not 0 < self.cropped_share <= 1:
+            raise ValueError(f"cropped_share is {self.cropped_share}; it must be above 0 and at most 1")
+
+
+def viewed(x: Array, spec: ViewSpec, seed: int) -> Array:
+    """Images as a source sees them: of the same type and shape, in the same order.
+
+    An image's view follows from the seed and its index alone, not from the images around it.
+
+    Args:
+        x: uint8 or float32 of shape (N, channels, height, width), as in `paceline.learning.datasets`.
+
+    Raises:
+        ConfigError: samples are not such images.
+    """
+    if x.ndim != 4 or x.dtype not in (np.uint8, np.float32):
+        raise ConfigError(
+            f"view {spec.kind!r} does not fit samples that are {x.dtype} of shape {x.shape[1:]}: "
+            "it takes images (channels, height, width) of uint8 or float32"
+        )
+    view, draws = VIEWS[spec.kind], np.random.default_rng(seed).random((len(x), _NUM_DRAWS), np.float32)
+    result = np.empty_like(x, order="C")
+    step = max(1, _CHUNK_ELEMENTS // max(1, math.prod(x.shape[1:])))
+    for start in range(0, len(x), step):
+        chunk = view(x[start : start + step], spec, draws[start : start + step])
+        result[start : start + step] = chunk if chunk.dtype == x.dtype else np.rint(chunk)
+    return result
+
+
+def _plain(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    return x
+
+
+def _blur(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    from scipy.ndimage import gaussian_filter  # takes long to load
+
+    sigma = (0.0, 0.0, spec.sigma_pixels, spec.sigma_pixels)
+    blurred: Array = gaussian_filter(x, sigma, output=np.float32, mode="nearest")
+    return blurred
+
+
+def _erase(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    """A rectangle set to 0, anywhere in the image: relative to it, up to twice as high as wide, or as wide as high."""
+    height, width = x.shape[2:]
+    ratio = _MAX_RATIO ** (2 * draws[:, 0] - 1)
+    # At least the share, so that the other side has room for the rest.
+    high = np.clip(np.sqrt(spec.erased_share * ratio), spec.erased_share, 1)
+    rows, columns = _within(height, high, draws[:, 1]), _within(width, spec.erased_share / high, draws[:, 2])
+    is_erased = rows[:, None, :, None] & columns[:, None, None]
+    return np.where(is_erased, x.dtype.type(0), x)
+
+
+def _within(size: int, share: Array, place: Array) -> Array:
+    """Of each image, which of so many rows or columns are in a span of that share of them; (N, size)."""
+    length = np.maximum(np.rint(share * size), 1)[:, None]
+    first = np.floor(place[:, None] * (size - length + 1))
+    positions = np.arange(size)
+    span: Array = (first <= positions) & (positions < first + length)
+    return span
+
+
+def _flip_horizontal(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    return x[..., ::-1]
+
+
+def _flip_vertical(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    return x[..., ::-1, :]
+
+
+def _crop(x: Array, spec: ViewSpec, draws: Array) -> Array:
+    """A part as wide as high, relative to the image, scaled to all of it; its place is not bound to whole pixels."""
+    share = math.sqrt(spec.cropped_share)
+    return _stretched(_stretched(x.astype(np.float32), 2, share, draws[:, 1]), 3, share, draws[:, 2])
+
+
+def _stretched(x: Array, axis: int, share: float, place: Array) -> Array:
+    """Of each image, that share of an axis made as long as all of it, interpolated linearly."""
+    size = x.shape[axis]
+    centres = (np.arange(size, dtype=np.float32) + 0.5) * share - 0.5
+    # What lies beyond the image is like its edge.
+    positions = np.clip(place[:, None] * (size * (1 - share)) + centres, 0, size - 1)
+    positions = np.expand_dims(positions, (1, 5 - axis))
+    before = np.floor(positions).astype(np.intp)
+    left, right = (np.take_along_axis(x, np.minimum(index, size - 1), axis) for index in (before, before + 1))
+    weights = positions - before
+    stretched: Array = left + (right - left) * weights.astype(np.float32)
+    return stretched
+
+
+VIEWS: dict[str, Callable[[Array, ViewSpec, Array], Array]] = {
+    "plain": _plain,
+    "blur": _blur,
+    "erase": _erase,
+    "flip-horizontal": _flip_horizontal,
+    "flip-vertical": _flip_vertical,
+    "crop": _crop,
+}
+"""Makers of views by name: from images, what is wanted and each image's draws to images, which may be float32."""
+
+PAPER_VIEWS = tuple(ViewSpec(kind=kind) for kind in ("blur", "erase", "flip-horizontal", "flip-vertical", "crop"))
+"""The five of the paper's Fig. 4, in its order."""
