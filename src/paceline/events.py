@@ -511,7 +511,7 @@ class SplitStarted(Event, frozen=True, tag="split_started"):
 
     Attributes:
         job: the resolved split job, as in the run folder.
-        num_parameters: of the whole, by part: ``branch`` (of each source), ``junction`` and ``trunk``.
+        num_parameters: by part: ``branch`` (of each source), ``junction`` and ``trunk``; none before a cut is chosen.
     """
 
     job: dict[str, Any]
@@ -526,10 +526,12 @@ class CutChosen(Event, frozen=True, tag="cut_chosen"):
     Attributes:
         cut: the layer that the junction comes before.
         expected_seconds: of an epoch, by cut; those that were possible.
+        num_parameters: as in `SplitStarted`, which does not know them before.
     """
 
     cut: str
     expected_seconds: dict[str, float]
+    num_parameters: dict[str, int]
 
 
 class JunctionChanged(Event, frozen=True, tag="junction_changed"):
@@ -607,15 +609,10 @@ class NodeSpent(Event, frozen=True, tag="node_spent"):
 
 
 class SplitEnded(Event, frozen=True, tag="split_ended"):
-    """Training over a split model is over.
+    """Training over a split model is over; loss and accuracy are those that were last tested."""
 
-    Attributes:
-        epoch: whose parameters are kept; loss and accuracy are those of that epoch.
-    """
-
-    reason: Literal["epochs done", "target accuracy reached", "no improvement", "stopped"]
+    reason: Literal["epochs done", "target accuracy reached", "no improvement"]
     epochs: int
-    epoch: int
     loss: float | None = None
     accuracy: float | None = None
 

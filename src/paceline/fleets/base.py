@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from paceline.devices.energy import Meter, PowerModel, ProcessMeter
 from paceline.events import Emit
 from paceline.learning.averaging import State
+from paceline.learning.engines import Engine, ThreadEngine
 from paceline.topologies.multitask import Admitted, Pool, PoolSpec
 from paceline.topologies.parallel import Conductor, Job, Orchestrator, Plan, Surroundings
+from paceline.topologies.split import SplitPlan, Trunk
 
 C = TypeVar("C", bound=Conductor)
 
@@ -56,6 +60,11 @@ class Launch(ABC, Generic[C]):
     def federated_job(self) -> Job | None:
         """The job, if devices train on data of their own."""
         return None
+
+    @property
+    def command(self) -> str:
+        """Of paceline, by which a device takes part."""
+        return "join"
 
     @abstractmethod
     def orchestrator(self, around: Surroundings) -> C:
@@ -140,6 +149,51 @@ class PoolLaunch(Launch[Pool]):
     def orchestrator(self, around: Surroundings) -> Pool:  # noqa: D102
         around = replace(around, emit=self.emit, started_at=self.started_at)
         return Pool(self.spec, self.jobs, around, self.admit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitLaunch(Launch[Trunk]):
+    """A run of a split job.
+
+    Attributes:
+        save: keeps what was learned, in the end.
+    """
+
+    plan: SplitPlan
+    save: Callable[[int, State], None] = lambda epoch, state: None
+
+    @property
+    def seed(self) -> int:  # noqa: D102
+        return self.plan.job.seed
+
+    @property
+    def min_learners(self) -> int:  # noqa: D102
+        return self.plan.job.sources
+
+    @property
+    def min_left(self) -> int:  # noqa: D102
+        return 1
+
+    @property
+    def max_model_bytes(self) -> int:  # noqa: D102
+        return self.plan.max_message_bytes
+
+    @property
+    def import_paths(self) -> Sequence[str]:  # noqa: D102
+        path = self.plan.job.model.import_path
+        return () if path is None else (path,)
+
+    @property
+    def command(self) -> str:  # noqa: D102
+        return "split"
+
+    def orchestrator(self, around: Surroundings) -> Trunk:  # noqa: D102
+        return self.trunk(around, ThreadEngine(), lambda: ProcessMeter(PowerModel(), time.monotonic))
+
+    def trunk(self, around: Surroundings, engine: Engine, make_meter: Callable[[], Meter]) -> Trunk:
+        """The same, whose own work is done and metered so."""
+        around = replace(around, emit=self.emit, save=self.save, started_at=self.started_at)
+        return Trunk(self.plan, engine, around, make_meter)
 
 
 class Fleet(ABC):

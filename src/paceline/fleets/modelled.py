@@ -37,6 +37,8 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         joins_at_seconds: when it joins.
         dies_at_seconds: when it vanishes without a word.
         returns_at_seconds: when it joins again under its name.
+        leaves_at_seconds: when it says goodbye, as a source.
+        is_trunk: whether it is the trunk of a split job; all others are sources.
         states: as for every device; it measures itself idle, unless the policy asks for all of them.
         skips: of the work that it bills, the part that it does not do; to try out audits.
     """
@@ -49,6 +51,8 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     joins_at_seconds: float = 0.0
     dies_at_seconds: float | None = None
     returns_at_seconds: float | None = None
+    leaves_at_seconds: float | None = None
+    is_trunk: bool = False
     skips: float = 0.0
 
     def __post_init__(self) -> None:
@@ -116,6 +120,11 @@ class Condition(Activity):
         self.state = self.states[0]
         are_known = device.are_states_known
         self.probabilities = tuple(state.probability for state in self._known.values()) if are_known else None
+
+    def pace(self, per_second: float, chance: random.Random) -> float:
+        """What the device can do per second at the moment, of what it could with all of its processor."""
+        noise = self.device.speed_noise * (2 * chance.random() - 1)
+        return per_second * self.device.cpu_share * self.speed * (1 + noise)
 
     def begin_round(self) -> None:  # noqa: D102
         if self.device.states:
@@ -224,6 +233,4 @@ class ModelledTrainer(Trainer):
         return Aggregated(points, seconds, is_cached=False)
 
     def _now(self, per_second: float) -> float:
-        """What the device can do per second at the moment, of what it could with all of its processor."""
-        noise = self._device.speed_noise * (2 * self._chance.random() - 1)
-        return per_second * self._device.cpu_share * self._condition.speed * (1 + noise)
+        return self._condition.pace(per_second, self._chance)

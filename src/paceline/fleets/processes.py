@@ -65,7 +65,7 @@ class ProcessFleet(LiveFleet):
         def emit(event: events.AnyEvent) -> None:
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
-        command = ["join", str(address), "--json"]
+        command = [launch.command, str(address), "--json"]
         command += [word for path in launch.import_paths for word in ("--allow-model", path)]
         assert self._door.token is not None
         processes: list[DeviceProcess] = []

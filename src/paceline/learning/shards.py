@@ -23,6 +23,17 @@ class Shard(NamedTuple):
         return len(self.y)
 
 
+def minibatch_sizes(num_samples: int, batch_size: int) -> list[int]:
+    """How many samples each minibatch of a pass has.
+
+    A single one that is left over goes with those before it: it would be too few for batch normalisation.
+    """
+    sizes = [min(batch_size, num_samples - start) for start in range(0, num_samples, batch_size)]
+    if len(sizes) > 1 and sizes[-1] == 1 < batch_size:
+        sizes[-2:] = [batch_size + 1]
+    return sizes
+
+
 class ShardStore:
     """A training set as shards of `shard_size` samples; the last one may be smaller.
 

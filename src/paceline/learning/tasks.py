@@ -97,6 +97,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         name: of the job that it is of; empty if there is but one.
         input_shape: of one sample.
         proximal_mu: strength of FedProx's hold; 0 for none.
+        proximal_layers: of the model, that it holds; none for all.
         seed: of everything that is drawn at random.
     """
 
@@ -107,6 +108,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     num_classes: int
     batch_size: int
     proximal_mu: float = 0.0
+    proximal_layers: tuple[str, ...] = ()
     seed: int = 0
     name: str = ""
 

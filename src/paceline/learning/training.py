@@ -11,7 +11,7 @@ from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
-from paceline.learning.shards import Array, Shard
+from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import Layout, Vectors
 
@@ -101,16 +101,21 @@ class LocalModel:
         self, batches: Iterator[tuple[torch.Tensor, torch.Tensor]], optimizer: torch.optim.Optimizer
     ) -> Iterator[int]:
         self._model.train()
-        parameters = self._trained_parameters()
-        anchors = [parameter.detach().clone() for parameter in parameters] if self.task.proximal_mu else []
+        held = [parameter for name, parameter in self._model.named_parameters() if self._is_held(name, parameter)]
+        anchors = [parameter.detach().clone() for parameter in held]
         for x, y in batches:
             optimizer.zero_grad()
             self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
-            for parameter, anchor in zip(parameters, anchors, strict=False):
+            for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.task.proximal_mu)
             optimizer.step()
             yield len(y)
+
+    def _is_held(self, name: str, parameter: torch.nn.Parameter) -> bool:
+        layers = self.task.proximal_layers
+        is_meant = not layers or name.partition(".")[0] in layers
+        return bool(self.task.proximal_mu) and is_meant and parameter.requires_grad
 
     def _trained_parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
@@ -126,9 +131,7 @@ class LocalModel:
             yield from self._pass(x, y, order)
 
     def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        batches = list(torch.split(order, self.task.batch_size))
-        if len(batches) > 1 and len(batches[-1]) == 1 < self.task.batch_size:  # too few for batch normalisation
-            batches[-2:] = [torch.cat(batches[-2:])]
+        batches = torch.split(order, minibatch_sizes(len(order), self.task.batch_size))
         num_together = max(1, _CHUNK_SAMPLES // self.task.batch_size)
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]

@@ -12,7 +12,7 @@ from typing import Any
 
 from paceline.axon.transports import Address
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, RoundOpened
+from paceline.events import AnyEvent, PhaseStarted, RoundOpened
 from paceline.fleets.base import C, Fleet, Launch
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
@@ -56,7 +56,7 @@ class TestbedFleet(Fleet):
         has_begun = asyncio.Event()
 
         def emit(event: AnyEvent) -> None:
-            if isinstance(event, RoundOpened):
+            if isinstance(event, RoundOpened) or (isinstance(event, PhaseStarted) and event.round):
                 has_begun.set()
             launch.emit(event)
 
@@ -72,7 +72,7 @@ class _FleetInPlace(ProcessFleet):
     Args:
         spare_share: of a core that each device may have in addition until it has joined. To load PyTorch takes seconds
             of a whole core; it is not what is emulated. All shares together are never more than there are cores.
-        has_begun: set when the first round opens.
+        has_begun: set when the first round, or epoch, opens.
     """
 
     def __init__(

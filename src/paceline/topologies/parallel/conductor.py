@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from paceline.topologies.parallel.messages import OrchestratorService
 
-
-class Conductor(OrchestratorService):
-    """An orchestrator with a life: of one job, or of several.
+class Conductor(ABC):
+    """Whoever runs a job, or several, for others to take part in.
 
     Attributes:
         calls: the methods that others may call.
     """
 
-    calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
+    calls: ClassVar[frozenset[str]]
 
     @abstractmethod
     async def run(self) -> None:
-        """Play all rounds; returns when the last one is closed. Learners must be able to call from the start."""
+        """Play all rounds; returns when the last one is over. Learners must be able to call from the start."""
 
     @abstractmethod
     async def farewell(self) -> None:

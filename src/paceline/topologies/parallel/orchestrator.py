@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import torch
 
@@ -14,6 +15,7 @@ from paceline.topologies.parallel.conductor import Conductor
 from paceline.topologies.parallel.course import Course, Surroundings
 from paceline.topologies.parallel.messages import (
     MAX_FILL_BYTES,
+    OrchestratorService,
     Receipt,
     Standing,
     Ticket,
@@ -44,7 +46,7 @@ def filling(num_bytes: int) -> bytes:
     return bytes(num_bytes)
 
 
-class Orchestrator(Conductor):
+class Orchestrator(Conductor, OrchestratorService):
     """Runs a plan's rounds with whoever joins. `run` is its life; the other methods are called by learners.
 
     Args:
@@ -54,6 +56,8 @@ class Orchestrator(Conductor):
     Attributes:
         ended: how the run ended, once it has.
     """
+
+    calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
 
     def __init__(self, plan: Plan, state: State, around: Surroundings, first_round: int = 1) -> None:
         self._plan = plan

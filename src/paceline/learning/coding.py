@@ -1,0 +1,76 @@
+"""Values as they are sent between the parts of a model: whole, halved, or in steps of 8 or 4 bits.
+
+In steps, each row (what belongs to one sample) has its least value and the size of a step sent along. Between two steps
+chance decides, in proportion, so that no value is off on average; the draws follow from a seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import torch
+
+Bits: TypeAlias = Literal[32, 16, 8, 4]
+"""Of a value as it is sent."""
+
+Coded: TypeAlias = dict[str, torch.Tensor]
+"""What is sent: ``values``, and with 8 or 4 bits ``least`` and ``step`` of each row."""
+
+
+def encode(x: torch.Tensor, bits: Bits, seed: int) -> Coded:
+    """Float32 values (rows, …) as they are sent."""
+    if bits == 32:
+        return {"values": x.contiguous()}
+    if bits == 16:
+        return {"values": x.half()}
+    rows = x.reshape(len(x), -1)
+    least, most = torch.aminmax(rows, dim=1) if rows.shape[1] else (rows.new_zeros(len(x)),) * 2
+    step = (most - least) / ((1 << bits) - 1)
+    scaled = (rows - least[:, None]) / torch.where(step > 0, step, 1.0)[:, None]
+    chance = torch.rand(scaled.shape, generator=torch.Generator().manual_seed(seed))
+    steps = (scaled + chance).floor_().clamp_(0, (1 << bits) - 1).to(torch.uint8)
+    return {"values": steps if bits == 8 else _packed(steps), "least": least, "step": step}
+
+
+def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) -> torch.Tensor:
+    """The values that were sent, as float32 of this shape (rows, …).
+
+    Raises `ValueError`, in one line, for anything else than `encode` makes of such values, and for what is not finite.
+    """
+    rows, width = shape[0], math.prod(shape[1:])
+    expected: dict[str, tuple[torch.dtype, tuple[int, ...]]]
+    if bits >= 16:
+        expected = {"values": (torch.float32 if bits == 32 else torch.float16, tuple(shape))}
+    else:
+        ends = (torch.float32, (rows,))
+        num_bytes = width if bits == 8 else (width + 1) // 2
+        expected = {"values": (torch.uint8, (rows, num_bytes)), "least": ends, "step": ends}
+    if coded.keys() != expected.keys():
+        raise ValueError(f"with {bits} bits, {', '.join(expected)} are sent, not {', '.join(sorted(coded)) or 'nothing'}")
+    for name, (dtype, expected_shape) in expected.items():
+        tensor = coded[name]
+        if tensor.dtype != dtype or tuple(tensor.shape) != expected_shape:
+            raise ValueError(
+                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, not {dtype} of shape {expected_shape}; "
+                "is it of another cut, or another batch size?"
+            )
+    values = coded["values"]
+    if bits < 16:
+        steps = values if bits == 8 else _unpacked(values, width)
+        values = torch.addcmul(coded["least"][:, None], steps.float(), coded["step"][:, None]).view(*shape)
+    values = values.float()
+    if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
+        raise ValueError("values are NaN or infinite: training has diverged there; try a lower learning rate")
+    return values
+
+
+def _packed(steps: torch.Tensor) -> torch.Tensor:
+    """Two steps of 4 bits in each byte."""
+    even = torch.nn.functional.pad(steps, (0, steps.shape[1] % 2))
+    return even[:, ::2] | (even[:, 1::2] << 4)
+
+
+def _unpacked(packed: torch.Tensor, width: int) -> torch.Tensor:
+    return torch.stack((packed & 15, packed >> 4), dim=2).view(len(packed), -1)[:, :width]

@@ -1,0 +1,226 @@
+"""Where branches meet: layers that merge what several sources make of the same sample.
+
+A junction (Malandrino and Chiasserini, 2021, flexible parallel learning) is fully connected, learned, and as wide as
+what it stands before. With d values of each of n branches, its output is
+
+    b + Σ_i W_i·x_i,
+
+with one d×d block W_i for each source: one linear layer over all inputs, kept in pieces, so that a source can come and
+go while the rest stays. That is n·d² weights. Two other forms have fewer, in which a block is
+
+    low-rank    diag(s_i) + U_i·V_i,  with U_i of d×r and V_i of r×d:    n·d·(2r + 1) weights;
+    grouped     g blocks of d/g × d/g on its diagonal:                   n·d²/g weights.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import torch
+from torch import nn
+
+from paceline.errors import ConfigError
+
+
+class JunctionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which junction a job has: its ``[junction]`` table; `ValueError` for what cannot be.
+
+    Attributes:
+        form: see the module.
+        rank: r, of low-rank blocks.
+        groups: g, of grouped blocks; it must divide the width.
+        start: ``average``: it begins as the mean of the branches; ``plain``: as a linear layer of torch's does.
+    """
+
+    form: Literal["full", "low-rank", "grouped"] = "full"
+    rank: int = 32
+    groups: int = 8
+    start: Literal["average", "plain"] = "average"
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "groups"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+
+class Merge(nn.Module):
+    """Makes one of what several sources send; takes (batch, …) of each, by the source's name."""
+
+    @abstractmethod
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The merged values; a source that is missing counts as zeros."""
+
+
+class Junction(Merge):
+    """A learned layer that merges branches.
+
+    Args:
+        shape: of one sample in each branch's output, and in its own.
+        sources: the names of those that it merges.
+        seed: of its initial weights; a block's follow from it and the name of the source, whoever else there is.
+    """
+
+    def __init__(self, shape: Sequence[int], sources: Sequence[str], spec: JunctionSpec, seed: int) -> None:
+        super().__init__()
+        self._shape = tuple(shape)
+        self._width = math.prod(shape)
+        self._spec = spec
+        self._seed = seed
+        if spec.form == "grouped" and self._width % spec.groups:
+            raise ConfigError(f"groups is {spec.groups}; it must divide the {self._width} values of a branch's output")
+        self.bias = nn.Parameter(torch.zeros(self._width))
+        if spec.start == "plain":
+            bound = 1 / math.sqrt(len(sources) * self._width)
+            nn.init.uniform_(self.bias, -bound, bound, generator=self._chance("the bias"))
+        self.blocks = nn.ModuleDict()
+        for source in sources:
+            block = self.blocks[_key(source)] = self._block()
+            block.start(spec.start, len(sources), self._chance(source))
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        total: torch.Tensor = self.bias
+        for source, x in inputs.items():
+            total = total + self.blocks[_key(source)](x.flatten(1))
+        return total.view(-1, *self._shape)
+
+    @property
+    def sources(self) -> list[str]:
+        """Those that it merges."""
+        return [_name(key) for key in self.blocks]
+
+    def add(self, source: str) -> list[nn.Parameter]:
+        """Grow by a source; returns the new weights. They begin so that nothing changes: it counts for nothing yet."""
+        block = self.blocks[_key(source)] = self._block()
+        block.start("nothing", len(self.blocks), self._chance(source))
+        return list(block.parameters())
+
+    def remove(self, source: str) -> list[nn.Parameter]:
+        """Lose a source's columns; returns them. The rest is kept."""
+        block = self.blocks.pop(_key(source))
+        return list(block.parameters())
+
+    def _block(self) -> _Block:
+        match self._spec.form:
+            case "full":
+                return _FullBlock(self._width, 1)
+            case "grouped":
+                return _FullBlock(self._width, self._spec.groups)
+            case "low-rank":
+                return _LowRankBlock(self._width, self._spec.rank)
+
+    def _chance(self, what: str) -> torch.Generator:
+        # Of the name's bytes, since Python's own hash differs from process to process.
+        number = int.from_bytes(what.encode(), "big") % ((1 << 61) - 1)
+        return torch.Generator().manual_seed((self._seed * 1_000_003 + number) % (1 << 63))
+
+
+class _Block(nn.Module):
+    """What one source adds to a junction's output."""
+
+    @abstractmethod
+    def start(self, way: Literal["average", "plain", "nothing"], num_sources: int, chance: torch.Generator) -> None:
+        """Set the initial weights, as one of so many."""
+
+
+class _FullBlock(_Block):
+    """A full matrix for each group of values; one group is all."""
+
+    def __init__(self, width: int, groups: int) -> None:
+        super().__init__()
+        self._groups = groups
+        self.weight = nn.Parameter(torch.empty(groups, width // groups, width // groups))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self._groups == 1:
+            return nn.functional.linear(x, self.weight[0])
+        parts = x.view(len(x), self._groups, -1).transpose(0, 1)
+        return torch.bmm(parts, self.weight.transpose(1, 2)).transpose(0, 1).reshape(len(x), -1)
+
+    @torch.no_grad()
+    def start(self, way: Literal["average", "plain", "nothing"], num_sources: int, chance: torch.Generator) -> None:
+        size = self.weight.shape[-1]
+        if way == "plain":
+            bound = 1 / math.sqrt(num_sources * size)
+            self.weight.uniform_(-bound, bound, generator=chance)
+        else:
+            self.weight.zero_()
+            if way == "average":
+                self.weight.diagonal(dim1=1, dim2=2).fill_(1 / num_sources)
+
+
+class _LowRankBlock(_Block):
+    """A weight for each value, and a product of two narrow matrices."""
+
+    def __init__(self, width: int, rank: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty(width))
+        self.inner = nn.Parameter(torch.empty(rank, width))
+        self.outer = nn.Parameter(torch.empty(width, rank))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        narrow = nn.functional.linear(x, self.inner)
+        return torch.addcmul(nn.functional.linear(narrow, self.outer), x, self.scale)
+
+    @torch.no_grad()
+    def start(self, way: Literal["average", "plain", "nothing"], num_sources: int, chance: torch.Generator) -> None:
+        rank, width = self.inner.shape
+        bound = 1 / math.sqrt(width)
+        self.inner.uniform_(-bound, bound, generator=chance)
+        self.scale.fill_(1 / num_sources if way == "average" else 0.0)
+        if way == "plain":
+            bound = 1 / math.sqrt(num_sources * rank)
+            self.outer.uniform_(-bound, bound, generator=chance)
+        else:  # the product counts for nothing at first, and learns at once
+            self.outer.zero_()
+
+
+class Concatenation(Merge):
+    """Puts the outputs of all branches side by side, as split learning does with vertically partitioned data.
+
+    Args:
+        shape: of one sample in each branch's output.
+    """
+
+    def __init__(self, shape: Sequence[int], sources: Sequence[str]) -> None:
+        super().__init__()
+        self._shape = tuple(shape)
+        self.sources = list(sources)
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        some = next(iter(inputs.values()))
+        missing = some.new_zeros(len(some), *self._shape)
+        return torch.cat([inputs.get(source, missing) for source in self.sources], dim=1)
+
+
+def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
+    """The layers with a first one that takes what a `Concatenation` of so many sources gives.
+
+    Raises `ConfigError` if the first layer is neither linear nor a convolution. Its weights are drawn anew.
+    """
+    name, first = next(iter(layers.named_children()))
+    has_bias = getattr(first, "bias", None) is not None
+    if isinstance(first, nn.Linear):
+        wide: nn.Module = nn.Linear(num_sources * first.in_features, first.out_features, has_bias)
+    elif isinstance(first, nn.Conv2d) and first.groups == 1:
+        form: Any = {key: getattr(first, key) for key in ("kernel_size", "stride", "padding", "dilation")}
+        wide = nn.Conv2d(num_sources * first.in_channels, first.out_channels, bias=has_bias, **form)
+    else:
+        raise ConfigError(
+            f"cut is {name!r}: split learning widens that layer, which must be linear or a convolution, not "
+            f"{type(first).__name__}"
+        )
+    return nn.Sequential(OrderedDict({**dict(layers.named_children()), name: wide}))
+
+
+def _key(source: str) -> str:
+    """A source's name as that of a module, which has no dots."""
+    return source.replace(".", "·")
+
+
+def _name(key: str) -> str:
+    return key.replace("·", ".")

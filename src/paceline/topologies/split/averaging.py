@@ -1,0 +1,140 @@
+"""A model for each source, and some layers that all have in common: averaged after each epoch (generalised FL).
+
+With all layers averaged and nothing held, it is FedAvg; with a hold on what is averaged, FedProx.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import torch
+
+from paceline.learning.averaging import Judge, State
+from paceline.learning.engines import Engine
+from paceline.learning.segments import Operations
+from paceline.learning.shards import minibatch_sizes
+from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Layout, Vectors
+from paceline.topologies.split.messages import Meeting, Tensors, Terms
+from paceline.topologies.split.samples import Samples
+from paceline.topologies.split.schemes import SourceScheme, TrunkScheme, mean_of
+
+_TESTED = "tested"  # the loss, how many are right, and of how many
+
+
+class AveragingAtTrunk(TrunkScheme):
+    """Averages layers; it has no model of its own."""
+
+    takes_newcomers = True
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__()
+        self._terms = terms
+        state = LocalModel(terms.task, allowed=None).state()
+        self._layout = Layout(state)
+        self._judge = Judge(self._layout.pack(state))
+        self._judge_shared = Judge(Layout(shared := _shared(state, terms.layers)).pack(shared))
+        self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
+        self._copies: dict[str, Vectors] = {}
+
+    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Tensors:  # noqa: D102
+        match meeting.phase:
+            case "test":
+                reason = _why_no_test(tensors, self._terms.num_test_samples)
+            case "average":
+                reason = self._judge_shared.why_unusable(tensors)
+            case _:
+                reason = self._judge.why_unusable(tensors)
+        if reason is not None:
+            raise ValueError(f"{meeting.phase}: {reason}")
+        return tensors
+
+    async def meet(  # noqa: D102
+        self, epoch: int, meeting: Meeting, brought: Mapping[str, Tensors]
+    ) -> Mapping[str, Tensors]:
+        if meeting.phase == "test":
+            for tensors in brought.values():
+                loss, num_right, num_samples = tensors[_TESTED].tolist()
+                self.tally.count_test(loss, int(num_right), int(num_samples))
+            return {}
+        if meeting.phase == "backup":
+            self._copies.update(brought)
+            return {}
+        self.tally.num_steps += len(brought) * len(self._sizes)
+        self.tally.num_samples += len(brought) * self._terms.num_samples
+        mean = mean_of(list(brought.values()))
+        return {source: mean for source in brought}
+
+    def remove(self, source: str) -> None:  # noqa: D102
+        self._copies.pop(source, None)
+
+    def parameters_for(self, source: str) -> Vectors:  # noqa: D102
+        own = self._copies.get(source)
+        return mean_of(list(self._copies.values())) if own is None else own
+
+    def state(self) -> State:  # noqa: D102
+        models = {source: self._layout.unpack(copy) for source, copy in self._copies.items()}
+        return {f"sources.{source}.{name}": tensor for source, own in models.items() for name, tensor in own.items()}
+
+
+class AveragingAtSource(SourceScheme):
+    """A model that learns from a source's own samples and labels, and shares some layers with the others."""
+
+    def __init__(
+        self, terms: Terms, samples: Samples, engine: Engine, operations: Operations, allowed: Collection[str] | None
+    ) -> None:
+        self._terms = terms
+        self._samples = samples
+        self._engine = engine
+        self._operations = operations
+        self._model = LocalModel(terms.task, None if allowed is None else list(allowed))
+        self._state = self._model.state()
+        self._shared_layout = Layout(_shared(self._state, terms.layers))
+        self._optimizer = self._model.new_optimizer()
+
+    def load(self, parameters: Vectors) -> None:  # noqa: D102
+        self._state = {name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()}
+
+    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:  # noqa: D102
+        if meeting.phase == "backup":
+            return self._model.layout.pack(self._state)
+        if meeting.phase == "test":
+            return {_TESTED: torch.tensor(await self._test(), dtype=torch.float64)}
+        await self._train(epoch)
+        return self._shared_layout.pack(self._state)
+
+    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:  # noqa: D102
+        if meeting.phase == "average":
+            self._state.update({name: tensor.clone() for name, tensor in self._shared_layout.unpack(answer).items()})
+
+    async def _train(self, epoch: int) -> None:
+        terms = self._terms
+        seed = terms.task.seed * 1_000_003 + epoch
+        minibatches = self._model.minibatches(self._state, [self._samples.train], seed, optimizer=self._optimizer)
+        for size in minibatch_sizes(terms.num_samples, terms.task.batch_size):
+            await self._engine.run(lambda: next(minibatches), self._operations.train * size)
+        self._state = self._model.state()
+
+    async def _test(self) -> Sequence[float]:
+        test = self._samples.test
+        loss, accuracy = await self._engine.run(
+            lambda: self._model.evaluate(self._state, *test), self._operations.forward * test.num_samples
+        )
+        return loss * test.num_samples, round(accuracy * test.num_samples), test.num_samples
+
+
+def _why_no_test(tensors: Tensors, num_samples: int) -> str | None:
+    """What is wrong with figures of a test, or None."""
+    told = tensors.get(_TESTED)
+    if tensors.keys() != {_TESTED} or told is None or told.dtype != torch.float64 or told.shape != (3,):
+        return f"there must be {_TESTED} alone, of three numbers"
+    loss, num_right, count = told.tolist()
+    if not (math.isfinite(loss) and loss >= 0 and 0 <= num_right <= count == num_samples):
+        return f"a loss of {loss:g} and {num_right:g} of {count:g} right; there are {num_samples} samples"
+    return None
+
+
+def _shared(state: State, layers: Sequence[str]) -> State:
+    """The part of a state that is averaged."""
+    return {name: tensor for name, tensor in state.items() if not layers or name.partition(".")[0] in layers}

@@ -1,0 +1,112 @@
+"""Where to cut a model: what each cut costs sources, links and trunk, as measured, and which is the fastest.
+
+A minibatch takes a source i the seconds f_i forward and b_i backward, its values u_i up and d_i down, and the trunk t.
+From one answer of the trunk to the next there is a whole round trip, t + max_i(d_i + b_i + f_i + u_i), in which as many
+minibatches are under way as the depth allows. Nobody does two things at once, so that a step takes
+
+    max( (t + max_i(f_i + u_i + d_i + b_i)) / depth,  t,  max_i(f_i + b_i),  max_i(u_i),  max_i(d_i) ).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import statistics
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning.engines import Engine
+from paceline.learning.segments import Branch, Head, make_chain, make_head
+from paceline.learning.shards import minibatch_sizes
+from paceline.topologies.split.messages import Costs, CutCost, Terms
+from paceline.topologies.split.plans import SplitPlan
+
+_REPEATS = 3  # after a warm-up; the median counts
+
+
+class Chosen(NamedTuple):
+    """A cut, and the seconds that an epoch is expected to take with each that was weighed."""
+
+    cut: str
+    expected_seconds: dict[str, float]
+
+
+async def choose_cut(plan: SplitPlan, sources: Sequence[str], costs: Sequence[Costs], engine: Engine) -> Chosen:
+    """The cut whose epochs are expected to be the shortest, by what sources measured and the trunk measures now."""
+    if not costs:
+        raise ConfigError("no source has measured what a cut would cost it; name a cut")
+    job, num_samples = plan.job, len(plan.dataset.y_train)
+    num_steps = len(minibatch_sizes(num_samples, job.batch_size))
+    expected = {}
+    for cut in plan.cuts:
+        num_bytes = job.batch_size * math.prod(plan.shapes[cut]) * job.bits / 8
+        trunk_seconds = await _time_head(plan, cut, sources, engine)
+        expected[cut] = num_steps * step_seconds(cut, costs, trunk_seconds, num_bytes, job.depth)
+    return Chosen(min(expected, key=lambda cut: expected[cut]), expected)
+
+
+def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_bytes: float, depth: int) -> float:
+    """How long a step takes: see the module.
+
+    Args:
+        num_bytes: that a source sends, and is sent, in a step.
+    """
+    works, ups, downs = [], [], []
+    for cost in costs:
+        own = cost.cuts[cut]
+        works.append(own.forward_seconds + own.backward_seconds)
+        ups.append(num_bytes / cost.up_bytes_per_second + cost.latency_seconds / 2)
+        downs.append(num_bytes / cost.down_bytes_per_second + cost.latency_seconds / 2)
+    trip = trunk_seconds + max(sum(parts) for parts in zip(works, ups, downs, strict=True))
+    return max(trip / depth, trunk_seconds, max(works), max(ups), max(downs))
+
+
+async def measure_cut(terms: Terms, cut: str, engine: Engine, allowed: Sequence[str] | None) -> CutCost:
+    """What a cut costs a source: the subset benchmark of a branch, on a minibatch of no meaning."""
+    chain = make_chain(terms.task, allowed)
+    branch = Branch(terms.task, chain.before(cut), chain.shapes[cut])
+    x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
+    gradient = torch.zeros(terms.task.batch_size, *chain.shapes[cut])
+    operations = branch.operations
+
+    async def forward() -> None:
+        await engine.run(lambda: branch.forward(0, x), operations.forward * len(x))
+
+    async def backward() -> None:
+        await engine.run(lambda: branch.backward(0, gradient), operations.backward * len(x))
+
+    forwards, backwards = [], []
+    for _ in range(1 + _REPEATS):
+        forwards.append(await _timed(forward))
+        backwards.append(await _timed(backward))
+    return CutCost(
+        forward_seconds=statistics.median(forwards[1:]), backward_seconds=statistics.median(backwards[1:])
+    )
+
+
+async def _time_head(plan: SplitPlan, cut: str, sources: Sequence[str], engine: Engine) -> float:
+    """How long a step takes the trunk, by a few of them on values of no meaning."""
+    head = await engine.run(functools.partial(make_head, plan.task, plan.chain(), cut, sources, plan.job.merge), 0)
+    size, shape = plan.job.batch_size, plan.shapes[cut]
+    inputs = {source: torch.zeros(size, *shape) for source in sources}
+    labels = torch.zeros(size, dtype=torch.int64)
+    operations = head.operations(shape, sources).train * size
+    step = functools.partial(_step, head, inputs, labels, engine, operations)
+    return statistics.median([await _timed(step) for _ in range(1 + _REPEATS)][1:])
+
+
+async def _step(
+    head: Head, inputs: dict[str, torch.Tensor], labels: torch.Tensor, engine: Engine, operations: float
+) -> None:
+    await engine.run(lambda: head.step(inputs, labels), operations)
+
+
+async def _timed(work: Callable[[], Awaitable[object]]) -> float:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await work()
+    return loop.time() - start

@@ -1,0 +1,102 @@
+"""The images themselves travel: sources hand them over once, and the trunk trains one model on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from paceline.learning.averaging import State
+from paceline.learning.datasets import Dataset
+from paceline.learning.engines import Engine
+from paceline.learning.segments import Operations
+from paceline.learning.shards import Array, Shard, minibatch_sizes
+from paceline.learning.training import LocalModel
+from paceline.learning.vectors import Vectors
+from paceline.topologies.split.agendas import num_parts_of, part
+from paceline.topologies.split.messages import Meeting, Tensors, Terms
+from paceline.topologies.split.samples import Samples
+from paceline.topologies.split.schemes import SourceScheme, TrunkScheme
+
+
+class ImagesAtTrunk(TrunkScheme):
+    """A model that learns from all that sources hand over; the labels are the trunk's."""
+
+    def __init__(self, terms: Terms, dataset: Dataset, engine: Engine, operations: Operations) -> None:
+        super().__init__()
+        self._terms = terms
+        self._dataset = dataset
+        self._engine = engine
+        self._operations = operations
+        self._model = LocalModel(terms.task, allowed=None)
+        self._state = self._model.state()
+        self._optimizer = self._model.new_optimizer()
+        self._handed: dict[str, dict[int, Array]] = {}
+        self._num_train_parts = num_parts_of(terms.num_samples)
+
+    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:  # noqa: D102
+        data = self._dataset.x_train if meeting.number < self._num_train_parts else self._dataset.x_test
+        number = meeting.number if meeting.number < self._num_train_parts else meeting.number - self._num_train_parts
+        like, x = data[part(number)], tensors.get("values", torch.empty(0)).numpy()
+        if x.dtype != like.dtype or x.shape != like.shape:
+            raise ValueError(
+                f"images are {x.dtype} of shape {x.shape}, not {like.dtype} of shape {like.shape}: "
+                "sources see the same samples"
+            )
+        return x
+
+    async def meet(  # noqa: D102
+        self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]
+    ) -> Mapping[str, Tensors]:
+        for source, x in brought.items():
+            self._handed.setdefault(source, {})[meeting.number] = x
+        return {}
+
+    async def finish(self, epoch: int) -> None:  # noqa: D102
+        train, test = self._shards("train"), self._shards("test")
+        seed = self._terms.task.seed * 1_000_003 + epoch
+        minibatches = self._model.minibatches(self._state, train, seed, optimizer=self._optimizer)
+        num_samples = sum(shard.num_samples for shard in train)
+        for size in minibatch_sizes(num_samples, self._terms.task.batch_size):
+            await self._engine.run(lambda: next(minibatches), self._operations.train * size)
+            self.tally.num_steps += 1
+            self.tally.num_samples += size
+        self._state = self._model.state()
+        for shard in test:
+            loss, accuracy = await self._engine.run(
+                lambda shard=shard: self._model.evaluate(self._state, *shard),  # type: ignore[misc]
+                self._operations.forward * shard.num_samples,
+            )
+            self.tally.count_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
+
+    def _shards(self, name: str) -> list[Shard]:
+        """What each source has handed over in full, with labels."""
+        y = self._dataset.y_train if name == "train" else self._dataset.y_test
+        first = 0 if name == "train" else self._num_train_parts
+        numbers = range(first, first + num_parts_of(len(y)))
+        whole = [parts for parts in self._handed.values() if all(number in parts for number in numbers)]
+        return [Shard(np.concatenate([parts[number] for number in numbers]), y) for parts in whole]
+
+    def parameters_for(self, source: str) -> Vectors:  # noqa: D102
+        return {}
+
+    def state(self) -> State:  # noqa: D102
+        return self._state
+
+
+class ImagesAtSource(SourceScheme):
+    """Hands its images over, and learns nothing."""
+
+    def __init__(self, terms: Terms, samples: Samples) -> None:
+        self._samples = samples
+        self._num_train_parts = num_parts_of(terms.num_samples)
+
+    def load(self, parameters: Vectors) -> None:  # noqa: D102
+        return
+
+    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:  # noqa: D102
+        is_train = meeting.number < self._num_train_parts
+        number = meeting.number if is_train else meeting.number - self._num_train_parts
+        x = (self._samples.train if is_train else self._samples.test).x[part(number)]
+        return {"values": torch.from_numpy(np.ascontiguousarray(x))}

@@ -1,0 +1,164 @@
+"""What trunk and sources say to each other, and the service that the trunk offers.
+
+Sources call, so that they may be behind NAT. Nodes of a job do the same things in the same order, the agenda of an epoch:
+at each of its meetings, sources bring something, and the trunk answers each of them when all have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import torch
+from msgspec import Meta
+
+from paceline.learning.coding import Bits
+from paceline.learning.tasks import Task
+from paceline.learning.views import ViewSpec
+from paceline.topologies.split.jobs import Scheme
+
+MAX_CUTS = 1024
+MAX_ECHO_BYTES = 1 << 24
+
+Tensors: TypeAlias = dict[str, torch.Tensor]
+
+
+class Meeting(NamedTuple):
+    """One entry of an agenda.
+
+    Attributes:
+        phase: ``step``: a minibatch is trained; ``test``: some test samples are judged; ``images``: samples are handed
+            over; ``average``: layers are averaged; ``backup``: the trunk takes a copy of the branches.
+        number: counts within the phase, from 0.
+    """
+
+    phase: Literal["step", "test", "images", "average", "backup"]
+    number: int
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """A split job as it is told to a source.
+
+    Attributes:
+        cuts: where the model may be cut; one, unless sources have to measure which is best.
+        data: the dataset that all have, by name; empty if sources must have a file.
+        layers: that are averaged.
+        agenda rules: `epochs`, `num_samples` and `num_test_samples`, `depth`, `bits`, `backup_epochs` and
+            `test_epochs` are those of the job.
+    """
+
+    task: Task
+    scheme: Scheme
+    cuts: Annotated[tuple[str, ...], Meta(max_length=MAX_CUTS)]
+    epochs: int
+    num_samples: int
+    num_test_samples: int
+    depth: Annotated[int, Meta(ge=1, le=64)]
+    bits: Bits
+    backup_epochs: int
+    test_epochs: int
+    data: str
+    view: ViewSpec
+    layers: tuple[str, ...] = ()
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a source that joins.
+
+    Attributes:
+        session: what it shows in every later call.
+        number: which of the sources it is, from 1.
+    """
+
+    session: str
+    number: int
+    terms: Terms
+
+
+class CutCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cut would cost a source for each minibatch, in seconds, as it measured."""
+
+    forward_seconds: float
+    backward_seconds: float
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source measured of itself.
+
+    Attributes:
+        cuts: by cut.
+        up_bytes_per_second: to the trunk; likewise `down_bytes_per_second` from there.
+        latency_seconds: of a call, both ways together.
+    """
+
+    cuts: Annotated[dict[str, CutCost], Meta(max_length=MAX_CUTS)]
+    up_bytes_per_second: float
+    down_bytes_per_second: float
+    latency_seconds: float
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a source that is ready to go on.
+
+    Attributes:
+        status: ``open``: go on there; ``wait``: ask again; ``over``: there is no further epoch.
+        epoch: that is open.
+        index: the meeting of its agenda to go on with.
+        cut: where the model is cut.
+        parameters: to go on from, as vectors; none if the source's own are right, or its initial ones.
+        reason: why it is over.
+    """
+
+    status: Literal["open", "wait", "over"]
+    epoch: int = 0
+    index: int = 0
+    cut: str = ""
+    parameters: dict[str, torch.Tensor] = {}
+    reason: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes of what was brought to a meeting.
+
+    Attributes:
+        status: ``ready``; ``wait``: it is not there yet, ask again and bring None; ``late``: the others went on
+            without it, ask for a ticket.
+    """
+
+    status: Literal["ready", "wait", "late"]
+    tensors: dict[str, torch.Tensor] = {}
+
+
+class TrunkService(ABC):
+    """What sources call. Each method but `join` raises `LookupError` for a session that is not known (any more)."""
+
+    @abstractmethod
+    async def join(self, source: str, version: str) -> Welcome:
+        """Take part; who joins under a name that is there already takes its place.
+
+        Raises `ValueError` with a reason for a name or version that cannot take part, or if no further source can.
+        """
+
+    @abstractmethod
+    async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:
+        """Take bytes and give so many, so that a source can time its link."""
+
+    @abstractmethod
+    async def declare(self, session: str, costs: Costs) -> None:
+        """Tell what was measured, where the trunk decides on a cut by it."""
+
+    @abstractmethod
+    async def next_epoch(self, session: str, after: int) -> Ticket:
+        """Wait for an epoch later than `after` that is open; answers ``wait`` when that takes long."""
+
+    @abstractmethod
+    async def bring(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> Answer:
+        """Bring what a meeting is about; the same answer if asked again.
+
+        Raises `ValueError` with a reason for what does not belong there.
+        """
+
+    @abstractmethod
+    async def leave(self, session: str) -> None:
+        """Take no further part."""

@@ -1,0 +1,121 @@
+"""A split job made ready to run: its data, its model as a chain, and what its parts will be like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.errors import ConfigError
+from paceline.learning import datasets
+from paceline.learning.cutting import Chain
+from paceline.learning.datasets import Dataset
+from paceline.learning.segments import make_chain, sizes
+from paceline.learning.tasks import Task
+from paceline.spelling import suggest
+from paceline.topologies.split.agendas import TEST_SAMPLES
+from paceline.topologies.split.jobs import AUTO, SplitJob
+from paceline.topologies.split.messages import Terms
+
+MAX_JUNCTION_PARAMETERS = 100_000_000
+"""Of a junction that is considered where the cut is to be chosen; a larger one must be asked for by name."""
+
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitPlan:
+    """A split job with all that its trunk needs.
+
+    Attributes:
+        cuts: where the model may be cut: where the job says, or all places that are to be weighed.
+    """
+
+    job: SplitJob
+    task: Task
+    dataset: Dataset
+    cuts: tuple[str, ...]
+    shapes: dict[str, tuple[int, ...]]
+    model_bytes: int
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The most that a source sends at once: its parameters, or what it makes of a minibatch or of images."""
+        num_samples = max(self.job.batch_size + 1, TEST_SAMPLES)
+        widest = max(math.prod(self.shapes[cut]) for cut in (*self.cuts, next(iter(self.shapes))))
+        return max(self.model_bytes, _FLOAT_BYTES * num_samples * widest)
+
+    def chain(self) -> Chain:
+        """The model with its initial parameters."""
+        return make_chain(self.task, None)
+
+    def terms(self, number: int, cuts: Sequence[str]) -> Terms:
+        """What the source of this number is told."""
+        job = self.job
+        return Terms(
+            task=self.task,
+            scheme=job.scheme,
+            cuts=tuple(cuts),
+            epochs=job.epochs,
+            num_samples=len(self.dataset.y_train),
+            num_test_samples=len(self.dataset.y_test),
+            depth=job.depth,
+            bits=job.bits,
+            backup_epochs=job.backup_epochs,
+            test_epochs=job.test_epochs,
+            data="" if job.data.path is not None else job.data.name or "",
+            view=job.view[(number - 1) % len(job.view)],
+            layers=job.averaging.layers,
+        )
+
+    def num_parameters(self, cut: str, sources: Sequence[str]) -> dict[str, int]:
+        """By part, before anything is trained; where sources have whole models, of one of these as ``branch``."""
+        chain = self.chain()
+        if self.job.is_split:
+            return sizes(chain, cut, sources, self.job.merge)
+        whole = sum(parameter.numel() for layer in chain.layers.values() for parameter in layer.parameters())
+        is_at_trunk = self.job.scheme == "images"
+        return {"branch": 0 if is_at_trunk else whole, "junction": 0, "trunk": whole if is_at_trunk else 0}
+
+
+def make_plan(job: SplitJob) -> SplitPlan:
+    """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
+    dataset = datasets.load(job.data)
+    task = Task(
+        model=job.model,
+        optimizer=job.optimizer,
+        normalisation=dataset.normalisation,
+        input_shape=dataset.input_shape,
+        num_classes=dataset.num_classes,
+        batch_size=job.batch_size,
+        proximal_mu=job.averaging.mu,
+        proximal_layers=job.averaging.layers,
+        seed=job.seed,
+    )
+    chain = make_chain(task, None)
+    for layer in job.averaging.layers:
+        if layer not in chain.layers:
+            raise ConfigError(f"[averaging] layers has {layer!r}; {suggest(layer, chain.layers)}")
+    parameters = [parameter for layer in chain.layers.values() for parameter in layer.parameters()]
+    return SplitPlan(
+        job=job,
+        task=task,
+        dataset=dataset,
+        cuts=_cuts(job, chain),
+        shapes=chain.shapes,
+        model_bytes=sum(parameter.nbytes for parameter in parameters),
+    )
+
+
+def _cuts(job: SplitJob, chain: Chain) -> tuple[str, ...]:
+    if not job.is_split:
+        return ()
+    names = [f"source {number}" for number in range(job.sources)]
+    if job.cut != AUTO:
+        sizes(chain, job.cut, names, job.merge)  # tells what is wrong with it
+        return (job.cut,)
+    declared = [cut for cut in chain.cuts if any(True for _ in chain.layers[cut].parameters())]
+    small = [cut for cut in declared if sizes(chain, cut, names, job.merge)["junction"] <= MAX_JUNCTION_PARAMETERS]
+    if not small:
+        raise ConfigError(f"every junction would have more than {MAX_JUNCTION_PARAMETERS:,} parameters; name a cut")
+    return tuple(small)

@@ -1,0 +1,89 @@
+"""What a source has of the data: its view of every sample, and labels only where it trains a model of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from paceline.errors import ConfigError
+from paceline.learning import datasets
+from paceline.learning.datasets import Dataset, DataSpec
+from paceline.learning.segments import epoch_order
+from paceline.learning.shards import Array, Shard, minibatch_sizes
+from paceline.learning.training import normalised
+from paceline.learning.views import viewed
+from paceline.topologies.split.messages import Terms
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A source's samples, in the order in which all sources have them."""
+
+    train: Shard
+    test: Shard
+
+
+def load_samples(terms: Terms, number: int, file: Path | None = None) -> Samples:
+    """A source's view of the data that all have, or what it has in a file; raises `ConfigError`.
+
+    Args:
+        number: of the source; what its view draws at random follows from it.
+        file: with x_train, y_train, x_test and y_test, in the trunk's order; it is taken as it is.
+    """
+    if file is None and not terms.data:
+        raise ConfigError("the trunk's data is a file of its own; say where this source's view of it is, with --data")
+    data = datasets.load(DataSpec(name=terms.data) if file is None else DataSpec(path=str(file)))
+    where = f"dataset {terms.data}" if file is None else str(file)
+    for name, x, count in (("train", data.x_train, terms.num_samples), ("test", data.x_test, terms.num_test_samples)):
+        if len(x) != count or x.shape[1:] != terms.task.input_shape:
+            raise ConfigError(
+                f"{where}: x_{name} has {len(x)} samples of shape {x.shape[1:]}; the trunk has {count} of shape "
+                f"{terms.task.input_shape}: sources see the same samples, in the same order"
+            )
+    if file is not None:
+        return Samples(Shard(data.x_train, data.y_train), Shard(data.x_test, data.y_test))
+    return view_of(data, terms, number)
+
+
+def view_of(data: Dataset, terms: Terms, number: int) -> Samples:
+    """What the source of this number sees of a dataset."""
+    seed = 2 * (terms.task.seed * 1_000_003 + number)
+    return Samples(
+        Shard(viewed(data.x_train, terms.view, seed), data.y_train),
+        Shard(viewed(data.x_test, terms.view, seed + 1), data.y_test),
+    )
+
+
+class Passes:
+    """The minibatches of each epoch, by their samples: the same for all nodes of a job."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
+        self._epoch = 0
+        self._batches: tuple[torch.Tensor, ...] = ()
+
+    def samples(self, epoch: int, number: int) -> Array:
+        """Which samples a minibatch has."""
+        if epoch != self._epoch:
+            order = epoch_order(self._terms.num_samples, self._terms.task.seed, epoch)
+            self._epoch, self._batches = epoch, torch.split(order, self._sizes)
+        batch: Array = self._batches[number].numpy()
+        return batch
+
+    def size(self, number: int) -> int:
+        """How many samples a minibatch has."""
+        return self._sizes[number]
+
+
+def inputs_of(x: Array, terms: Terms) -> torch.Tensor:
+    """Samples as a model is fed."""
+    return normalised(x, terms.task.normalisation)
+
+
+def labels_of(y: Array) -> torch.Tensor:
+    """Labels as a loss wants them."""
+    return torch.from_numpy(y.astype(np.int64))

@@ -1,0 +1,464 @@
+"""The trunk: holds the labels and what all sources have in common, meets with them, and goes on without who is late."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+
+import paceline
+from paceline import events
+from paceline.axon import loops
+from paceline.devices.energy import Meter
+from paceline.errors import PacelineError
+from paceline.learning.averaging import State
+from paceline.learning.engines import Engine
+from paceline.topologies.parallel.conductor import Conductor
+from paceline.topologies.parallel.course import Surroundings
+from paceline.topologies.parallel.orchestrator import FAREWELL_SECONDS, POLL_SECONDS, check_version
+from paceline.topologies.parallel.roster import Member, Roster
+from paceline.topologies.split.agendas import agenda
+from paceline.topologies.split.cuts import choose_cut
+from paceline.topologies.split.gathering import Gathering
+from paceline.topologies.split.jobs import AUTO
+from paceline.topologies.split.making import trunk_scheme
+from paceline.topologies.split.messages import MAX_ECHO_BYTES, Answer, Costs, Tensors, Ticket, TrunkService, Welcome
+from paceline.topologies.split.plans import SplitPlan
+from paceline.topologies.split.schemes import Tally, TrunkScheme
+
+NAME = "trunk"
+"""What the trunk is called in events, and no source may be."""
+
+_MAX_LEAD = 1 << 10  # meetings that a source may be sent ahead
+
+
+@dataclass
+class _Standing:
+    """How a source stands.
+
+    Attributes:
+        status: ``new``: it waits to be taken in; ``present``: the others wait for it; ``masked``: they do not, until it
+            brings something; ``left``: it will not come back.
+        since: the epoch and meeting from which on it is waited for.
+        lead: how many meetings ahead it is sent when it is late again.
+        is_merged: whether what it brings is made use of.
+        is_missed: whether it was masked, and has brought nothing since.
+        has_lost: whether it has no parameters of its own.
+        costs: what it measured, where that was asked for.
+    """
+
+    number: int
+    status: Literal["new", "present", "masked", "left"] = "new"
+    since: tuple[int, int] = (0, 0)
+    lead: int = 1
+    is_ready: bool = False
+    is_merged: bool = False
+    is_missed: bool = False
+    has_lost: bool = False
+    costs: Costs | None = None
+
+
+class Trunk(Conductor, TrunkService):
+    """Trains a split job with whoever joins. `run` is its life; the service is for sources.
+
+    Args:
+        engine: does the trunk's own work.
+        meter: tells what that takes.
+
+    Attributes:
+        ended: how the run ended, once it has.
+    """
+
+    calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
+
+    def __init__(
+        self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: Callable[[], Meter]
+    ) -> None:
+        self._plan = plan
+        self._job = plan.job
+        self._engine = engine
+        self._around = around
+        self._make_meter = make_meter
+        self._roster = Roster()
+        self._standings: dict[str, _Standing] = {}
+        self._cut = "" if len(plan.cuts) != 1 else plan.cuts[0]
+        self._scheme: TrunkScheme | None = None
+        self._gathering: Gathering | None = None
+        self._changed = asyncio.Event()
+        self._traffic = [0, 0]  # bytes sent and received
+        self._num_masked = 0
+        self._started = 0.0
+        self.ended: events.SplitEnded | None = None
+
+    # The life of a run.
+
+    async def run(self) -> None:  # noqa: D102
+        self._started = asyncio.get_running_loop().time() - self._around.started_at
+        names = [f"source {number}" for number in range(1, self._job.sources + 1)]
+        sizes = {} if self._job.cut == AUTO and self._job.is_split else self._plan.num_parameters(self._cut, names)
+        self._emit(
+            events.SplitStarted(
+                at=self.now(),
+                job=self._job.described(),
+                clock=self._around.clock,
+                num_parameters=sizes,
+                paceline=paceline.__version__,
+            )
+        )
+        await self._until_ready()
+        if not self._cut and self._job.is_split:
+            await self._choose_cut()
+        self._scheme = await self._engine.run(self._make_scheme, 0)
+        meter = self._make_meter()
+        loss, accuracy, since_best, best = None, None, 0, math.inf
+        reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
+        epoch = 0
+        for epoch in range(1, self._job.epochs + 1):
+            ended = await self._play(epoch, meter)
+            if ended.loss is not None:
+                loss, accuracy = ended.loss, ended.accuracy
+                since_best = 0 if loss < best else since_best + 1
+                best = min(best, loss)
+            if self._job.target_accuracy is not None and (accuracy or 0) >= self._job.target_accuracy:
+                reason = "target accuracy reached"
+                break
+            if self._job.stop_epochs and since_best >= self._job.stop_epochs:
+                reason = "no improvement"
+                break
+        await self._meet_all(self._job.epochs + 1)
+        self._around.save(epoch, self.state)
+        self.ended = events.SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
+        self._emit(self.ended)
+        self._change()
+
+    @property
+    def state(self) -> State:
+        """All that was learned, as far as the trunk has it."""
+        assert self._scheme is not None
+        return self._scheme.state()
+
+    def now(self) -> float:  # noqa: D102
+        return asyncio.get_running_loop().time() - self._started
+
+    async def farewell(self) -> None:  # noqa: D102
+        await self._until(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
+
+    async def _until_ready(self) -> None:
+        wanted, told = self._job.sources, -1
+
+        def are_enough() -> bool:
+            nonlocal told
+            num_ready = sum(standing.is_ready for standing in self._standings.values() if standing.status != "left")
+            if num_ready < wanted and num_ready != told:
+                told = num_ready
+                self._emit(
+                    events.WaitingForLearners(at=self.now(), round=1, num_ready=num_ready, min_learners=wanted)
+                )
+            return num_ready >= wanted
+
+        await self._until(are_enough)
+
+    async def _choose_cut(self) -> None:
+        sources = {name: standing for name, standing in self._standings.items() if standing.is_ready}
+        costs = [standing.costs for standing in sources.values() if standing.costs is not None]
+        chosen = await choose_cut(self._plan, list(sources), costs, self._engine)
+        self._cut = chosen.cut
+        self._emit(
+            events.CutChosen(
+                at=self.now(),
+                cut=chosen.cut,
+                expected_seconds=chosen.expected_seconds,
+                num_parameters=self._plan.num_parameters(chosen.cut, list(sources)),
+            )
+        )
+
+    def _make_scheme(self) -> TrunkScheme:
+        merged = [name for name, standing in self._standings.items() if standing.is_ready]
+        for name in merged:
+            self._standings[name].is_merged = True
+        return trunk_scheme(self._plan, self._cut, merged, self._engine)
+
+    async def _play(self, epoch: int, meter: Meter) -> events.SplitEpochEnded:
+        assert self._scheme is not None
+        self._take_in_and_let_go(epoch)
+        loop = asyncio.get_running_loop()
+        start, busy, traffic = loop.time(), self._engine.busy_seconds, tuple(self._traffic)
+        self._scheme.tally = Tally()
+        self._num_masked = 0
+        self._emit(events.PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
+        trained_at = await self._meet_all(epoch)
+        await self._scheme.finish(epoch)
+        end, tally = loop.time(), self._scheme.tally
+        sent, received = (now - before for now, before in zip(self._traffic, traffic, strict=True))
+        used, compute = meter.read(sent + received), self._engine.busy_seconds - busy
+        self._emit(
+            events.NodeSpent(
+                at=self.now(),
+                learner=NAME,
+                epoch=epoch,
+                seconds=end - start,
+                compute_seconds=compute,
+                wait_seconds=max(0.0, end - start - compute),
+                bytes_sent=sent,
+                bytes_received=received,
+                cpu_seconds=used.cpu_seconds,
+                joules=used.joules,
+            )
+        )
+        trained_at = end if trained_at is None else trained_at
+        is_tested = bool(tally.num_tested) and self._around.is_evaluated
+        ended = events.SplitEpochEnded(
+            at=self.now(),
+            epoch=epoch,
+            seconds=trained_at - start,
+            num_steps=tally.num_steps,
+            num_samples=tally.num_samples,
+            num_sources=sum(standing.status == "present" for standing in self._standings.values()),
+            num_masked=self._num_masked,
+            train_loss=None if tally.train_loss is None else tally.train_loss / tally.num_samples,
+            test_seconds=end - trained_at,
+            loss=tally.loss / tally.num_tested if is_tested else None,
+            accuracy=tally.num_right / tally.num_tested if is_tested else None,
+        )
+        self._emit(ended)
+        return ended
+
+    def _take_in_and_let_go(self, epoch: int) -> None:
+        """Before an epoch: newcomers are taken in, and who said goodbye is let go."""
+        assert self._scheme is not None
+        has_changed = False
+        for name, standing in list(self._standings.items()):
+            if standing.status == "left":
+                if standing.is_merged and self._scheme.takes_newcomers:
+                    self._scheme.remove(name)
+                    has_changed = True
+                    del self._standings[name]
+            elif standing.is_ready and standing.status == "new":
+                if not standing.is_merged:
+                    self._scheme.add(name)
+                    standing.is_merged = standing.has_lost = has_changed = True
+                standing.status, standing.since = "present", (epoch, 0)
+            elif standing.status == "present":
+                standing.lead = max(1, standing.lead // 2)
+        if has_changed and self._job.scheme == "fpl":
+            sources = tuple(name for name, standing in self._standings.items() if standing.is_merged)
+            num_parameters = self._scheme.num_merged()
+            self._emit(
+                events.JunctionChanged(at=self.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
+            )
+
+    # Meetings.
+
+    async def _meet_all(self, epoch: int) -> float | None:
+        """Hold the meetings of an epoch; returns the loop's time after the last that was not about a test or a copy."""
+        assert self._scheme is not None
+        meetings = agenda(self._plan.terms(1, (self._cut,)), epoch)
+        former, self._gathering = self._gathering, Gathering(epoch, meetings, self._job.depth + 1)
+        gathering = self._gathering
+        if former is not None:
+            former.end()
+        self._change()
+        trained_at = None
+        for index, meeting in enumerate(meetings):
+            brought = await self._gather(gathering, index)
+            answers = await self._scheme.meet(epoch, meeting, brought)
+            self._traffic[0] += sum(map(_num_bytes, answers.values()))
+            gathering.answer(answers)
+            if meeting.phase in ("step", "average"):
+                trained_at = asyncio.get_running_loop().time()
+        return trained_at
+
+    async def _gather(self, gathering: Gathering, index: int) -> dict[str, Any]:
+        """What sources bring to a meeting; who lets the others wait for too long is masked."""
+        loop, place = asyncio.get_running_loop(), (gathering.epoch, index)
+        num_brought, latest = 0, loop.time()
+        while True:
+            brought = gathering.brought(index)
+            missing = [
+                name
+                for name, standing in self._standings.items()
+                if standing.status == "present" and standing.since <= place and name not in brought
+            ]
+            if not missing and (brought or gathering.epoch > self._job.epochs):  # in the end, nobody may be left
+                break
+            if len(brought) != num_brought:
+                num_brought, latest = len(brought), loop.time()
+            left = latest + self._job.patience_seconds - loop.time() if brought else None
+            if left is not None and left <= 0:
+                for name in missing:
+                    waited = f"nothing came of it for {self._job.patience_seconds:g} s"
+                    self._mask(name, gathering, waited)
+                continue
+            self._changed.clear()
+            await self._until_changed(left)
+        self._count_missing(gathering, index, brought)
+        return brought
+
+    def _count_missing(self, gathering: Gathering, index: int, brought: Mapping[str, Any]) -> None:
+        is_step = gathering.meetings[index].phase == "step"
+        for name, standing in self._standings.items():
+            if name in brought:
+                if standing.is_missed:
+                    standing.is_missed = False
+                    self._emit(
+                        events.SourceBack(at=self.now(), learner=name, epoch=gathering.epoch, step=index + 1)
+                    )
+            elif standing.is_merged:
+                self._num_masked += is_step
+
+    def _mask(self, name: str, gathering: Gathering | None, reason: str) -> None:
+        standing = self._standings[name]
+        if standing.status != "present":
+            return
+        standing.status, standing.is_missed = "masked", True
+        standing.lead = min(2 * standing.lead, _MAX_LEAD)
+        if gathering is not None:
+            gathering.forget(name)
+            self._emit(
+                events.SourceMasked(
+                    at=self.now(), learner=name, epoch=gathering.epoch, step=gathering.index + 1, reason=reason
+                )
+            )
+
+    # What sources call.
+
+    async def join(self, source: str, version: str) -> Welcome:  # noqa: D102
+        check_version(version)
+        if source == NAME:
+            raise ValueError(f"{NAME!r} cannot be a source's name; it is the trunk's")
+        known = self._standings.get(source)
+        if known is None and self._scheme is not None and not self._scheme.takes_newcomers:
+            raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
+        member, is_back = self._roster.join(source)
+        if known is None:
+            known = self._standings[source] = _Standing(number=self._free_number())
+        else:
+            self._mask(source, self._gathering, "it joined again")
+            known.status = "masked" if known.is_merged else "new"
+            known.has_lost, known.is_ready = True, False
+        self._emit(events.LearnerJoined(at=self.now(), learner=source, is_back=is_back))
+        self._change()
+        cuts = (self._cut,) if self._cut else self._plan.cuts
+        return Welcome(session=member.session, number=known.number, terms=self._plan.terms(known.number, cuts))
+
+    def _free_number(self) -> int:
+        taken = {standing.number for standing in self._standings.values()}
+        return next(number for number in range(1, len(taken) + 2) if number not in taken)
+
+    async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:  # noqa: D102
+        self._roster.find(session)
+        if not 0 <= num_bytes <= MAX_ECHO_BYTES:
+            raise ValueError(f"{num_bytes} bytes to give; 0 to {MAX_ECHO_BYTES} are given")
+        return bytes(num_bytes)
+
+    async def declare(self, session: str, costs: Costs) -> None:  # noqa: D102
+        if set(costs.cuts) != set(self._plan.cuts):
+            raise ValueError(f"costs are of {', '.join(costs.cuts)}; they are to be of {', '.join(self._plan.cuts)}")
+        figures = (costs.up_bytes_per_second, costs.down_bytes_per_second, costs.latency_seconds)
+        seconds = [value for cost in costs.cuts.values() for value in (cost.forward_seconds, cost.backward_seconds)]
+        if not all(value >= 0 and not math.isnan(value) for value in (*figures, *seconds)) or not all(figures[:2]):
+            raise ValueError("costs must be at least 0, and rates above 0")
+        self._standings[self._roster.find(session).name].costs = costs
+
+    async def next_epoch(self, session: str, after: int) -> Ticket:  # noqa: D102
+        member = self._roster.find(session)
+        self._roster.set_ready(member, True)
+        self._standings[member.name].is_ready = True
+        self._change()
+        ticket = self._ticket(member, after)
+        if ticket is None:
+            await self._until(lambda: self._ticket(member, after, is_taken=False) is not None, POLL_SECONDS)
+            if self.ended is None:
+                self._roster.find(session)  # raises, if another one has taken its place
+            ticket = self._ticket(member, after)
+        return ticket or Ticket(status="wait")
+
+    def _ticket(self, member: Member, after: int, *, is_taken: bool = True) -> Ticket | None:
+        """Where a source goes on; None if there is nothing to say yet."""
+        if self.ended is not None:
+            if is_taken:
+                self._roster.remove(member)
+                self._change()
+            return Ticket(status="over", reason=self.ended.reason)
+        standing, gathering = self._standings[member.name], self._gathering
+        if gathering is None or gathering.epoch <= after or standing.status in ("new", "left"):
+            return None
+        index = 0 if standing.status == "present" else gathering.index + standing.lead
+        if standing.status == "present" and standing.since[0] == gathering.epoch:
+            index = standing.since[1]
+        if index >= len(gathering.meetings) and gathering.meetings:
+            return None
+        if not is_taken:
+            return Ticket(status="wait")
+        assert self._scheme is not None
+        if standing.status == "masked":
+            standing.status, standing.since = "present", (gathering.epoch, index)
+        parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
+        standing.has_lost = False
+        return Ticket(
+            status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters
+        )
+
+    async def bring(  # noqa: D102
+        self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None
+    ) -> Answer:
+        name, gathering = self._roster.find(session).name, self._gathering
+        if gathering is None or epoch > gathering.epoch or not 0 <= index < max(1, len(gathering.meetings)):
+            raise ValueError(f"there is no meeting {index} of epoch {epoch}")
+        standing = self._standings[name]
+        if epoch < gathering.epoch or standing.status != "present":
+            return Answer(status="late")
+        if tensors is not None and index >= gathering.index and not gathering.has(name, index):
+            assert self._scheme is not None
+            content = self._scheme.unpack(epoch, gathering.meetings[index], tensors)
+            self._traffic[1] += _num_bytes(tensors)
+            gathering.put(name, index, content)
+            self._change()
+        return await gathering.answer_to(name, index, POLL_SECONDS)
+
+    async def leave(self, session: str) -> None:  # noqa: D102
+        member = self._roster.find(session)
+        self._roster.remove(member)
+        self._standings[member.name].status = "left"
+        if self._gathering is not None:
+            self._gathering.forget(member.name)
+        self._emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
+        self._change()
+
+    # Waiting.
+
+    def _emit(self, event: events.AnyEvent) -> None:
+        self._around.emit(event)
+
+    def _change(self) -> None:
+        """Something happened that others may have waited for."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _until_changed(self, seconds: float | None) -> bool:
+        waiting = asyncio.ensure_future(self._changed.wait())
+        try:
+            if seconds is None:
+                await asyncio.wait((waiting,))
+                return True
+            return await loops.settled(waiting, seconds)
+        finally:
+            waiting.cancel()
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until something is so, or for at most so long."""
+        loop = asyncio.get_running_loop()
+        until = None if seconds is None else loop.time() + seconds
+        while not is_so():
+            left = None if until is None else until - loop.time()
+            if left is not None and left <= 0:
+                return
+            await self._until_changed(left)
+
+
+def _num_bytes(tensors: Mapping[str, torch.Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors.values())
