@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from paceline import config
 from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
+from paceline.devices.cell import Cell
 from paceline.errors import ConfigError
+from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
@@ -427,6 +429,17 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
     assert (other.down_mbit, other.up_mbit, other.latency_ms) == (math.inf, math.inf, 0)
 
 
+def test_a_fleet_in_a_cell_has_the_rates_of_the_cell(fleet):
+    text = DEVICE + "count = 2\n" + DEVICE.replace("pi", "van") + "distance_metres = 480\n"
+    text += DEVICE.replace("pi", "pc") + "down_mbit = 50\nup_mbit = 9\n"
+    devices = [VirtualDevice(name="pi", count=2, samples_per_second=100)]
+    devices.append(VirtualDevice(name="van", samples_per_second=100, distance_metres=480))
+    devices.append(VirtualDevice(name="pc", samples_per_second=100, down_mbit=50, up_mbit=9))
+    assert fleet(text + "[cell]\n") == in_cell(Cell(), devices)
+    assert fleet(text + "[cell]\nseed = 3\nscheduling = 'equal'") == in_cell(Cell(seed=3, scheduling="equal"), devices)
+    assert [device.name for device in fleet(text + "[cell]")] == ["pi-1", "pi-2", "van", "pc"]
+
+
 KEYS = ", ".join(VirtualDevice.__struct_fields__)
 
 
@@ -438,7 +451,31 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         ("[device]\nname = 'pi'", "there is no [[device]]; a fleet has at least one"),
         ("device = 3", "there is no [[device]]; a fleet has at least one"),
         ("[[devices]]", "unknown table 'devices'; did you mean 'device'? Allowed: device"),
-        (DEVICE + "[fleet]", "unknown table 'fleet'; allowed: device"),
+        (DEVICE + "[fleet]", "unknown table 'fleet'; allowed: device, cell"),
+        (DEVICE + "distance_metres = 5", "device 1: distance_metres is 5.0, but there is no [cell]"),
+        (DEVICE + "distance_metres = -5", "device 1: distance_metres is -5.0; it must be at least 0"),
+        ("cell = 3\n" + DEVICE, "cell is 3; it must be a table, [cell]"),
+        (
+            DEVICE + "[cell]\nradius = 5",
+            "[cell]: unknown key 'radius'; did you mean 'radius_metres'? Allowed: scheduling, radius_metres, ",
+        ),
+        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0.0; it must be above 0"),
+        (
+            DEVICE + "[cell]\nscheduling = 'fair'",
+            "[cell] scheduling = 'fair': Invalid enum value 'fair'; allowed: proportional-fair, equal",
+        ),
+        (
+            DEVICE + "up_mbit = 3\n[cell]",
+            "[cell]: device pi: in a cell, it has down_mbit and up_mbit both or neither",
+        ),
+        (
+            DEVICE + "up_mbit = 3\ndown_mbit = 3\ndistance_metres = 3\n[cell]",
+            "[cell]: device pi: it has either rates or distance_metres in the cell, not both",
+        ),
+        (
+            DEVICE + "count = 1001\n[cell]",
+            "[cell]: there are 1001 devices in the cell; proportional-fair scheduling of ",
+        ),
         ("device = [3]", "device 1: 3 must be a table"),
         (DEVICE + "speed = 3", f"device 1: unknown key 'speed'; did you mean 'speed_noise'? Allowed: {KEYS}"),
         (DEVICE + "zzz = 3", f"device 1: unknown key 'zzz'; allowed: {KEYS}"),

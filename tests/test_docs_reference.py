@@ -16,6 +16,7 @@ import typer.main
 from paceline import Job, VirtualDevice, events
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
+from paceline.devices.cell import Cell
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.fleets import testbed
@@ -118,6 +119,7 @@ TABLES_OF_FILES = {
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
     },
     "`[[device.states]]`": fields_of(DeviceState, msgspec.structs.asdict(DeviceState(name="idle", probability=1))),
+    "`[cell]`": fields_of(Cell, msgspec.structs.asdict(Cell())),
 }
 
 
@@ -130,7 +132,8 @@ def test_every_key_of_a_table_is_told_with_type_and_default(heading):
 def test_the_tables_told_are_those_there_are():
     headings = re.findall(r"^### `\[(\w+)\]`", (REFERENCE / "job.md").read_text(), re.M)
     told = {"job", "pool", "gossip", *TABLES, *GOSSIP_TABLES}
-    assert set(headings) == told == JOB.keys() | POOL.keys() | GOSSIP.keys()
+    assert set(headings) == told | {"cell"}
+    assert told == JOB.keys() | POOL.keys() | GOSSIP.keys()
     assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from paceline.cli.main import main
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -44,6 +46,21 @@ def test_simulate_the_example_pool(tmp_path, capsys, monkeypatch):
     assert "learner_left" not in told  # audits find no cheat where there is none
     assert '"update_audited"' in (tmp_path / result["run"] / "jobs/small/events.jsonl").read_text()
     assert (tmp_path / result["report"]).exists()
+
+
+@pytest.mark.parametrize("job", ["job.toml", "pool/pool.toml", "gossip/job.toml"])
+def test_any_job_can_be_simulated_in_a_cell(job, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fleet = tmp_path / "cell.toml"
+    text = (EXAMPLES / "cell.toml").read_text()
+    fleet.write_text(text.replace("[[device]]", "[[device]]\nprice = 0.1"))  # for the budget of the pool
+    with pytest.raises(SystemExit) as exit:
+        main(["simulate", str(EXAMPLES / job), str(fleet), "--time-only", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert exit.value.code == 0
+    names = {"camera-1", "van", "laptop-2", "old-server"}
+    events = (tmp_path / told["run"] / "events.jsonl").read_text()
+    assert all(f'"{name}"' in events for name in names)
 
 
 def test_train_a_model_of_ones_own_on_local_processes(tmp_path):

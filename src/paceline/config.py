@@ -19,8 +19,9 @@ import msgspec
 
 from paceline import allocation
 from paceline.allocation import AllocationPolicy, PoolPolicy
+from paceline.devices.cell import Cell
 from paceline.errors import ConfigError
-from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.devices import EmulatedDevice, in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.testbed.devices import TestbedDevice
 from paceline.learning.averaging import AggregationSpec
@@ -204,7 +205,7 @@ def _policy(table: Mapping[str, Any], source: str) -> AllocationPolicy:
 
 
 def load_fleet(path: Path) -> list[VirtualDevice]:
-    """The devices in a fleet file, to be simulated; raises `ConfigError`."""
+    """The devices in a fleet file, to be simulated; if it has a cell, with their rates there; raises `ConfigError`."""
     return _load_devices(path, VirtualDevice)
 
 
@@ -219,7 +220,7 @@ def load_testbed(path: Path) -> list[TestbedDevice]:
 
 def _load_devices(path: Path, kind: type[_Device]) -> list[_Device]:
     tables = _read(path)
-    _check_keys(tables, ("device",), str(path), "table")
+    _check_keys(tables, ("device", "cell"), str(path), "table")
     entries = tables.get("device")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(f"{path}: there is no [[device]]; a fleet has at least one")
@@ -234,6 +235,22 @@ def _load_devices(path: Path, kind: type[_Device]) -> list[_Device]:
     name, count = names.most_common(1)[0]
     if count > 1:
         raise ConfigError(f"{path}: {count} devices are called {name!r}; names must differ")
+    return _placed(tables, devices, path)
+
+
+def _placed(tables: Mapping[str, Any], devices: list[_Device], path: Path) -> list[_Device]:
+    """Devices as they are, or with their rates in the cell of the fleet file."""
+    if "cell" in tables:
+        cell = _convert(_table(tables, "cell", str(path)), Cell, f"{path}: [cell]")
+        try:
+            return in_cell(cell, devices)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: [cell]: {error}") from error
+    for number, device in enumerate(devices, 1):
+        if device.distance_metres is not None:
+            raise ConfigError(
+                f"{path}: device {number}: distance_metres is {device.distance_metres}, but there is no [cell]"
+            )
     return devices
 
 

@@ -40,6 +40,15 @@ def test_a_fleet_file_is_for_simulate_and_testbed(tmp_path):
     assert {name: value for name, value in msgspec.structs.asdict(simulated).items() if name in expected} == expected
 
 
+def test_in_a_cell_both_have_the_same_rates(tmp_path):
+    text = '[cell]\n[[device]]\nname = "pi"\ncount = 2\nsamples_per_second = 9\n'
+    emulated = load(tmp_path, text)
+    simulated = config.load_fleet(tmp_path / "fleet.toml")
+    rates = [(each.name, each.distance_metres, each.down_mbit, each.up_mbit) for each in simulated]
+    assert [(each.name, each.distance_metres, each.down_mbit, each.up_mbit) for each in emulated] == rates
+    assert all(0 < each.up_mbit < each.down_mbit < 200 for each in emulated)
+
+
 def test_own_data_lies_beside_the_fleet_file(tmp_path):
     (found,) = load(tmp_path, '[[device]]\nname = "pi"\ndata = "pi.npz"')
     assert found.data == str(tmp_path / "pi.npz")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
+from paceline.devices.cell import Cell, rates
 from paceline.devices.states import DeviceState, check_states
+from paceline.errors import ConfigError
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
 _Device = TypeVar("_Device", bound="EmulatedDevice")
@@ -24,6 +27,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         price: that it asks for a shard, where work is paid for.
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
+        distance_metres: to the base station of the cell that its rates are from; see `in_cell`.
     """
 
     name: str
@@ -36,6 +40,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     price: float = 0.0
     states: tuple[DeviceState, ...] = ()
     are_states_known: bool = True
+    distance_metres: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("down_mbit", "up_mbit", "cpu_share", "count"):
@@ -49,9 +54,54 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
         if not 0 <= self.price < math.inf:
             raise ValueError(f"price is {self.price}; it must be at least 0")
+        if self.distance_metres is not None and not 0 <= self.distance_metres < math.inf:
+            raise ValueError(f"distance_metres is {self.distance_metres}; it must be at least 0")
         check_states(self.states)
+
+    @property
+    def has_link(self) -> bool:
+        """Whether it has a rate of its own, down or up."""
+        return min(self.down_mbit, self.up_mbit) < math.inf
 
     def each(self: _Device) -> list[_Device]:
         """As many devices of count 1, numbered if there are several."""
         names = [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
         return [msgspec.structs.replace(self, name=name, count=1) for name in names]
+
+
+def singles(devices: Sequence[_Device]) -> list[_Device]:
+    """One by one; raises `ConfigError` for one that has a distance, but nothing that its rates could follow from."""
+    for device in devices:
+        if device.distance_metres is not None and not device.has_link:
+            raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")
+    return [single for device in devices for single in device.each()]
+
+
+def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:
+    """Devices one by one, with the rates and distances that they have in a cell, which they share.
+
+    Those without a `distance_metres` are placed at random, by the cell's seed and their names. Those that have rates of
+    their own keep them, and are not in the cell.
+
+    Raises:
+        ConfigError: a device has only one rate, or both rates and a distance; or the cell cannot serve so many.
+    """
+    alone = [single for device in devices for single in device.each()]
+    for device in alone:
+        if device.has_link and math.inf in (device.down_mbit, device.up_mbit):
+            raise ConfigError(f"device {device.name}: in a cell, it has down_mbit and up_mbit both or neither")
+        if device.has_link and device.distance_metres is not None:
+            raise ConfigError(f"device {device.name}: it has either rates or distance_metres in the cell, not both")
+    inside = [device for device in alone if not device.has_link]
+    distances = [_distance(cell, device) for device in inside]
+    placed = iter(
+        [
+            msgspec.structs.replace(device, distance_metres=distance, **rate._asdict())
+            for device, distance, rate in zip(inside, distances, rates(cell, distances), strict=True)
+        ]
+    )
+    return [device if device.has_link else next(placed) for device in alone]
+
+
+def _distance(cell: Cell, device: EmulatedDevice) -> float:
+    return cell.place(device.name) if device.distance_metres is None else device.distance_metres

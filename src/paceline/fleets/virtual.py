@@ -19,6 +19,7 @@ from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import C, Fleet, Launch
+from paceline.fleets.devices import singles
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning import datasets
 from paceline.learning.shards import Array
@@ -54,7 +55,7 @@ class VirtualFleet(Fleet):
     """
 
     def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
-        self.devices = [single for device in devices for single in device.each()]
+        self.devices = singles(devices)
         self._is_time_only = is_time_only
 
     def run(self, launch: Launch[C]) -> C:  # noqa: D102

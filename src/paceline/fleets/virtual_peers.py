@@ -19,6 +19,7 @@ from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import AnyEvent
 from paceline.fleets import virtual_loop
+from paceline.fleets.devices import singles
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.learning.averaging import RunningAverage
@@ -40,7 +41,7 @@ class VirtualPeers(PeerFleet):
     clock = "virtual"
 
     def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
-        self.devices = [single for device in devices for single in device.each()]
+        self.devices = singles(devices)
         self.is_trained = not is_time_only
 
     def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102

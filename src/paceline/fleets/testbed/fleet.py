@@ -14,6 +14,7 @@ from paceline.axon.transports import Address
 from paceline.errors import ConfigError
 from paceline.events import AnyEvent, PhaseStarted, RoundOpened
 from paceline.fleets.base import C, Fleet, Launch
+from paceline.fleets.devices import singles
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
 from paceline.fleets.testbed import bed, network, tools
@@ -35,7 +36,7 @@ class TestbedFleet(Fleet):
     def __init__(self, devices: Sequence[TestbedDevice]) -> None:
         check_is_no_device()
         tools.check()
-        self.devices = [single for device in devices for single in device.each()]
+        self.devices = singles(devices)
         if len(self.devices) > network.MOST_DEVICES:
             raise ConfigError(f"there are {len(self.devices)} devices; a testbed has {network.MOST_DEVICES} at most")
         wanted, num_cores = sum(device.cpu_share for device in self.devices), len(os.sched_getaffinity(0))

@@ -1,0 +1,70 @@
+"""Devices of a fleet file: in a cell, or with links of their own."""
+
+import math
+
+import pytest
+
+from paceline.devices.cell import Cell, rates
+from paceline.errors import ConfigError
+from paceline.fleets.devices import in_cell, singles
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
+from paceline.fleets.virtual_peers import VirtualPeers
+
+
+def device(name, **fields):
+    return VirtualDevice(name=name, samples_per_second=100, **fields)
+
+
+def test_devices_share_the_cell_each_at_its_own_place():
+    cell = Cell(seed=2)
+    near, wired, *others = in_cell(
+        cell, [device("near", distance_metres=20), device("wired", down_mbit=50, up_mbit=9), device("pi", count=3)]
+    )
+    assert wired == device("wired", down_mbit=50, up_mbit=9)
+    assert [other.name for other in others] == ["pi-1", "pi-2", "pi-3"]
+    assert [other.distance_metres for other in others] == [cell.place(other.name) for other in others]
+    inside = [near, *others]
+    expected = rates(cell, [each.distance_metres for each in inside])  # the wired one takes no share
+    assert [(each.down_mbit, each.up_mbit) for each in inside] == expected
+    assert all(each.count == 1 for each in inside)
+
+
+def test_what_else_is_said_of_a_device_is_kept():
+    (placed,) = in_cell(Cell(), [device("pi", latency_ms=20, loss=0.1, price=2, joins_at_seconds=3)])
+    assert (placed.latency_ms, placed.loss, placed.price, placed.joins_at_seconds) == (20, 0.1, 2, 3)
+    assert placed.link(0).down_bytes_per_second == pytest.approx(placed.down_mbit * 125_000)
+
+
+def test_a_place_does_not_depend_on_who_else_is_there():
+    (alone,) = in_cell(Cell(), [device("pi")])
+    _, beside = in_cell(Cell(), [device("jetson"), device("pi")])
+    assert alone.distance_metres == beside.distance_metres
+    assert alone.down_mbit > 1.5 * beside.down_mbit
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"down_mbit": 5}, "device pi: in a cell, it has down_mbit and up_mbit both or neither"),
+        ({"up_mbit": 5}, "device pi: in a cell, it has down_mbit and up_mbit both or neither"),
+        ({"down_mbit": 5, "up_mbit": 5, "distance_metres": 3}, "either rates or distance_metres in the cell, not both"),
+        ({"distance_metres": 1e7}, "a device 1e.07 m away is out of the cell's reach"),
+    ],
+)
+def test_what_does_not_fit_a_cell_is_refused(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        in_cell(Cell(), [device("pi", **fields)])
+
+
+@pytest.mark.parametrize("distance", [-1, math.inf, math.nan])
+def test_a_distance_is_one(distance):
+    with pytest.raises(ValueError, match="distance_metres is .*; it must be at least 0"):
+        device("pi", distance_metres=distance)
+
+
+@pytest.mark.parametrize("use", [singles, VirtualFleet, VirtualPeers])
+def test_a_distance_needs_a_cell(use):
+    with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
+        use([device("pi", distance_metres=30)])
+    use(in_cell(Cell(), [device("pi", distance_metres=30)]))
