@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import TimeAxis
-from paceline.monitor.page.grids import ROW_PIXELS, row_name
+from paceline.monitor.page.charts import ROW_PIXELS, Drawing, TimeAxis, framed, row_name
 from paceline.monitor.page.markup import Markup, element, percent
 
+MAX_BLOCKS = 8_000  # about 2 MB of the page
 _NUM_COLOURS = 8  # of the style sheet
 _MIN_LABELLED = 0.02  # of the width
 
@@ -32,20 +32,15 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     tip: str
 
 
-class Gantt(msgspec.Struct, frozen=True, kw_only=True):
+class Gantt(Drawing, frozen=True, kw_only=True):
     """A chart with a lane per learner.
 
     Attributes:
-        name: unique on the page.
         lanes: the name of each learner and its blocks; those drawn later cover those before.
         jobs: their names.
         span: the seconds from which to which the chart goes.
     """
 
-    name: str
-    caption: str
-    note: str
-    description: str
     lanes: Sequence[tuple[str, Sequence[Block]]]
     jobs: Sequence[str]
     span: tuple[float, float]
@@ -72,21 +67,8 @@ def draw_gantt(gantt: Gantt) -> Markup:
     for row, (name, blocks) in enumerate(gantt.lanes):
         marks.append(row_name(name, row))
         marks += [_block(block, row, scale) for block in blocks]
-    ids = f"{gantt.name}-title {gantt.name}-about"
-    drawing = element(
-        "svg",
-        element("title", gantt.caption, id=f"{gantt.name}-title"),
-        element("desc", gantt.description, id=f"{gantt.name}-about"),
-        *marks,
-        role="img",
-        aria_labelledby=ids,
-        width="100%",
-        height=str(len(gantt.lanes) * ROW_PIXELS),
-    )
-    caption = element("figcaption", element("b", gantt.caption), element("span", gantt.note))
     legend = element("ul", *(element("li", job_mark(*job)) for job in enumerate(gantt.jobs)), class_="legend")
-    plot = element("div", drawing, class_="plot named")
-    return element("figure", caption, legend, plot, class_="card", id=gantt.name)
+    return framed(gantt, marks, num_rows=len(gantt.lanes), legend=legend)
 
 
 def _block(block: Block, row: int, scale: TimeAxis) -> Markup:

@@ -8,13 +8,13 @@ from paceline.events import EpochEnded
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, PeerSummary
 from paceline.monitor.page.charts import Chart, Point, column_chart
 from paceline.monitor.page.curves import Curve, Mark, draw_curves
-from paceline.monitor.page.gantt import Block, Gantt, draw_gantt
+from paceline.monitor.page.frame import section
+from paceline.monitor.page.gantt import MAX_BLOCKS, Block, Gantt, draw_gantt
 from paceline.monitor.page.grids import Cell, Grid, draw_grid
 from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import MAX_LEARNERS, section
+from paceline.monitor.page.plots import MAX_LEARNERS, of_all
 from paceline.monitor.wording import printable, say_bytes, say_count, say_known, say_ratio, say_seconds
 
-MAX_BLOCKS = 8_000  # about 2 MB of the page
 _MAX_EPOCHS_OF_PHASES = 12
 _PHASES = {
     "train": "train",
@@ -34,8 +34,7 @@ def shown_peers(summary: GossipSummary) -> tuple[PeerSummary, ...]:
 
 def of_all_peers(summary: GossipSummary) -> str:
     """The end of a caption that says so if not all peers are shown."""
-    num_all = len(summary.peers)
-    return f", the first {MAX_LEARNERS} of {num_all:,} peers" if num_all > MAX_LEARNERS else ""
+    return of_all(len(summary.peers), "peers")
 
 
 def learning_section(summary: GossipSummary) -> Markup:

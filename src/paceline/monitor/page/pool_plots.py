@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from paceline.monitor.figures import LearnerRound, RoundSummary
-from paceline.monitor.page.gantt import Block, Gantt, draw_gantt
+from paceline.monitor.page.frame import section
+from paceline.monitor.page.gantt import MAX_BLOCKS, Block, Gantt, draw_gantt
 from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import MAX_LEARNERS, accuracy_chart, section
+from paceline.monitor.page.plots import MAX_LEARNERS, accuracy_chart
 from paceline.monitor.pool_figures import JobSummary, PoolSummary, Stay
 from paceline.monitor.wording import printable, say_count, say_seconds
 
-MAX_BLOCKS = 8_000  # about 2 MB of the page
 _MAX_CHARTS = 12
 
 
