@@ -89,27 +89,51 @@ def whole_ticks(first: int, last: int, count: int = 8) -> list[int]:
     return list(range(first + -first % step, last + 1, step))
 
 
-class TimeAxis:
-    """Where seconds are, as ratios of the drawing, and how they are told: in seconds, minutes or hours."""
+class Axis:
+    """Where values are along a drawing, as ratios of it, and how they are told.
 
-    def __init__(self, start: float, end: float) -> None:
+    Args:
+        start: of the drawing; it goes to `end`.
+        say: how a value is written, in `unit`.
+        label: what they are.
+        num_ticks: about so many are written.
+    """
+
+    def __init__(
+        self,
+        start: float,
+        end: float,
+        say: Callable[[float], str],
+        *,
+        unit: float = 1.0,
+        label: str = "",
+        num_ticks: int = 5,
+    ) -> None:
         self._start, self._end = start, end
-        self._unit, self._label = next((unit, label) for least, unit, label in _UNITS if end >= least)
+        self._say, self._unit, self._label, self._num_ticks = say, unit, label, num_ticks
 
-    def x(self, at: float) -> float:
-        """The place of a time; one that is outside is put to the end."""
-        return min(max((at - self._start) / ((self._end - self._start) or 1.0), 0.0), 1.0)
+    def x(self, value: float) -> float:
+        """The place of a value; one that is outside is put to the end."""
+        return min(max((value - self._start) / ((self._end - self._start) or 1.0), 0.0), 1.0)
 
     def marks(self, *, has_lines: bool = False) -> list[Markup]:
         """The labels below the drawing, and upright lines if it has none of its own."""
         marks = []
-        for tick in ticks(self._start / self._unit, self._end / self._unit, 9):
+        for tick in ticks(self._start / self._unit, self._end / self._unit, self._num_ticks):
             if self._start <= tick * self._unit <= self._end:
                 x = percent(self.x(tick * self._unit))
                 if has_lines:
                     marks.append(element("line", class_="grid", x1=x, x2=x, y1="0", y2="100%"))
-                marks.append(element("text", f"{tick:g}", class_="x", x=x, y="100%", dy="18"))
+                marks.append(element("text", self._say(tick), class_="x", x=x, y="100%", dy="18"))
         return [*marks, axis_name(self._label)]
+
+
+class TimeAxis(Axis):
+    """Where times are, told in seconds, minutes or hours."""
+
+    def __init__(self, start: float, end: float) -> None:
+        unit, label = next((unit, label) for least, unit, label in _UNITS if end >= least)
+        super().__init__(start, end, "{:g}".format, unit=unit, label=label, num_ticks=9)
 
 
 def axis_name(label: str) -> Markup:

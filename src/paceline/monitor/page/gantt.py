@@ -1,4 +1,4 @@
-"""A Gantt chart: where each learner was over time, and when it worked there, or on what."""
+"""A Gantt chart: where each learner was over time, and when it worked there, or on what; or what it used in all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import ROW_PIXELS, Drawing, TimeAxis, framed, row_name
+from paceline.monitor.page.charts import ROW_PIXELS, Axis, Drawing, framed, row_name
 from paceline.monitor.page.markup import Markup, element, percent
 
 MAX_BLOCKS = 8_000  # about 2 MB of the page
@@ -16,7 +16,7 @@ _MIN_LABELLED = 0.02  # of the width
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A time that a learner spent in a job, in seconds.
+    """A time that a learner spent in a job, in seconds, or an amount of what it used.
 
     Attributes:
         job: its place in the chart's jobs, or in whatever it shows by colour.
@@ -38,12 +38,12 @@ class Gantt(Drawing, frozen=True, kw_only=True):
     Attributes:
         lanes: the name of each learner and its blocks; those drawn later cover those before.
         jobs: their names.
-        span: the seconds from which to which the chart goes.
+        axis: along which blocks are.
     """
 
     lanes: Sequence[tuple[str, Sequence[Block]]]
     jobs: Sequence[str]
-    span: tuple[float, float]
+    axis: Axis
 
 
 def job_mark(index: int, name: str) -> Markup:
@@ -62,17 +62,16 @@ def job_mark(index: int, name: str) -> Markup:
 
 def draw_gantt(gantt: Gantt) -> Markup:
     """The chart as a figure with its legend."""
-    scale = TimeAxis(*gantt.span)
-    marks = scale.marks(has_lines=True)
+    marks = gantt.axis.marks(has_lines=True)
     for row, (name, blocks) in enumerate(gantt.lanes):
         marks.append(row_name(name, row))
-        marks += [_block(block, row, scale) for block in blocks]
+        marks += [_block(block, row, gantt.axis) for block in blocks]
     legend = element("ul", *(element("li", job_mark(*job)) for job in enumerate(gantt.jobs)), class_="legend")
     return framed(gantt, marks, num_rows=len(gantt.lanes), legend=legend)
 
 
-def _block(block: Block, row: int, scale: TimeAxis) -> Markup:
-    left, right = scale.x(block.start), scale.x(block.end)
+def _block(block: Block, row: int, axis: Axis) -> Markup:
+    left, right = axis.x(block.start), axis.x(block.end)
     is_tall = block.kind in ("stay", "deed")
     top, height = (2, ROW_PIXELS - 4) if is_tall else (14, 9)
     shape = element(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from paceline.events import EpochEnded
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, PeerSummary
-from paceline.monitor.page.charts import Chart, Point, column_chart
+from paceline.monitor.page.charts import Chart, Point, TimeAxis, column_chart
 from paceline.monitor.page.curves import Curve, Mark, draw_curves
 from paceline.monitor.page.frame import section
 from paceline.monitor.page.gantt import MAX_BLOCKS, Block, Gantt, draw_gantt
@@ -204,7 +204,7 @@ def _phases_chart(summary: GossipSummary) -> Markup | None:
             for peer, many in spans
         ],
         jobs=[_PHASES[phase] for phase in used],
-        span=(min(block.start for block in blocks), max(block.end for block in blocks)),
+        axis=TimeAxis(min(block.start for block in blocks), max(block.end for block in blocks)),
     )
     return draw_gantt(chart)
 
@@ -222,7 +222,7 @@ def _presence_chart(summary: GossipSummary) -> Markup | None:
         "happened says the same.",
         lanes=[(printable(peer.name), list(_presence_blocks(peer, summary, end))) for peer in shown],
         jobs=["there"],
-        span=(summary.started.at if summary.started else 0.0, end),
+        axis=TimeAxis(summary.started.at if summary.started else 0.0, end),
     )
     return draw_gantt(chart)
 
