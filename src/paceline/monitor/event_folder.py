@@ -1,4 +1,4 @@
-"""What all folders have in common, of runs, pools and gossip runs: what was asked for, and all that happened."""
+"""What all folders have in common, of runs, pools, gossip and split runs: what was asked for, and all that happened."""
 
 from __future__ import annotations
 
