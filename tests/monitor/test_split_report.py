@@ -128,6 +128,10 @@ def test_network_and_energy_by_node(page_of):
     assert {"trunk: received\n130 MB", "late: sent\n25 MB"} <= set(tips_of(page, "bytes-by-node"))
     assert "260 MB over the network" in page.one("figure", id="bytes-by-node").one("figcaption").text
     assert "cam-1: energy\n100 mWh" in tips_of(page, "energy-by-node")
+    axes = [page.one("figure", id=f"{what}-by-node").all("text", class_="x") for what in ("bytes", "energy")]
+    assert [[mark.text for mark in axis] for axis in axes] == [
+        *(["0 B", "100 MB", "200 MB"], ["0 mWh", "100 mWh", "200 mWh"])
+    ]
     assert "467 mWh, 0.222 g CO2 in all" in page.one("figure", id="energy-by-node").one("figcaption").text
     assert "epoch 4: 40 MB, 62.5 mWh" in tips_of(page, "bytes")
 
