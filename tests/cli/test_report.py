@@ -12,6 +12,7 @@ from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
 from tests.monitor.synthetic_gossip import record_gossip
 from tests.monitor.synthetic_pool import record_pool
+from tests.monitor.synthetic_split import record_split
 
 
 @pytest.fixture
@@ -69,6 +70,13 @@ def test_the_page_of_a_gossip_run(invoke, tmp_path):
     assert "Paceline gossip" in (path / "report.html").read_text()
     result = invoke(path, "--output", tmp_path / "page.html", "--json")
     assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
+
+
+def test_the_page_of_a_split_run(invoke, tmp_path):
+    path = record_split(tmp_path, name="cameras").path
+    result = invoke(path)
+    assert (result.exit_code, result.output) == (0, f"The report is in {path / 'report.html'}\n")
+    assert "Paceline split" in (path / "report.html").read_text()
 
 
 def test_a_pool_is_suggested_too(invoke, pool):

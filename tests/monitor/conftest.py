@@ -1,4 +1,4 @@
-"""Shared by the tests of the monitor: a folder with a run in it, one with a pool, and one with a gossip run."""
+"""Shared by the tests of the monitor: folders with a run in them, a pool, a gossip run and a split run."""
 
 import functools
 
@@ -8,6 +8,7 @@ from paceline.monitor import RunFolder
 from tests.monitor.synthetic import JOB, run_events
 from tests.monitor.synthetic_gossip import record_gossip
 from tests.monitor.synthetic_pool import record_pool
+from tests.monitor.synthetic_split import record_split
 
 
 @pytest.fixture
@@ -33,3 +34,9 @@ def make_pool(tmp_path):
 def make_gossip(tmp_path):
     """Record events as those of a gossip run; gives its folder, closed."""
     return functools.partial(record_gossip, tmp_path)
+
+
+@pytest.fixture
+def make_split(tmp_path):
+    """Record events as those of a split run; gives its folder, closed."""
+    return functools.partial(record_split, tmp_path)

@@ -14,7 +14,8 @@ from paceline.events import (
     StoreLost,
 )
 from paceline.monitor import summarise_gossip
-from paceline.monitor.gossip_figures import Outage, PhaseSpan, Presence
+from paceline.monitor.figures import Presence
+from paceline.monitor.gossip_figures import Outage, PhaseSpan
 from tests.monitor.synthetic_gossip import JOB, accuracy_after, gossip_events
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from paceline.monitor import write_gossip_report, write_pool_report, write_report
+from paceline.monitor import write_gossip_report, write_pool_report, write_report, write_split_report
 from tests.monitor.page.reading import read_page
 from tests.monitor.synthetic import FakeLearner, run_events
 
@@ -115,4 +115,12 @@ def test_the_page_of_a_gossip_run(browse, make_gossip):
     assert complaints == []
     tips = [mark.attributes["data-tip"] for mark in page.one("figure", id="phases").all("g", class_="tip")]
     assert "pi-4, epoch 2: train\n5.00 s, from 9.50 s" in tips
+    assert all(drawing.attributes["aria-label"] for drawing in page.all("svg", role="img"))
+
+
+def test_the_page_of_a_split_run(browse, make_split):
+    page, complaints = browse(write_split_report(make_split()))
+    assert complaints == []
+    tips = [mark.attributes["data-tip"] for mark in page.one("figure", id="seconds").all("g", class_="tip")]
+    assert "cam-2: compute\n4.00 s" in tips
     assert all(drawing.attributes["aria-label"] for drawing in page.all("svg", role="img"))

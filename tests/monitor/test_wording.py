@@ -3,11 +3,13 @@
 import pytest
 
 from paceline.events import (
+    CutChosen,
     DataMissing,
     GossipEnded,
     JobEnded,
     JobsAllocated,
     JobSubmitted,
+    JunctionChanged,
     LearnerJoined,
     LearnerLeft,
     LearnerPaid,
@@ -19,6 +21,9 @@ from paceline.events import (
     PhaseStarted,
     PoolEnded,
     RunStarted,
+    SourceBack,
+    SourceMasked,
+    SplitEnded,
     StoreBack,
     StoreLost,
     UpdateAudited,
@@ -30,7 +35,9 @@ from paceline.monitor.wording import (
     printable,
     say_amount,
     say_bytes,
+    say_carbon,
     say_count,
+    say_energy,
     say_event,
     say_names,
     say_placements,
@@ -169,6 +176,43 @@ def test_events_of_a_pool(event, said):
 )
 def test_events_of_a_gossip_run(event, said):
     assert say_event(event) == said
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            CutChosen(at=0, cut="f2\x1b", expected_seconds={"f1": 14.5, "f2\x1b": 10.2, "c2": 9.0}),
+            "cut before f2\\x1b, 10.2 s expected for an epoch; instead: c2 9.00 s, f1 14.5 s",
+        ),
+        (CutChosen(at=0, cut="f2", expected_seconds={}), "cut before f2"),
+        (
+            JunctionChanged(at=0, epoch=3, sources=("a", "b\x1b"), num_parameters=2000),
+            "epoch 3: the junction merges 2 sources (a, b\\x1b), 2,000 parameters",
+        ),
+        (
+            JunctionChanged(at=0, epoch=3, sources=(), num_parameters=0),
+            "epoch 3: the junction merges no source, 0 parameters",
+        ),
+        (
+            SourceMasked(at=0, learner="pi\x1b", epoch=2, step=7, reason="no\nanswer"),
+            "epoch 2, step 7: pi\\x1b is masked: no\\nanswer",
+        ),
+        (SourceBack(at=0, learner="pi\x1b", epoch=2, step=9), "epoch 2, step 9: pi\\x1b is back"),
+        (
+            SplitEnded(at=83.14, reason="no improvement", epochs=9, epoch=6, accuracy=0.812),
+            "ended: no improvement, 9 epochs in 83.1 s; epoch 6 is kept, accuracy 81.2 %",
+        ),
+    ],
+)
+def test_events_of_a_split_run(event, said):
+    assert say_event(event) == said
+
+
+def test_energy_and_what_it_emits():
+    said = [say_energy(joules) for joules in (0, 36, 45_000, 756_000_000)]
+    assert said == ["0 mWh", "10 mWh", "12.5 Wh", "210 kWh"]
+    assert (say_carbon(3.6e6), say_carbon(36)) == ("475 g CO2", "0.00475 g CO2")
 
 
 def test_bytes():

@@ -1,4 +1,4 @@
-"""``paceline report``: the folder of a run, a pool or a gossip run as an HTML page."""
+"""``paceline report``: the folder of a run, a pool, a gossip run or a split run as an HTML page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from paceline.monitor import (
     GossipFolder,
     PoolFolder,
     RunFolder,
+    SplitFolder,
     write_gossip_report,
     write_pool_report,
     write_report,
+    write_split_report,
 )
 
 
 def report(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run, pool or gossip run, finished or not.")
+        Path, typer.Argument(metavar="RUN", help="The folder of a run, pool, gossip or split run, finished or not.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of RUN/report.html.")
@@ -30,7 +32,8 @@ def report(
     """Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, and who came and left.
 
     Of a pool it tells what became of its jobs, where learners were, and what they were paid; of a gossip run, how peers
-    learn and agree, what each trained, and what was missing. The page needs no network and no other file.
+    learn and agree, what each trained, and what was missing; of a split run, how nodes spent their epochs, what they
+    sent and used, and who was missing. The page needs no network and no other file.
 
     Example: paceline report runs/digits
     """
@@ -38,6 +41,8 @@ def report(
         path = write_pool_report(PoolFolder.open(run), output)
     elif GossipFolder.is_at(run):
         path = write_gossip_report(GossipFolder.open(run), output)
+    elif SplitFolder.is_at(run):
+        path = write_split_report(SplitFolder.open(run), output)
     else:
         path = write_report(RunFolder.open(run), output)
     print(json.dumps({"report": str(path)}) if as_json else f"The report is in {path}")

@@ -1,11 +1,11 @@
-"""What all folders have in common, of runs, pools and gossip runs: what was asked for, and all that happened."""
+"""What all folders have in common, of runs, pools, gossip and split runs: what was asked for, and all that happened."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ import msgspec
 from paceline import events
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import AnyEvent
-from paceline.monitor.recording import Recorder, RowMaker, as_json, csv_rows, read_json, replace
+from paceline.monitor.recording import Recorder, Table, as_json, csv_rows, read_json, replace
 from paceline.monitor.versions import read_versions
 
 FolderT = TypeVar("FolderT", bound="EventFolder")
@@ -27,24 +27,20 @@ class Layout(NamedTuple):
     Attributes:
         kind: how messages call what is kept in it.
         settings: the file of what was asked for. It is written last, so a folder that has it is complete.
-        table: the file of rows that are made from events.
-        columns: of the table.
-        make_rows: gives what makes the rows of a table, from its start.
+        tables: of rows that are made from events.
         subfolder: for whatever is kept besides.
         is_resumable: whether it may be recorded on after an interruption.
     """
 
     kind: str
     settings: str
-    table: str
-    columns: tuple[str, ...]
-    make_rows: Callable[[], RowMaker]
+    tables: tuple[Table, ...]
     subfolder: str
     is_resumable: bool
 
 
 class EventFolder:
-    """A folder with settings, versions, events and a table.
+    """A folder with settings, versions, events and tables.
 
     `create` makes one that is ready for `record`; `open` is for reading. Each event is one write, so that killing the
     process can cut no line but the last. Files survive the end of the process, however it ends; a loss of power may
@@ -63,7 +59,6 @@ class EventFolder:
         self._settings_file = path / self.layout.settings
         self._versions_file = path / "versions.json"
         self._events_file = path / "events.jsonl"
-        self._table_file = path / self.layout.table
         self._subfolder = path / self.layout.subfolder
         self._recorder: Recorder | None = None
         self._claim: BinaryIO | None = None
@@ -83,7 +78,8 @@ class EventFolder:
             folder._subfolder.mkdir()
             folder._versions_file.write_bytes(as_json(read_versions(settings)))
             folder._events_file.touch()
-            replace(folder._table_file, csv_rows([cls.layout.columns]))
+            for table in cls.layout.tables:
+                replace(folder.path / table.file, csv_rows([table.columns]))
             replace(folder._settings_file, as_json(settings))
             folder._claim_it()
             folder._start_recording()
@@ -145,7 +141,7 @@ class EventFolder:
                 raise PacelineError(f"{self._events_file} is not complete: {recorder.failure}")
 
     def _start_recording(self) -> None:
-        self._recorder = Recorder(self._events_file, self._table_file, self.layout.make_rows())
+        self._recorder = Recorder(self._events_file, self.layout.tables)
 
     def _claim_it(self) -> None:
         """Keep other processes from recording; the system lets go if this one dies."""
@@ -168,6 +164,23 @@ class EventFolder:
         # What broke the run is told rather than what it broke.
         with contextlib.suppress(PacelineError) if error else contextlib.nullcontext():
             self.close()
+
+
+class JobFolder(EventFolder):
+    """A folder whose settings are one job, and that has room for models.
+
+    Attributes:
+        checkpoints: a folder for whoever saves models.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.checkpoints = self._subfolder
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """The resolved job."""
+        return read_json(self._settings_file)
 
 
 def _nearest(path: Path) -> str:

@@ -126,6 +126,13 @@ class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float | None
 
 
+class Presence(msgspec.Struct, frozen=True, kw_only=True):
+    """A time for which a learner took part, in seconds of the run; to where it was first missed, if it was lost."""
+
+    start: float
+    end: float
+
+
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
     """Something that can be said by `say_event`; `job` is empty for what happened to the pool."""
 

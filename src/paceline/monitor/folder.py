@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from paceline import events
 from paceline.errors import ConfigError
 from paceline.events import AnyEvent, RoundClosed, RoundOpened
-from paceline.monitor.event_folder import EventFolder, Layout
-from paceline.monitor.recording import csv_rows, read_json, replace
+from paceline.monitor.event_folder import JobFolder, Layout
+from paceline.monitor.recording import Table, csv_rows, replace
 
 METRICS = (
     *("round", "at", "seconds", "deadline_seconds", "truancy", "learners", "updates"),
@@ -47,7 +46,7 @@ class _MetricsRows:
         )
 
 
-class RunFolder(EventFolder):
+class RunFolder(JobFolder):
     """The files of one run.
 
     - ``job.json``: the resolved job. It is written last, so a folder that has it is complete.
@@ -63,21 +62,10 @@ class RunFolder(EventFolder):
     layout: ClassVar[Layout] = Layout(
         kind="run",
         settings="job.json",
-        table="metrics.csv",
-        columns=METRICS,
-        make_rows=_MetricsRows,
+        tables=(Table("metrics.csv", METRICS, _MetricsRows),),
         subfolder="checkpoints",
         is_resumable=True,
     )
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.checkpoints = self._subfolder
-
-    @property
-    def job(self) -> dict[str, Any]:
-        """The resolved job."""
-        return read_json(self._settings_file)
 
     def resumption(self) -> Resumption:
         """Where the run would go on after `reopen`; changes nothing."""
@@ -93,10 +81,11 @@ class RunFolder(EventFolder):
         self.close()
         self._claim_it()
         kept = _without_open_round(list(self.events()))
-        rows = [row for row in map(_MetricsRows(), kept) if row is not None]
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
-            replace(self._table_file, csv_rows([METRICS, *rows]))
+            for table in self.layout.tables:
+                rows = [row for row in map(table.make_rows(), kept) if row is not None]
+                replace(self.path / table.file, csv_rows([table.columns, *rows]))
             self.checkpoints.mkdir(exist_ok=True)
             self._start_recording()
         except OSError as error:

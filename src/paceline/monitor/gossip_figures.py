@@ -16,13 +16,7 @@ from paceline.events import (
     Phase,
     PointsMade,
 )
-
-
-class Presence(msgspec.Struct, frozen=True, kw_only=True):
-    """A time for which a peer took part, in seconds of the run; to where it was first missed, if it was lost."""
-
-    start: float
-    end: float
+from paceline.monitor.figures import Presence
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from paceline.events import AnyEvent, EpochEnded
-from paceline.monitor.event_folder import EventFolder, Layout
-from paceline.monitor.recording import read_json
+from paceline.events import EpochEnded
+from paceline.monitor.event_folder import JobFolder, Layout
+from paceline.monitor.recording import table_of
 
 EPOCHS = (
     *("at", "learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),
@@ -16,11 +15,7 @@ EPOCHS = (
 )
 
 
-def _epoch_row(event: AnyEvent) -> tuple[object, ...] | None:
-    return tuple(getattr(event, column) for column in EPOCHS) if isinstance(event, EpochEnded) else None
-
-
-class GossipFolder(EventFolder):
+class GossipFolder(JobFolder):
     """The files of one gossip run, of a fleet or of a single peer.
 
     - ``gossip.json``: the resolved job. It is written last, so a folder that has it is complete.
@@ -34,18 +29,7 @@ class GossipFolder(EventFolder):
     layout: ClassVar[Layout] = Layout(
         kind="gossip run",
         settings="gossip.json",
-        table="epochs.csv",
-        columns=EPOCHS,
-        make_rows=lambda: _epoch_row,
+        tables=(table_of("epochs.csv", EpochEnded, EPOCHS),),
         subfolder="checkpoints",
         is_resumable=False,
     )
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.checkpoints = self._subfolder
-
-    @property
-    def job(self) -> dict[str, Any]:
-        """The resolved job."""
-        return read_json(self._settings_file)

@@ -21,7 +21,8 @@ from paceline.events import (
     StoreBack,
     StoreLost,
 )
-from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary, PhaseSpan, Presence
+from paceline.monitor.figures import Presence
+from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary, PhaseSpan
 from paceline.monitor.gossip_news import News
 from paceline.monitor.summary import mean
 

@@ -14,6 +14,7 @@ from paceline.events import (
     RoundOpened,
     RunEnded,
     RunStarted,
+    SplitEpochEnded,
     WaitingForLearners,
 )
 from paceline.monitor.wording import printable, say_count, say_event, say_names, say_ratio, say_seconds, setting
@@ -123,7 +124,7 @@ class Printer:
             self._last_kind, self._num_alike = type(event), 0
         self._num_alike += 1
         self._last_line = line
-        if self._num_alike <= _MAX_ALIKE or isinstance(event, RoundClosed | EpochEnded):
+        if self._num_alike <= _MAX_ALIKE or isinstance(event, RoundClosed | EpochEnded | SplitEpochEnded):
             self._print(line)
 
     def _print(self, line: str) -> None:

@@ -6,16 +6,12 @@ import contextlib
 from pathlib import Path
 from typing import Any, ClassVar
 
-from paceline.events import AnyEvent, LearnerPaid
+from paceline.events import LearnerPaid
 from paceline.monitor.event_folder import EventFolder, Layout
 from paceline.monitor.folder import RunFolder
-from paceline.monitor.recording import read_json
+from paceline.monitor.recording import read_json, table_of
 
 LEDGER = ("at", "job", "round", "learner", "num_shards", "num_samples", "shards", "price", "amount")
-
-
-def _ledger_row(event: AnyEvent) -> tuple[object, ...] | None:
-    return tuple(getattr(event, column) for column in LEDGER) if isinstance(event, LearnerPaid) else None
 
 
 class PoolFolder(EventFolder):
@@ -32,9 +28,7 @@ class PoolFolder(EventFolder):
     layout: ClassVar[Layout] = Layout(
         kind="pool",
         settings="pool.json",
-        table="ledger.csv",
-        columns=LEDGER,
-        make_rows=lambda: _ledger_row,
+        tables=(table_of("ledger.csv", LearnerPaid, LEDGER),),
         subfolder="jobs",
         is_resumable=False,
     )

@@ -1,4 +1,4 @@
-"""Writes events to a file as they happen, and a row of a table for some of them."""
+"""Writes events to a file as they happen, and rows of tables for some of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,35 +19,58 @@ RowMaker: TypeAlias = Callable[[AnyEvent], Sequence[object] | None]
 """Is told of all events in order, and gives the row of those that have one."""
 
 
+class Table(NamedTuple):
+    """A file of rows that are made from events.
+
+    Attributes:
+        file: its name.
+        make_rows: gives what makes its rows, from its start.
+    """
+
+    file: str
+    columns: tuple[str, ...]
+    make_rows: Callable[[], RowMaker]
+
+
+def table_of(file: str, kind: type[AnyEvent], columns: tuple[str, ...]) -> Table:
+    """A table with a row per event of a kind; its columns are fields of that."""
+
+    def make_row(event: AnyEvent) -> Sequence[object] | None:
+        return [getattr(event, column) for column in columns] if isinstance(event, kind) else None
+
+    return Table(file, columns, lambda: make_row)
+
+
 class Recorder:
-    """Appends to the files of events and of the table, unbuffered.
+    """Appends to the file of events and to those of tables, which are beside it, unbuffered.
 
     Attributes:
         failure: the first that happened; nothing is written after it.
     """
 
-    def __init__(self, events_file: Path, table_file: Path, make_row: RowMaker) -> None:
+    def __init__(self, events_file: Path, tables: Iterable[Table]) -> None:
         self._events = events_file.open("ab", buffering=0)
-        self._table = table_file.open("ab", buffering=0)
-        self._make_row = make_row
+        self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.make_rows()) for one in tables]
         self.failure: OSError | None = None
 
     def record(self, event: AnyEvent) -> None:
-        """Write an event, and its row if it has one; one write each."""
+        """Write an event, and its rows if it has any; one write each."""
         if self.failure is not None:  # a line after a cut one would be lost with it
             return
         try:
             _write(self._events, events.to_line(event))
-            row = self._make_row(event)
-            if row is not None:
-                _write(self._table, csv_rows([row]))
+            for file, make_row in self._tables:
+                row = make_row(event)
+                if row is not None:
+                    _write(file, csv_rows([row]))
         except OSError as error:
             self.failure = error
 
     def close(self) -> None:
         """Let go of the files."""
         self._events.close()
-        self._table.close()
+        for file, _ in self._tables:
+            file.close()
 
 
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:

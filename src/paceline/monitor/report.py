@@ -1,4 +1,4 @@
-"""Writes the report of a run, a pool or a gossip run: one HTML page that needs no network and no other file."""
+"""Writes the report of a run of any kind, or of a pool: one HTML page that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from paceline.errors import ConfigError
 from paceline.monitor.folder import RunFolder
 from paceline.monitor.gossip_folder import GossipFolder
 from paceline.monitor.gossip_summary import summarise_gossip
-from paceline.monitor.page import make_gossip_page, make_page, make_pool_page
+from paceline.monitor.page import make_gossip_page, make_page, make_pool_page, make_split_page
 from paceline.monitor.pool_folder import PoolFolder
 from paceline.monitor.pool_summary import summarise_pool
 from paceline.monitor.recording import replace
+from paceline.monitor.split_folder import SplitFolder
+from paceline.monitor.split_summary import summarise_split
 from paceline.monitor.summary import summarise
 
 
@@ -30,6 +32,12 @@ def write_pool_report(folder: PoolFolder, output: Path | None = None) -> Path:
 def write_gossip_report(folder: GossipFolder, output: Path | None = None) -> Path:
     """Write the page of a gossip run, finished or not, into its folder or to `output`; returns where it is."""
     page = make_gossip_page(folder.path.resolve().name, summarise_gossip(folder.events()), folder.job, folder.versions)
+    return _write(output or folder.report, page)
+
+
+def write_split_report(folder: SplitFolder, output: Path | None = None) -> Path:
+    """Write the page of a split run, finished or not, into its folder or to `output`; returns where it is."""
+    page = make_split_page(folder.path.resolve().name, summarise_split(folder.events()), folder.job, folder.versions)
     return _write(output or folder.report, page)
 
 

@@ -37,6 +37,13 @@ def summarise(recorded: Iterable[AnyEvent]) -> Summary:
     return draft.finish()
 
 
+def add_wait(happenings: list[AnyEvent], event: WaitingForLearners) -> None:
+    """Note a wait, unless it is the last that was noted, and as many are ready."""
+    last = happenings[-1] if happenings else None
+    if not isinstance(last, WaitingForLearners) or (last.round, last.num_ready) != (event.round, event.num_ready):
+        happenings.append(event)
+
+
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None without any."""
     known = [value for value in values if value is not None]
@@ -124,7 +131,7 @@ class _Draft:
                 self._learner(event.learner).left_because = event.reason
                 self._happenings.append(event)
             case WaitingForLearners():
-                self._add_wait(event)
+                add_wait(self._happenings, event)
             case DeviceMeasured():
                 self._learner(event.learner).measured = event
 
@@ -134,15 +141,6 @@ class _Draft:
         else:
             self._happenings.append(event)
         self._ended = None
-
-    def _add_wait(self, event: WaitingForLearners) -> None:
-        last = self._happenings[-1] if self._happenings else None
-        is_said = isinstance(last, WaitingForLearners) and (last.round, last.num_ready) == (
-            event.round,
-            event.num_ready,
-        )
-        if not is_said:
-            self._happenings.append(event)
 
     def _add_opened(self, event: RoundOpened) -> None:
         if event.deadline_seconds <= 0:

@@ -13,7 +13,7 @@ import paceline
 
 def read_versions(settings: dict[str, Any]) -> dict[str, Any]:
     """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the seed."""
-    tables = map(settings.get, ("job", "pool", "gossip"))
+    tables = map(settings.get, ("job", "pool", "gossip", "split"))
     seeds = [table["seed"] for table in tables if isinstance(table, dict) and "seed" in table]
     return {
         "paceline": paceline.__version__,

@@ -10,11 +10,13 @@ from typing import Any
 
 from paceline.events import (
     AnyEvent,
+    CutChosen,
     DataMissing,
     GossipEnded,
     JobEnded,
     JobsAllocated,
     JobSubmitted,
+    JunctionChanged,
     LearnerJoined,
     LearnerLeft,
     LearnerPaid,
@@ -25,12 +27,18 @@ from paceline.events import (
     PeerStarted,
     PoolEnded,
     RunStarted,
+    SourceBack,
+    SourceMasked,
+    SplitEnded,
     StoreBack,
     StoreLost,
     UpdateAudited,
     UpdateRefused,
     WaitingForLearners,
 )
+
+JOULES_PER_WATT_HOUR = 3600.0
+GRAMS_CO2_PER_KILOWATT_HOUR = 475.0  # the mean of the world's grids, IEA 2019
 
 
 def printable(text: str) -> str:
@@ -82,6 +90,19 @@ def say_bytes(number: float) -> str:
     return f"{number:,.0f} TB"
 
 
+def say_energy(joules: float) -> str:
+    """Energy with three digits that count: ``812 mWh``, ``12.5 Wh``, ``1.25 kWh``."""
+    watt_hours = joules / JOULES_PER_WATT_HOUR
+    if watt_hours < 1:
+        return f"{1000 * watt_hours:.3g} mWh"
+    return f"{watt_hours:.3g} Wh" if watt_hours < 1000 else f"{watt_hours / 1000:,.3g} kWh"
+
+
+def say_carbon(joules: float) -> str:
+    """What the energy emits, as the mean of the world's grids does: ``71.2 g CO2``."""
+    return f"{joules / JOULES_PER_WATT_HOUR / 1000 * GRAMS_CO2_PER_KILOWATT_HOUR:,.3g} g CO2"
+
+
 def say_amount(amount: float) -> str:
     """A sum of money, in whatever the prices are in: ``1,234.50``."""
     return f"{amount:,.2f}"
@@ -103,7 +124,7 @@ def say_event(event: AnyEvent, job: str = "") -> str | None:
 
     Returns: None for other events.
     """
-    said = _say_of_run(event) or _say_of_pool(event) or _say_of_gossip(event)
+    said = _say_of_run(event) or _say_of_pool(event) or _say_of_gossip(event) or _say_of_split(event)
     return f"{printable(job)}, {said}" if job and said else said
 
 
@@ -175,6 +196,31 @@ def _say_of_gossip(event: AnyEvent) -> str | None:
             average = f"average of {say_count(len(averaged), 'peer')}"
             return f"ended: {average}{_say_accuracy(accuracy)}, in {say_seconds(at)}"
     return None
+
+
+def _say_of_split(event: AnyEvent) -> str | None:
+    match event:
+        case CutChosen():
+            return _say_cut(event)
+        case JunctionChanged(epoch=epoch, sources=sources, num_parameters=num_parameters):
+            merged = f"{say_count(len(sources), 'source')} ({say_names(sources)})" if sources else "no source"
+            return f"epoch {epoch}: the junction merges {merged}, {say_count(num_parameters, 'parameter')}"
+        case SourceMasked(learner=name, epoch=epoch, step=step, reason=reason):
+            return f"epoch {epoch}, step {step}: {printable(name)} is masked: {printable(reason)}"
+        case SourceBack(learner=name, epoch=epoch, step=step):
+            return f"epoch {epoch}, step {step}: {printable(name)} is back"
+        case SplitEnded(at=at, reason=reason, epochs=epochs, epoch=epoch, accuracy=accuracy):
+            work = f"{say_count(epochs, 'epoch')} in {say_seconds(at)}"
+            return f"ended: {reason}, {work}; epoch {epoch} is kept{_say_accuracy(accuracy)}"
+    return None
+
+
+def _say_cut(event: CutChosen) -> str:
+    by_seconds = sorted(event.expected_seconds.items(), key=lambda item: item[1])
+    own = [say_seconds(seconds) for cut, seconds in by_seconds if cut == event.cut]
+    others = say_names(f"{cut} {say_seconds(seconds)}" for cut, seconds in by_seconds if cut != event.cut)
+    expected = f", {own[0]} expected for an epoch" if own else ""
+    return f"cut before {printable(event.cut)}{expected}" + (f"; instead: {others}" if others else "")
 
 
 def _say_accuracy(accuracy: float | None) -> str:

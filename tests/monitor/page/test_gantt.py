@@ -1,11 +1,14 @@
 """A Gantt chart: blocks at their time, told apart by more than colour."""
 
+from paceline.monitor.page.charts import TimeAxis
 from paceline.monitor.page.gantt import Block, Gantt, draw_gantt
 from tests.monitor.page.reading import read_page
 
 
 def drawn(lanes, span, jobs=("a", "b")):
-    chart = Gantt(name="g", caption="Lanes", note="all", description="about", lanes=lanes, jobs=jobs, span=span)
+    chart = Gantt(
+        name="g", caption="Lanes", note="all", description="about", lanes=lanes, jobs=jobs, axis=TimeAxis(*span)
+    )
     return read_page(draw_gantt(chart))
 
 

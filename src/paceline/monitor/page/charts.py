@@ -7,16 +7,18 @@ that the style sheet gives. Whatever has the class ``tip`` tells its title on ho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from paceline.monitor.page.markup import Markup, element, joined, number, percent
 
+ROW_PIXELS = 28
 _UNITS = ((10_800.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))  # from so many seconds on
 _HEIGHT_PIXELS = 190
 _MAX_POINTS = 400
 _MAX_DOTS = 60
+_MAX_NAME_LENGTH = 16
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -33,24 +35,32 @@ class Point(msgspec.Struct, frozen=True):
     is_bad: bool = False
 
 
-class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a chart is called, says and counts in.
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """What every drawing says of itself.
 
     Attributes:
         name: unique on the page.
         caption: the title that is shown.
         note: shown beside the title, such as the last value.
         description: for those who cannot see it.
-        say: how a value is written on the axis.
-        floor: the least that the axis can show.
-        ceiling: the most that the axis can show.
-        over: what it goes over; a click on one of the rounds picks it.
     """
 
     name: str
     caption: str
     note: str
     description: str
+
+
+class Chart(Drawing, frozen=True, kw_only=True):
+    """What a chart counts in.
+
+    Attributes:
+        say: how a value is written on the axis.
+        floor: the least that the axis can show.
+        ceiling: the most that the axis can show.
+        over: what it goes over; a click on one of the rounds picks it.
+    """
+
     say: Callable[[float], str]
     floor: float = -math.inf
     ceiling: float = math.inf
@@ -79,27 +89,51 @@ def whole_ticks(first: int, last: int, count: int = 8) -> list[int]:
     return list(range(first + -first % step, last + 1, step))
 
 
-class TimeAxis:
-    """Where seconds are, as ratios of the drawing, and how they are told: in seconds, minutes or hours."""
+class Axis:
+    """Where values are along a drawing, as ratios of it, and how they are told.
 
-    def __init__(self, start: float, end: float) -> None:
+    Args:
+        start: of the drawing; it goes to `end`.
+        say: how a value is written, in `unit`.
+        label: what they are.
+        num_ticks: about so many are written.
+    """
+
+    def __init__(
+        self,
+        start: float,
+        end: float,
+        say: Callable[[float], str],
+        *,
+        unit: float = 1.0,
+        label: str = "",
+        num_ticks: int = 5,
+    ) -> None:
         self._start, self._end = start, end
-        self._unit, self._label = next((unit, label) for least, unit, label in _UNITS if end >= least)
+        self._say, self._unit, self._label, self._num_ticks = say, unit, label, num_ticks
 
-    def x(self, at: float) -> float:
-        """The place of a time; one that is outside is put to the end."""
-        return min(max((at - self._start) / ((self._end - self._start) or 1.0), 0.0), 1.0)
+    def x(self, value: float) -> float:
+        """The place of a value; one that is outside is put to the end."""
+        return min(max((value - self._start) / ((self._end - self._start) or 1.0), 0.0), 1.0)
 
     def marks(self, *, has_lines: bool = False) -> list[Markup]:
         """The labels below the drawing, and upright lines if it has none of its own."""
         marks = []
-        for tick in ticks(self._start / self._unit, self._end / self._unit, 9):
+        for tick in ticks(self._start / self._unit, self._end / self._unit, self._num_ticks):
             if self._start <= tick * self._unit <= self._end:
                 x = percent(self.x(tick * self._unit))
                 if has_lines:
                     marks.append(element("line", class_="grid", x1=x, x2=x, y1="0", y2="100%"))
-                marks.append(element("text", f"{tick:g}", class_="x", x=x, y="100%", dy="18"))
+                marks.append(element("text", self._say(tick), class_="x", x=x, y="100%", dy="18"))
         return [*marks, axis_name(self._label)]
+
+
+class TimeAxis(Axis):
+    """Where times are, told in seconds, minutes or hours."""
+
+    def __init__(self, start: float, end: float) -> None:
+        unit, label = next((unit, label) for least, unit, label in _UNITS if end >= least)
+        super().__init__(start, end, "{:g}".format, unit=unit, label=label, num_ticks=9)
 
 
 def axis_name(label: str) -> Markup:
@@ -216,21 +250,45 @@ def _drawing(chart: Chart, scale: _Scale, note: str, *content: Markup) -> Markup
     for place in whole_ticks(scale.first, scale.last):
         x = percent(scale.x(place))
         grid.append(element("text", str(place), class_="x", x=x, y="100%", dy="18"))
-    return framed(chart, note, *grid, axis_name(chart.over), *content)
+    return framed(chart, [*grid, axis_name(chart.over), *content], more_note=note)
 
 
-def framed(chart: Chart, note: str, *content: Markup) -> Markup:
-    """A chart as a figure with its title and note; `note` is what the drawing adds to the latter."""
-    ids = f"{chart.name}-title {chart.name}-about"
-    drawing = element(
+def framed(
+    drawing: Drawing,
+    content: Iterable[Markup],
+    *,
+    more_note: str = "",
+    num_rows: int | None = None,
+    legend: Markup | None = None,
+    style: str | None = None,
+) -> Markup:
+    """A drawing as a figure with its title and note.
+
+    Args:
+        content: of the drawing.
+        more_note: is added to its note.
+        num_rows: that have a name to the left and a height of their own; None for a chart without rows.
+        legend: stands above the drawing.
+        style: the class of the drawing.
+    """
+    drawn = element(
         "svg",
-        element("title", chart.caption, id=f"{chart.name}-title"),
-        element("desc", chart.description, id=f"{chart.name}-about"),
+        element("title", drawing.caption, id=f"{drawing.name}-title"),
+        element("desc", drawing.description, id=f"{drawing.name}-about"),
         *content,
         role="img",
-        aria_labelledby=ids,
+        aria_labelledby=f"{drawing.name}-title {drawing.name}-about",
+        class_=style,
         width="100%",
-        height=str(_HEIGHT_PIXELS),
+        height=str(_HEIGHT_PIXELS if num_rows is None else num_rows * ROW_PIXELS),
     )
-    caption = element("figcaption", element("b", chart.caption), element("span", chart.note + note))
-    return element("figure", caption, element("div", drawing, class_="plot"), class_="card", id=chart.name)
+    caption = element("figcaption", element("b", drawing.caption), element("span", drawing.note + more_note))
+    plot = element("div", drawn, class_="plot" if num_rows is None else "plot named")
+    return element("figure", caption, legend, plot, class_="card", id=drawing.name)
+
+
+def row_name(name: str, row: int) -> Markup:
+    """The name of a row, to the left of it; one that is too long is told in full on hover."""
+    shown = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
+    label = element("text", shown, x="-10", y=str(row * ROW_PIXELS + ROW_PIXELS // 2), dy="4")
+    return element("g", element("title", name), label, class_="tip y")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.monitor.figures import Happening, Summary
-from paceline.monitor.page.frame import facts, header, make_document
+from paceline.monitor.figures import Summary
+from paceline.monitor.page.frame import facts, header, make_document, result_card, section, time_card
 from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.page.plots import (
     allocation_section,
     learning_section,
-    of_all,
-    section,
+    of_all_learners,
     shown_learners,
     time_section,
     truancy_section,
 )
-from paceline.monitor.page.tables import happenings_table, learners_table, profiles_table, rounds_table, settings_table
-from paceline.monitor.wording import called, say_count, say_known, say_ratio, say_seconds, setting
+from paceline.monitor.page.tables import (
+    happenings_section,
+    learners_table,
+    profiles_table,
+    rounds_table,
+    settings_section,
+)
+from paceline.monitor.wording import called, say_count, say_known, say_ratio, setting
 
 
 def make_page(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> str:
@@ -25,8 +30,8 @@ def make_page(name: str, summary: Summary, job: dict[str, Any], versions: dict[s
     return make_document(f"{name} – Paceline run", _sections(name, summary, job, versions))
 
 
-def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup]:
-    sections = [_header(name, summary, job), _facts(summary, job)]
+def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup | None]:
+    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job)]
     if not summary.rounds:
         sections.append(element("p", "No round has closed yet, so there is nothing to plot.", class_="card empty"))
     else:
@@ -36,18 +41,16 @@ def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[s
         sections.append(truancy_section(summary))
     if summary.learners:
         shown = shown_learners(summary)
-        tables = [learners_table(shown, f"What they did{of_all(summary)}")]
+        tables = [learners_table(shown, f"What they did{of_all_learners(summary)}")]
         if any(learner.profile for learner in shown):
-            tables.append(profiles_table(shown, f"What was measured of them{of_all(summary)}"))
+            tables.append(profiles_table(shown, f"What was measured of them{of_all_learners(summary)}"))
         sections.append(section("Learners", *tables))
     if summary.rounds:
         sections.append(section("Rounds", rounds_table(summary.rounds)))
-    if summary.happenings:
-        happenings = [Happening(event=event) for event in summary.happenings]
-        told = happenings_table(happenings, "Joins, leaves, refusals and waits")
-        sections.append(section("Who came, left and was refused", told))
-    made = element("div", settings_table("Job", job), settings_table("Versions", versions), class_="two")
-    return [*sections, section("Job and versions", made)]
+    happened = happenings_section(
+        summary.happenings, "Who came, left and was refused", "Joins, leaves, refusals and waits"
+    )
+    return [*sections, happened, settings_section("Job", job, versions)]
 
 
 def _header(name: str, summary: Summary, job: dict[str, Any]) -> Markup:
@@ -68,11 +71,7 @@ def _facts(summary: Summary, job: dict[str, Any]) -> Markup:
     num_satisfied = sum(closed.is_satisfied for closed in summary.rounds)
     return facts(
         [
-            (
-                "final accuracy" if summary.ended else "accuracy so far",
-                say_known(summary.accuracy, say_ratio),
-                f"loss {summary.loss:.3f}" if summary.loss is not None else "",
-            ),
+            result_card(summary.accuracy, summary.loss, is_over=summary.ended is not None),
             ("rounds", f"{len(summary.rounds):,}", f"of {num_rounds:,}" if isinstance(num_rounds, int) else ""),
             (
                 "truancy, most",
@@ -87,10 +86,6 @@ def _facts(summary: Summary, job: dict[str, Any]) -> Markup:
                 say_known(summary.fulfilment, say_ratio),
                 f"{num_satisfied:,} of {say_count(len(summary.rounds), 'round')} in full and in time",
             ),
-            (
-                "time",
-                say_seconds(summary.seconds),
-                f"on the {summary.started.clock} clock" if summary.started else "",
-            ),
+            time_card(summary.seconds, summary.started.clock if summary.started else None),
         ]
     )

@@ -56,7 +56,7 @@ def draw_curves(chart: Chart, curves: Sequence[Curve], *, is_log: bool = False) 
     lines = [_line(curve, scale) for curve in sorted(curves, key=lambda curve: curve.is_thick)]
     stretched = element("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%")
     dots = [_dots(curve, scale) for curve in curves if curve.is_thick]
-    return framed(chart, "", *grid, stretched, *dots)
+    return framed(chart, [*grid, stretched, *dots])
 
 
 class _Scale:

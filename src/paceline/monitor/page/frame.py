@@ -7,8 +7,8 @@ import hashlib
 import importlib.resources
 from collections.abc import Iterable, Sequence
 
-from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.wording import printable
+from paceline.monitor.page.markup import Child, Markup, element
+from paceline.monitor.wording import printable, say_known, say_ratio, say_seconds
 
 
 def make_document(title: str, sections: Iterable[Markup | None]) -> str:
@@ -52,6 +52,11 @@ def header(kind: str, name: str, ended_because: str | None, parts: Sequence[str]
     )
 
 
+def section(heading: str, *content: Child, about: str | None = None) -> Markup:
+    """A part of the page under its heading."""
+    return element("section", element("h2", heading), element("p", about) if about else None, *content)
+
+
 def facts(cards: Iterable[tuple[str, str, str]]) -> Markup:
     """Cards of a label, a figure, and what more there is to say."""
     shown = [
@@ -59,6 +64,17 @@ def facts(cards: Iterable[tuple[str, str, str]]) -> Markup:
         for label, value, more in cards
     ]
     return element("dl", *shown, class_="facts")
+
+
+def result_card(accuracy: float | None, loss: float | None, *, is_over: bool) -> tuple[str, str, str]:
+    """The card of what was learned."""
+    label = "final accuracy" if is_over else "accuracy so far"
+    return label, say_known(accuracy, say_ratio), f"loss {loss:.3f}" if loss is not None else ""
+
+
+def time_card(seconds: float, clock: str | None) -> tuple[str, str, str]:
+    """The card of how long it took; `clock` is None if nothing was recorded."""
+    return "time", say_seconds(seconds), f"on the {clock} clock" if clock else ""
 
 
 def _file(name: str) -> Markup:

@@ -1,4 +1,4 @@
-"""A Gantt chart: where each learner was over time, and when it worked there, or on what."""
+"""A Gantt chart: where each learner was over time, and when it worked there, or on what; or what it used in all."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import TimeAxis
-from paceline.monitor.page.grids import ROW_PIXELS, row_name
+from paceline.monitor.page.charts import ROW_PIXELS, Axis, Drawing, framed, row_name
 from paceline.monitor.page.markup import Markup, element, percent
 
+MAX_BLOCKS = 8_000  # about 2 MB of the page
 _NUM_COLOURS = 8  # of the style sheet
 _MIN_LABELLED = 0.02  # of the width
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A time that a learner spent in a job, in seconds.
+    """A time that a learner spent in a job, in seconds, or an amount of what it used.
 
     Attributes:
         job: its place in the chart's jobs, or in whatever it shows by colour.
@@ -32,23 +32,18 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     tip: str
 
 
-class Gantt(msgspec.Struct, frozen=True, kw_only=True):
+class Gantt(Drawing, frozen=True, kw_only=True):
     """A chart with a lane per learner.
 
     Attributes:
-        name: unique on the page.
         lanes: the name of each learner and its blocks; those drawn later cover those before.
         jobs: their names.
-        span: the seconds from which to which the chart goes.
+        axis: along which blocks are.
     """
 
-    name: str
-    caption: str
-    note: str
-    description: str
     lanes: Sequence[tuple[str, Sequence[Block]]]
     jobs: Sequence[str]
-    span: tuple[float, float]
+    axis: Axis
 
 
 def job_mark(index: int, name: str) -> Markup:
@@ -67,30 +62,16 @@ def job_mark(index: int, name: str) -> Markup:
 
 def draw_gantt(gantt: Gantt) -> Markup:
     """The chart as a figure with its legend."""
-    scale = TimeAxis(*gantt.span)
-    marks = scale.marks(has_lines=True)
+    marks = gantt.axis.marks(has_lines=True)
     for row, (name, blocks) in enumerate(gantt.lanes):
         marks.append(row_name(name, row))
-        marks += [_block(block, row, scale) for block in blocks]
-    ids = f"{gantt.name}-title {gantt.name}-about"
-    drawing = element(
-        "svg",
-        element("title", gantt.caption, id=f"{gantt.name}-title"),
-        element("desc", gantt.description, id=f"{gantt.name}-about"),
-        *marks,
-        role="img",
-        aria_labelledby=ids,
-        width="100%",
-        height=str(len(gantt.lanes) * ROW_PIXELS),
-    )
-    caption = element("figcaption", element("b", gantt.caption), element("span", gantt.note))
+        marks += [_block(block, row, gantt.axis) for block in blocks]
     legend = element("ul", *(element("li", job_mark(*job)) for job in enumerate(gantt.jobs)), class_="legend")
-    plot = element("div", drawing, class_="plot named")
-    return element("figure", caption, legend, plot, class_="card", id=gantt.name)
+    return framed(gantt, marks, num_rows=len(gantt.lanes), legend=legend)
 
 
-def _block(block: Block, row: int, scale: TimeAxis) -> Markup:
-    left, right = scale.x(block.start), scale.x(block.end)
+def _block(block: Block, row: int, axis: Axis) -> Markup:
+    left, right = axis.x(block.start), axis.x(block.end)
     is_tall = block.kind in ("stay", "deed")
     top, height = (2, ROW_PIXELS - 4) if is_tall else (14, 9)
     shape = element(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.monitor.figures import Happening
 from paceline.monitor.gossip_figures import GossipSummary
-from paceline.monitor.page.frame import facts, header, make_document
+from paceline.monitor.page.frame import facts, header, make_document, result_card, section, time_card
 from paceline.monitor.page.gossip_plots import balance_section, bytes_section, learning_section, time_section
 from paceline.monitor.page.gossip_tables import epochs_table, missing_tables, peers_table
 from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import section
-from paceline.monitor.page.tables import happenings_table, settings_table
+from paceline.monitor.page.tables import happenings_section, settings_section
 from paceline.monitor.wording import called, say_bytes, say_count, say_known, say_ratio, say_seconds, setting
 
 
@@ -37,12 +35,9 @@ def _sections(name: str, summary: GossipSummary, job: dict[str, Any], versions: 
     if missing:
         about = "Where more peers failed than is allowed, others train their data, if they have a copy of it."
         sections.append(section("What was missing", *missing, about=about))
-    if summary.happenings:
-        happenings = [Happening(event=event) for event in summary.happenings]
-        told = happenings_table(happenings, "Peers that came and went, data that was missing, and the store")
-        sections.append(section("What happened", told))
-    made = element("div", settings_table("Job", job), settings_table("Versions", versions), class_="two")
-    return [*sections, section("Job and versions", made)]
+    caption = "Peers that came and went, data that was missing, and the store"
+    happened = happenings_section(summary.happenings, "What happened", caption)
+    return [*sections, happened, settings_section("Job", job, versions)]
 
 
 def _header(name: str, summary: GossipSummary, job: dict[str, Any]) -> Markup:
@@ -66,22 +61,14 @@ def _facts(summary: GossipSummary, job: dict[str, Any]) -> Markup:
     num_missing = sum(one.num_samples for one in summary.missing)
     taken = say_count(len(summary.taken_over), "part")
     cards = [
-        (
-            "final accuracy" if summary.ended else "accuracy so far",
-            say_known(summary.accuracy, say_ratio),
-            f"loss {summary.loss:.3f}" if summary.loss is not None else "",
-        ),
+        result_card(summary.accuracy, summary.loss, is_over=summary.ended is not None),
         ("epochs", f"{last:,}", f"of {num_epochs:,}" if isinstance(num_epochs, int) else ""),
         ("an epoch took", say_known(summary.mean_seconds, say_seconds), "mean of all peers"),
         ("kept of the data", say_known(summary.mean_ratio, say_ratio), f"{summary.num_samples:,} samples trained"),
         ("sent", say_bytes(summary.bytes_sent), f"{say_bytes(summary.bytes_received)} received"),
         ("peers", f"{len(summary.peers):,}", f"{summary.num_joined:,} came later, {summary.num_lost:,} lost"),
         ("samples missing", f"{num_missing:,}", f"{taken} of failed peers taken over"),
-        (
-            "time",
-            say_seconds(summary.seconds),
-            f"on the {summary.started.clock} clock" if summary.started else "",
-        ),
+        time_card(summary.seconds, summary.started.clock if summary.started else None),
     ]
     if isinstance(target, int | float):
         reached = say_known(summary.average_seconds_to(target), say_seconds)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from paceline.events import EpochEnded
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, PeerSummary
-from paceline.monitor.page.charts import Chart, Point, column_chart
+from paceline.monitor.page.charts import Chart, Point, TimeAxis, column_chart
 from paceline.monitor.page.curves import Curve, Mark, draw_curves
-from paceline.monitor.page.gantt import Block, Gantt, draw_gantt
+from paceline.monitor.page.frame import section
+from paceline.monitor.page.gantt import MAX_BLOCKS, Block, Gantt, draw_gantt
 from paceline.monitor.page.grids import Cell, Grid, draw_grid
 from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import MAX_LEARNERS, section
+from paceline.monitor.page.plots import MAX_LEARNERS, of_all
 from paceline.monitor.wording import printable, say_bytes, say_count, say_known, say_ratio, say_seconds
 
-MAX_BLOCKS = 8_000  # about 2 MB of the page
 _MAX_EPOCHS_OF_PHASES = 12
 _PHASES = {
     "train": "train",
@@ -34,8 +34,7 @@ def shown_peers(summary: GossipSummary) -> tuple[PeerSummary, ...]:
 
 def of_all_peers(summary: GossipSummary) -> str:
     """The end of a caption that says so if not all peers are shown."""
-    num_all = len(summary.peers)
-    return f", the first {MAX_LEARNERS} of {num_all:,} peers" if num_all > MAX_LEARNERS else ""
+    return of_all(len(summary.peers), "peers")
 
 
 def learning_section(summary: GossipSummary) -> Markup:
@@ -205,7 +204,7 @@ def _phases_chart(summary: GossipSummary) -> Markup | None:
             for peer, many in spans
         ],
         jobs=[_PHASES[phase] for phase in used],
-        span=(min(block.start for block in blocks), max(block.end for block in blocks)),
+        axis=TimeAxis(min(block.start for block in blocks), max(block.end for block in blocks)),
     )
     return draw_gantt(chart)
 
@@ -223,7 +222,7 @@ def _presence_chart(summary: GossipSummary) -> Markup | None:
         "happened says the same.",
         lanes=[(printable(peer.name), list(_presence_blocks(peer, summary, end))) for peer in shown],
         jobs=["there"],
-        span=(summary.started.at if summary.started else 0.0, end),
+        axis=TimeAxis(summary.started.at if summary.started else 0.0, end),
     )
     return draw_gantt(chart)
 

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary
 from paceline.monitor.page.markup import Child, Markup, element
-from paceline.monitor.page.tables import Column, table
+from paceline.monitor.page.tables import MAX_ROWS, NONE, Column, left_out, table
 from paceline.monitor.summary import mean
 from paceline.monitor.wording import printable, say_bytes, say_known, say_names, say_ratio, say_seconds
-
-MAX_ROWS = 200
-_NONE = "–"
 
 
 def peers_table(peers: Sequence[PeerSummary]) -> Markup:
@@ -23,7 +20,7 @@ def peers_table(peers: Sequence[PeerSummary]) -> Markup:
     ]
     rows = (_peer_row(peer) for peer in peers[:MAX_ROWS])
     return table(
-        "A row per peer, with its own samples; times are means of its epochs" + _left_out(len(peers)), columns, rows
+        "A row per peer, with its own samples; times are means of its epochs" + left_out(len(peers)), columns, rows
     )
 
 
@@ -34,7 +31,7 @@ def _peer_row(peer: PeerSummary) -> list[Child]:
         element("bdi", printable(peer.name)),
         say_known(peer.accuracy, say_ratio),
         f"{len(peer.epochs):,}",
-        _NONE if peer.own_samples is None else f"{peer.own_samples:,}",
+        NONE if peer.own_samples is None else f"{peer.own_samples:,}",
         f"{peer.num_samples:,}",
         say_known(peer.mean_ratio, say_ratio),
         say_known(expected, lambda rate: f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"),
@@ -59,7 +56,7 @@ def epochs_table(epochs: Sequence[EpochSummary]) -> Markup:
         *(Column("average's accuracy"), Column("average's loss"), Column("distance")),
     ]
     rows = (_epoch_row(one) for one in epochs[:MAX_ROWS])
-    return table("A row per epoch of all peers that ended it" + _left_out(len(epochs)), columns, rows)
+    return table("A row per epoch of all peers that ended it" + left_out(len(epochs)), columns, rows)
 
 
 def _epoch_row(one: EpochSummary) -> list[Child]:
@@ -89,7 +86,7 @@ def missing_tables(summary: GossipSummary) -> list[Markup]:
             *(Column("failed"), Column("trained by", is_number=False)),
         ]
         taken = [
-            [str(one.epoch), printable(one.other), f"{one.num_samples:,}", _NONE, printable(one.learner)]
+            [str(one.epoch), printable(one.other), f"{one.num_samples:,}", NONE, printable(one.learner)]
             for one in summary.taken_over
         ]
         lacking = [
@@ -105,7 +102,7 @@ def missing_tables(summary: GossipSummary) -> list[Markup]:
         ]
         tables.append(
             table(
-                "Peers without the shared store" + _left_out(len(summary.outages)),
+                "Peers without the shared store" + left_out(len(summary.outages)),
                 columns,
                 map(_outage_row, summary.outages[:MAX_ROWS]),
             )
@@ -122,7 +119,3 @@ def _outage_row(outage: Outage) -> list[Child]:
         lasted,
         printable(outage.reason),
     ]
-
-
-def _left_out(num_rows: int) -> str:
-    return f" ({num_rows - MAX_ROWS:,} more in events.jsonl)" if num_rows > MAX_ROWS else ""

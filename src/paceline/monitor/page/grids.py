@@ -8,13 +8,11 @@ from typing import Literal
 
 import msgspec
 
-from paceline.monitor.page.charts import axis_name, whole_ticks
+from paceline.monitor.page.charts import ROW_PIXELS, Drawing, axis_name, framed, row_name, whole_ticks
 from paceline.monitor.page.markup import Markup, element, percent
 
-ROW_PIXELS = 28
 _MAX_COLUMNS = 120
 _MAX_DIGIT_COLUMNS = 26
-_MAX_NAME_LENGTH = 16
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,20 +31,15 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["", "bad"] = ""
 
 
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
+class Grid(Drawing, frozen=True, kw_only=True):
     """A grid of cells; rows and rounds that hold nothing have no cell.
 
     Attributes:
-        name: unique on the page.
         rows: the name of each row and its cells by round.
         rounds: the columns.
         over: what they are; a click on one of the rounds picks it.
     """
 
-    name: str
-    caption: str
-    note: str
-    description: str
     rows: Sequence[tuple[str, dict[int, Cell]]]
     rounds: Sequence[int]
     over: str = "round"
@@ -56,7 +49,7 @@ def draw_grid(grid: Grid) -> Markup:
     """The grid as a figure; with very many rounds a column stands for a few, and shows the worst or highest of them."""
     step = math.ceil(len(grid.rounds) / _MAX_COLUMNS)
     columns = [grid.rounds[start : start + step] for start in range(0, len(grid.rounds), step)]
-    note = grid.note if step == 1 else f"{grid.note}; each cell is the highest of {step} {grid.over}s"
+    note = f"; each cell is the highest of {step} {grid.over}s" if step > 1 else ""
     marks: list[Markup] = []
     for row, (name, cells) in enumerate(grid.rows):
         marks.append(row_name(name, row))
@@ -66,31 +59,11 @@ def draw_grid(grid: Grid) -> Markup:
                 number = max(known, key=lambda one: (cells[one].kind, cells[one].shade))
                 picked = number if grid.over == "round" else None
                 marks.append(_cell(cells[number], picked, row, column, len(columns)))
-    height = len(grid.rows) * ROW_PIXELS
     for number in whole_ticks(grid.rounds[0], grid.rounds[-1], 12):
         x = percent(((number - grid.rounds[0]) // step + 0.5) / len(columns))
         marks.append(element("text", str(number), class_="x", x=x, y="100%", dy="18"))
     marks.append(axis_name(grid.over))
-    drawing = element(
-        "svg",
-        element("title", grid.caption, id=f"{grid.name}-title"),
-        element("desc", grid.description, id=f"{grid.name}-about"),
-        *marks,
-        role="img",
-        aria_labelledby=f"{grid.name}-title {grid.name}-about",
-        class_=_density(len(columns), grid),
-        width="100%",
-        height=str(height),
-    )
-    caption = element("figcaption", element("b", grid.caption), element("span", note))
-    return element("figure", caption, element("div", drawing, class_="plot named"), class_="card", id=grid.name)
-
-
-def row_name(name: str, row: int) -> Markup:
-    """The name of a row, to the left of it; one that is too long is told in full on hover."""
-    shown = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
-    label = element("text", shown, x="-10", y=str(row * ROW_PIXELS + ROW_PIXELS // 2), dy="4")
-    return element("g", element("title", name), label, class_="tip y")
+    return framed(grid, marks, more_note=note, num_rows=len(grid.rows), style=_density(len(columns), grid))
 
 
 def _cell(cell: Cell, picked: int | None, row: int, column: int, num_columns: int) -> Markup:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from paceline.monitor.figures import LearnerRound, LearnerSummary, RoundSummary, Summary
 from paceline.monitor.page.bars import BarRow, bar_row, draw_bars, mean_stretches
 from paceline.monitor.page.charts import Chart, Point, column_chart, line_chart
+from paceline.monitor.page.frame import section
 from paceline.monitor.page.grids import Cell, Grid, draw_grid
-from paceline.monitor.page.markup import Child, Markup, element
+from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.wording import printable, say_count, say_known, say_names, say_ratio, say_seconds
 
 MAX_LEARNERS = 40
@@ -18,20 +19,19 @@ _BIN_PERCENT = 2
 _MAX_BIN_PERCENT = 120
 
 
-def section(heading: str, *content: Child, about: str | None = None) -> Markup:
-    """A part of the page under its heading."""
-    return element("section", element("h2", heading), element("p", about) if about else None, *content)
-
-
 def shown_learners(summary: Summary) -> tuple[LearnerSummary, ...]:
     """The learners that are shown one by one: the first so many."""
     return summary.learners[:MAX_LEARNERS]
 
 
-def of_all(summary: Summary) -> str:
-    """The end of a caption that says so if not all learners are shown."""
-    num_all = len(summary.learners)
-    return f", the first {MAX_LEARNERS} of {num_all:,} learners" if num_all > MAX_LEARNERS else ""
+def of_all(num_all: int, what: str) -> str:
+    """The end of a caption that says so if not all learners, or whatever has a row, are shown."""
+    return f", the first {MAX_LEARNERS} of {num_all:,} {what}" if num_all > MAX_LEARNERS else ""
+
+
+def of_all_learners(summary: Summary) -> str:
+    """The same of the learners of a run."""
+    return of_all(len(summary.learners), "learners")
 
 
 def learning_section(rounds: Sequence[RoundSummary]) -> Markup:
@@ -90,11 +90,11 @@ def time_section(summary: Summary) -> Markup:
     rows = [bar_row(learner, closed) for learner in shown]
     if len(shown) < len(summary.learners):
         rows.insert(0, _whole_fleet(summary, closed))
-    note = f"thin line: earliest to latest update{of_all(summary)}"
+    note = f"thin line: earliest to latest update{of_all_learners(summary)}"
     use = Grid(
         name="use",
         caption="Use of the deadline per learner and round",
-        note=f"per cent of the deadline when the update came; ! late, × none came or refused{of_all(summary)}",
+        note=f"per cent of the deadline when the update came; ! late, × none came or refused{of_all_learners(summary)}",
         description="Each row is a learner, each column a round; the table of learners has the means.",
         rows=[(printable(one.name), _use_cells(one, closed)) for one in shown],
         rounds=[one.round for one in summary.rounds],
@@ -190,7 +190,7 @@ def allocation_section(summary: Summary) -> Markup:
     grid = Grid(
         name="shards",
         caption="Shards per learner and round",
-        note=f"{say_count(total, 'shard')} in all{of_all(summary)}",
+        note=f"{say_count(total, 'shard')} in all{of_all_learners(summary)}",
         description="Each row is a learner, each column a round; the table of learners has the means.",
         rows=[(printable(one.name), row) for one, row in zip(shown, cells, strict=True)],
         rounds=[one.round for one in summary.rounds],

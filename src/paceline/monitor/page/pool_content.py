@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.monitor.page.frame import facts, header, make_document
-from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import section
+from paceline.monitor.page.frame import facts, header, make_document, section, time_card
+from paceline.monitor.page.markup import Markup
 from paceline.monitor.page.pool_plots import accuracy_charts, lanes_section
 from paceline.monitor.page.pool_tables import accounts_table, allocations_table, jobs_table
-from paceline.monitor.page.tables import happenings_table, settings_table
+from paceline.monitor.page.tables import happenings_table, settings_section
 from paceline.monitor.pool_figures import PoolSummary
 from paceline.monitor.wording import called, say_amount, say_count, say_known, say_ratio, say_seconds
 
@@ -36,8 +35,7 @@ def _sections(name: str, summary: PoolSummary, pool: dict[str, Any], versions: d
     if summary.happenings:
         told = happenings_table(summary.happenings, "Jobs and learners that came and went, refusals and cheats")
         sections.append(section("What happened", told))
-    made = element("div", settings_table("Pool", pool), settings_table("Versions", versions), class_="two")
-    return [*sections, section("Pool and versions", made)]
+    return [*sections, settings_section("Pool", pool, versions)]
 
 
 def _header(name: str, summary: PoolSummary, pool: dict[str, Any]) -> Markup:
@@ -74,10 +72,6 @@ def _facts(summary: PoolSummary) -> Markup:
                 f"{len(summary.accounts):,}",
                 f"{say_count(len(summary.moves), 'move')} between jobs, {say_count(num_audits, 'audit')}",
             ),
-            (
-                "time",
-                say_seconds(summary.seconds),
-                f"on the {summary.started.clock} clock" if summary.started else "",
-            ),
+            time_card(summary.seconds, summary.started.clock if summary.started else None),
         ]
     )

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from paceline.monitor.figures import LearnerRound, RoundSummary
-from paceline.monitor.page.gantt import Block, Gantt, draw_gantt
+from paceline.monitor.page.charts import TimeAxis
+from paceline.monitor.page.frame import section
+from paceline.monitor.page.gantt import MAX_BLOCKS, Block, Gantt, draw_gantt
 from paceline.monitor.page.markup import Markup, element
-from paceline.monitor.page.plots import MAX_LEARNERS, accuracy_chart, section
+from paceline.monitor.page.plots import MAX_LEARNERS, accuracy_chart
 from paceline.monitor.pool_figures import JobSummary, PoolSummary, Stay
 from paceline.monitor.wording import printable, say_count, say_seconds
 
-MAX_BLOCKS = 8_000  # about 2 MB of the page
 _MAX_CHARTS = 12
 
 
@@ -48,7 +49,7 @@ def lanes_section(summary: PoolSummary) -> Markup:
         description="Each row is a learner, coloured by the job it was in; the table of allocations says the same.",
         lanes=[(printable(name), blocks) for name, blocks in lanes.items()],
         jobs=[printable(job.name) for job in summary.jobs],
-        span=(summary.stays[0].start, max(stay.end for stay in summary.stays)),
+        axis=TimeAxis(summary.stays[0].start, max(stay.end for stay in summary.stays)),
     )
     moves = say_count(len(summary.moves), "move")
     about = f"From the first allocation on; {moves} of learners from one job to another."

@@ -8,7 +8,7 @@ from paceline.events import JobsAllocated
 from paceline.monitor.figures import Metrics
 from paceline.monitor.page.gantt import job_mark
 from paceline.monitor.page.markup import Child, Markup, element
-from paceline.monitor.page.tables import Column, table
+from paceline.monitor.page.tables import MAX_ROWS, NONE, Column, end_of, left_out, table
 from paceline.monitor.pool_figures import Account, JobSummary
 from paceline.monitor.wording import (
     printable,
@@ -20,9 +20,7 @@ from paceline.monitor.wording import (
     say_seconds,
 )
 
-MAX_ROWS = 200
 MAX_NAMES = 20
-_NONE = "–"
 
 
 def jobs_table(jobs: Sequence[JobSummary], mean: Metrics) -> Markup:
@@ -69,13 +67,13 @@ def allocations_table(allocations: Sequence[JobsAllocated]) -> Markup:
             say_seconds(event.at),
             say_placements(event, MAX_NAMES),
             say_seconds(event.expected_seconds),
-            say_ratio(event.expected_seconds / event.bound - 1) if event.bound > 0 else _NONE,
+            say_ratio(event.expected_seconds / event.bound - 1) if event.bound > 0 else NONE,
             say_amount(event.cost),
-            *(say_names(names) or _NONE for names in (event.idle, event.waiting, event.waived)),
+            *(say_names(names) or NONE for names in (event.idle, event.waiting, event.waived)),
         ]
         for event in allocations[:MAX_ROWS]
     )
-    return table("A row per allocation" + _left_out(len(allocations), "events.jsonl"), columns, rows)
+    return table("A row per allocation" + left_out(len(allocations)), columns, rows)
 
 
 def accounts_table(accounts: Sequence[Account]) -> Markup:
@@ -88,19 +86,15 @@ def accounts_table(accounts: Sequence[Account]) -> Markup:
     rows = (
         [
             element("bdi", printable(account.learner)),
-            say_names(account.jobs) or _NONE,
+            say_names(account.jobs) or NONE,
             f"{account.num_rounds:,}",
             f"{account.num_unpaid:,}",
             f"{account.num_shards:,}",
             f"{account.shards:,.1f}",
             f"{account.num_samples:,}",
             say_amount(account.paid),
-            "there" if account.left_because is None else f"left: {printable(account.left_because)}",
+            end_of(account.left_because),
         ]
         for account in accounts[:MAX_ROWS]
     )
-    return table("A row per learner" + _left_out(len(accounts), "ledger.csv"), columns, rows)
-
-
-def _left_out(num_rows: int, file: str) -> str:
-    return f" ({num_rows - MAX_ROWS:,} more in {file})" if num_rows > MAX_ROWS else ""
+    return table("A row per learner" + left_out(len(accounts), "ledger.csv"), columns, rows)

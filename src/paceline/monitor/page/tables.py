@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import LearnerJoined, PeerStarted
+from paceline.events import AnyEvent, LearnerJoined, PeerStarted
 from paceline.monitor.figures import Happening, LearnerRound, LearnerSummary, RoundSummary
+from paceline.monitor.page.frame import section
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.wording import printable, say_count, say_event, say_known, say_names, say_ratio, say_seconds
 
 MAX_HAPPENINGS = 300
-_NONE = "–"
+MAX_ROWS = 200
+NONE = "–"
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -44,6 +46,16 @@ def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Child
     return element("div", whole, class_="card scroll", tabindex="0", role="region", aria_label=caption)
 
 
+def left_out(num_rows: int, file: str = "events.jsonl") -> str:
+    """The end of a caption that says so if a table has only the first `MAX_ROWS`, and where the others are."""
+    return f" ({num_rows - MAX_ROWS:,} more in {file})" if num_rows > MAX_ROWS else ""
+
+
+def end_of(left_because: str | None) -> str:
+    """Whether a learner was there at the end, or why it was not."""
+    return "there" if left_because is None else f"left: {printable(left_because)}"
+
+
 def learners_table(learners: Sequence[LearnerSummary], caption: str) -> Markup:
     """What each learner did and what became of it; times are means of its rounds."""
     columns = [
@@ -61,14 +73,14 @@ def _learner_row(learner: LearnerSummary) -> list[Child]:
     return [
         element("bdi", printable(learner.name)),
         str(num_rounds),
-        f"{learner.num_shards / num_rounds:.1f}" if num_rounds else _NONE,
-        f"{sum(work.iterations for work in learner.rounds) / num_rounds:.3g}" if num_rounds else _NONE,
+        f"{learner.num_shards / num_rounds:.1f}" if num_rounds else NONE,
+        f"{sum(work.iterations for work in learner.rounds) / num_rounds:.3g}" if num_rounds else NONE,
         f"{learner.num_samples:,}",
         say_known(learner.deadline_use, say_ratio),
         *(_mean_seconds(told, phase) for phase in ("download_seconds", "train_seconds", "upload_seconds")),
         str(learner.num_late),
         str(learner.num_refused),
-        "there" if learner.left_because is None else f"left: {printable(learner.left_because)}",
+        end_of(learner.left_because),
     ]
 
 
@@ -95,7 +107,7 @@ def profiles_table(learners: Sequence[LearnerSummary], caption: str) -> Markup:
 
 def _mean_seconds(works: Sequence[LearnerRound], phase: str) -> str:
     known = [seconds for seconds in (getattr(work, phase) for work in works) if seconds is not None]
-    return say_seconds(sum(known) / len(known)) if known else _NONE
+    return say_seconds(sum(known) / len(known)) if known else NONE
 
 
 def _rate(profile: dict[str, Any] | None, key: str, unit: float, label: str) -> str:
@@ -103,7 +115,7 @@ def _rate(profile: dict[str, Any] | None, key: str, unit: float, label: str) -> 
     rate = profile.get(key) if profile else None
     per_second, spread = (rate.get("per_second"), rate.get("spread")) if isinstance(rate, dict) else (None, None)
     if not isinstance(per_second, int | float):
-        return _NONE
+        return NONE
     digits = 0 if per_second >= 100 * unit else 2
     margin = f" ± {100 * spread:.0f} %" if isinstance(spread, int | float) and spread >= 0.005 else ""
     return f"{per_second / unit:,.{digits}f} {label}{margin}"
@@ -111,7 +123,7 @@ def _rate(profile: dict[str, Any] | None, key: str, unit: float, label: str) -> 
 
 def _latency(profile: dict[str, Any] | None) -> str:
     seconds = profile.get("latency_seconds") if profile else None
-    return f"{1000 * seconds:.1f} ms" if isinstance(seconds, int | float) else _NONE
+    return f"{1000 * seconds:.1f} ms" if isinstance(seconds, int | float) else NONE
 
 
 def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
@@ -138,7 +150,7 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Markup:
             say_ratio(closed.occupancy),
             say_known(closed.loss, "{:.4f}".format),
             say_known(closed.accuracy, say_ratio),
-            say_names(closed.late) or _NONE,
+            say_names(closed.late) or NONE,
         ]
         for closed in rounds
     )
@@ -163,6 +175,18 @@ def _most_telling(happenings: Sequence[Happening]) -> tuple[list[Happening], int
         if len(shown) < MAX_HAPPENINGS and (told or num_joins >= 0):
             shown.append(one)
     return shown, len(happenings) - len(shown)
+
+
+def happenings_section(happenings: Sequence[AnyEvent], heading: str, caption: str) -> Markup | None:
+    """What happened in one run; None if nothing did."""
+    told = [Happening(event=event) for event in happenings]
+    return section(heading, happenings_table(told, caption)) if told else None
+
+
+def settings_section(kind: str, settings: dict[str, Any], versions: dict[str, Any]) -> Markup:
+    """What was asked for, and what it was made with; `kind` is how the former is called."""
+    tables = element("div", settings_table(kind, settings), settings_table("Versions", versions), class_="two")
+    return section(f"{kind} and versions", tables)
 
 
 def settings_table(caption: str, settings: dict[str, Any]) -> Markup:
