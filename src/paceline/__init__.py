@@ -24,17 +24,21 @@ if TYPE_CHECKING:
     from paceline.fleets.modelled import VirtualDevice
     from paceline.fleets.testbed import TestbedDevice, TestbedFleet
     from paceline.fleets.virtual import VirtualFleet
+    from paceline.fleets.virtual_nodes import VirtualNodes
     from paceline.fleets.virtual_peers import VirtualPeers
     from paceline.learning.averaging import AggregationSpec
     from paceline.learning.datasets import DataSpec
+    from paceline.learning.junction import JunctionSpec
     from paceline.learning.models import ModelSpec
     from paceline.learning.partitions import PartitionSpec
     from paceline.learning.points import PointsSpec
     from paceline.learning.tasks import OptimizerSpec
-    from paceline.runs import GossipRun, PoolRun, Run, train, train_gossip, train_pool
+    from paceline.learning.views import ViewSpec
+    from paceline.runs import GossipRun, PoolRun, Run, SplitRun, train, train_gossip, train_pool, train_split
     from paceline.topologies.gossip import GossipJob
     from paceline.topologies.multitask import PoolSpec
     from paceline.topologies.parallel import Job
+    from paceline.topologies.split import AveragingSpec, SplitJob
 
 __version__ = "0.2.0"
 
@@ -42,6 +46,7 @@ _HOMES = {
     "AdaptiveDabAllocation": "paceline.allocation",
     "AggregationSpec": "paceline.learning.averaging",
     "AllDataAllocation": "paceline.allocation",
+    "AveragingSpec": "paceline.topologies.split",
     "DabAllocation": "paceline.allocation",
     "DataSpec": "paceline.learning.datasets",
     "DeviceState": "paceline.devices.states",
@@ -50,6 +55,7 @@ _HOMES = {
     "GossipJob": "paceline.topologies.gossip",
     "GossipRun": "paceline.runs",
     "Job": "paceline.topologies.parallel",
+    "JunctionSpec": "paceline.learning.junction",
     "LocalDevice": "paceline.fleets.local",
     "LocalFleet": "paceline.fleets.local",
     "LocalPeers": "paceline.fleets.local_peers",
@@ -62,20 +68,26 @@ _HOMES = {
     "PoolRun": "paceline.runs",
     "PoolSpec": "paceline.topologies.multitask",
     "Run": "paceline.runs",
+    "SplitJob": "paceline.topologies.split",
+    "SplitRun": "paceline.runs",
     "TestbedDevice": "paceline.fleets.testbed",
     "TestbedFleet": "paceline.fleets.testbed",
+    "ViewSpec": "paceline.learning.views",
     "VirtualDevice": "paceline.fleets.modelled",
     "VirtualFleet": "paceline.fleets.virtual",
+    "VirtualNodes": "paceline.fleets.virtual_nodes",
     "VirtualPeers": "paceline.fleets.virtual_peers",
     "train": "paceline.runs",
     "train_gossip": "paceline.runs",
     "train_pool": "paceline.runs",
+    "train_split": "paceline.runs",
 }
 
 __all__ = [
     "AdaptiveDabAllocation",
     "AggregationSpec",
     "AllDataAllocation",
+    "AveragingSpec",
     "DabAllocation",
     "DataSpec",
     "DeviceState",
@@ -84,6 +96,7 @@ __all__ = [
     "GossipJob",
     "GossipRun",
     "Job",
+    "JunctionSpec",
     "LocalDevice",
     "LocalFleet",
     "LocalPeers",
@@ -96,15 +109,20 @@ __all__ = [
     "PoolRun",
     "PoolSpec",
     "Run",
+    "SplitJob",
+    "SplitRun",
     "TestbedDevice",
     "TestbedFleet",
+    "ViewSpec",
     "VirtualDevice",
     "VirtualFleet",
+    "VirtualNodes",
     "VirtualPeers",
     "__version__",
     "train",
     "train_gossip",
     "train_pool",
+    "train_split",
 ]
 
 

@@ -26,16 +26,20 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.testbed.devices import TestbedDevice
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
+from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec, Option
+from paceline.learning.views import ViewSpec
 from paceline.spelling import suggest
 from paceline.topologies.gossip import GossipJob
 from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job
 from paceline.topologies.parallel.jobs import TABLES
+from paceline.topologies.split import AveragingSpec, SplitJob
+from paceline.topologies.split.jobs import TABLES as SPLIT_TABLES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,6 +56,8 @@ _TABLES = {
     "aggregation": AggregationSpec,
     "partition": PartitionSpec,
     "points": PointsSpec,
+    "junction": JunctionSpec,
+    "averaging": AveragingSpec,
 }
 _COMMANDS: dict[type[EmulatedDevice], str] = {VirtualDevice: "simulate", TestbedDevice: "testbed"}
 _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
@@ -64,6 +70,7 @@ _RULES = {field.name: field.type for field in msgspec.structs.fields(Job) if fie
 _GOSSIP_RULES = {
     field.name: field.type for field in msgspec.structs.fields(GossipJob) if field.name not in GOSSIP_TABLES
 }
+_SPLIT_RULES = {field.name: field.type for field in msgspec.structs.fields(SplitJob) if field.name not in SPLIT_TABLES}
 
 
 def load_job(path: Path) -> Job:
@@ -106,6 +113,33 @@ def parse_gossip(tables: Mapping[str, Any], source: str, *, base: Path | None = 
         return GossipJob(**typed, **parts)
     except ValueError as error:
         raise ConfigError(f"{source}: [gossip]: {error}") from None
+
+
+def is_split(path: Path) -> bool:
+    """Whether a file is a split job; `ConfigError` if it cannot be read."""
+    return "split" in _read(path)
+
+
+def load_split(path: Path) -> SplitJob:
+    """The split job in a file; raises `ConfigError`."""
+    return parse_split(_read(path), str(path), base=path.parent)
+
+
+def parse_split(tables: Mapping[str, Any], source: str, *, base: Path | None = None) -> SplitJob:
+    """A split job from the tables of its file, or from the record of a run; arguments as for `parse_job`."""
+    _check_keys(tables, ("split", *SPLIT_TABLES), source, "table")
+    typed, parts = _rules(tables, "split", _SPLIT_RULES, source), _parts(tables, source, base)
+    views = tables.get("view")
+    if views is not None:
+        if not isinstance(views, list):
+            raise ConfigError(f"{source}: view is {reprlib.repr(views)}; views are tables, [[view]]")
+        parts["view"] = tuple(
+            _convert(view, ViewSpec, f"{source}: view {number}") for number, view in enumerate(views, 1)
+        )
+    try:
+        return SplitJob(**typed, **parts)
+    except ValueError as error:
+        raise ConfigError(f"{source}: [split]: {error}") from None
 
 
 def _rules(tables: Mapping[str, Any], table: str, kinds: Mapping[str, Any], source: str) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def join(
     learner = Learner(
         reach(
             url,
-            transport=_transport(down_mbit, up_mbit, latency_ms),
+            transport=make_transport(down_mbit, up_mbit, latency_ms),
             token=token,
             fingerprint=fingerprint,
             ca_file=ca_file,
@@ -123,7 +123,8 @@ async def _take_part(learner: Learner) -> str:
         raise
 
 
-def _transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport:
+def make_transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport:
+    """HTTP, held back to a link like that, if it is any slower."""
     http = HttpTransport()
     if (down_mbit, up_mbit, latency_ms) == (math.inf, math.inf, 0.0):
         return http

@@ -36,6 +36,8 @@ COMMANDS = {
     "profile": "Profile how much slower this device trains a job's model while others use it, by training beside "
     "loads.",
     "gossip": "Train without a server: take part as a peer, or start a few peers on this machine.",
+    "split": "Spread one model over several devices: be its trunk, or a source of it, or start all of them on this "
+    "machine.",
     "ask": "Ask a peer how far it is and whom it knows, and save its model as it is now.",
     "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",
     "testbed": "Run a job on an emulated testbed: each device has its own network namespace, link and share of the "

@@ -16,9 +16,10 @@ from paceline.events import AnyEvent, Emit
 from paceline.fleets.base import Fleet
 from paceline.fleets.peers import PeerFleet
 from paceline.learning import checkpoints
-from paceline.monitor import GossipLines, PoolLines, watcher
-from paceline.runs import PoolRun, Run
+from paceline.monitor import GossipLines, PoolLines, SplitLines, watcher
+from paceline.runs import NodeFleet, PoolRun, PreparedSplit, Run
 from paceline.topologies.gossip import GossipJob
+from paceline.topologies.split import SplitJob
 
 
 class _RunClock:
@@ -59,9 +60,35 @@ def play_gossip(
     console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
 
 
+def play_split(job: SplitJob, fleet: NodeFleet, folder: Path | None, *, as_json: bool) -> None:
+    """Run a split job on a fleet; shows it meanwhile, and what came of it."""
+    show_split(runs.prepare_split(job, folder), fleet, Console(stderr=as_json), as_json=as_json)
+
+
+def show_split(prepared: PreparedSplit, fleet: NodeFleet, console: Console, *, as_json: bool) -> None:
+    """The same, of a run that is prepared."""
+    run = prepared.start(fleet, [SplitLines(console).tell])
+    told = {
+        "accuracy": run.accuracy,
+        "loss": run.loss,
+        "epochs": run.epochs,
+        "run": str(run.folder),
+        "report": str(run.report()),
+    }
+    if as_json:
+        print(json.dumps(told))
+        return
+    accuracy = "" if run.accuracy is None else f"accuracy {run.accuracy:.1%} after "
+    console.print(f"{accuracy}{run.epochs} epochs", highlight=False)
+    console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
+
+
 def play(path: Path, fleet: Fleet, folder: Path | None, *, as_json: bool) -> None:
-    """Run the job or the pool in a file on a fleet; shows it meanwhile, and what came of it."""
+    """Run the job, the pool or the split job in a file on a fleet; shows it meanwhile, and what came of it."""
     console = Console(stderr=as_json)
+    if config.is_split(path):
+        play_split(config.load_split(path), fleet, folder, as_json=as_json)
+        return
     if config.is_pool(path):
         pool = runs.prepare_pool(*config.load_pool(path), folder).start(fleet, [PoolLines(console).tell])
         show_pool(pool, console, as_json=as_json)

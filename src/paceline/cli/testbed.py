@@ -14,7 +14,7 @@ from paceline.fleets.testbed import TestbedFleet
 
 
 def testbed(
-    job: Annotated[Path, typer.Argument(help="The job file, or a pool file (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file: of a job, a pool or a split job (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,  # noqa: PT028
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: PT028

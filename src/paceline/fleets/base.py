@@ -66,6 +66,11 @@ class Launch(ABC, Generic[C]):
         """Of paceline, by which a device takes part."""
         return "join"
 
+    @property
+    def options(self) -> Sequence[str]:
+        """Of the command, for each device on this machine."""
+        return ()
+
     @abstractmethod
     def orchestrator(self, around: Surroundings) -> C:
         """Make the orchestrator; `around` says where it runs."""
@@ -186,6 +191,11 @@ class SplitLaunch(Launch[Trunk]):
     @property
     def command(self) -> str:  # noqa: D102
         return "split"
+
+    @property
+    def options(self) -> Sequence[str]:  # noqa: D102
+        path = self.plan.job.data.path
+        return () if path is None else ("--data", path, "--apply-view")
 
     def orchestrator(self, around: Surroundings) -> Trunk:  # noqa: D102
         return self.trunk(around, ThreadEngine(), lambda: ProcessMeter(PowerModel(), time.monotonic))

@@ -66,7 +66,7 @@ class ProcessFleet(LiveFleet):
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
         command = [launch.command, str(address), "--json"]
-        command += [word for path in launch.import_paths for word in ("--allow-model", path)]
+        command += [*launch.options, *(word for path in launch.import_paths for word in ("--allow-model", path))]
         assert self._door.token is not None
         processes: list[DeviceProcess] = []
         is_over = False

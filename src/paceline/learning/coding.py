@@ -48,7 +48,9 @@ def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) 
         num_bytes = width if bits == 8 else (width + 1) // 2
         expected = {"values": (torch.uint8, (rows, num_bytes)), "least": ends, "step": ends}
     if coded.keys() != expected.keys():
-        raise ValueError(f"with {bits} bits, {', '.join(expected)} are sent, not {', '.join(sorted(coded)) or 'nothing'}")
+        raise ValueError(
+            f"with {bits} bits, {', '.join(expected)} are sent, not {', '.join(sorted(coded)) or 'nothing'}"
+        )
     for name, (dtype, expected_shape) in expected.items():
         tensor = coded[name]
         if tensor.dtype != dtype or tuple(tensor.shape) != expected_shape:

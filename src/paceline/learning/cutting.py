@@ -35,7 +35,9 @@ class Chain:
         self.cuts: tuple[str, ...] = tuple(getattr(model, "cuts", self.layers))
         for name in self.cuts:
             if name not in self.layers:
-                raise ConfigError(f"{type(model).__name__} declares a cut before {name!r}; {suggest(name, self.layers)}")
+                raise ConfigError(
+                    f"{type(model).__name__} declares a cut before {name!r}; {suggest(name, self.layers)}"
+                )
         self.shapes = self._trace(model, input_shape)
 
     def check_cut(self, cut: str) -> None:
@@ -72,7 +74,9 @@ class Chain:
                 x = layer(x)
         except Exception as error:  # whatever a model of the user's raises
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
-            raise ConfigError(f"{name} cannot be cut: one of its layers does not take what comes before: {reason}") from error
+            raise ConfigError(
+                f"{name} cannot be cut: one of its layers does not take what comes before: {reason}"
+            ) from error
         finally:
             model.train(was_training)
         if x.shape != expected.shape or not torch.allclose(x, expected, rtol=_TOLERANCE, atol=_TOLERANCE):

@@ -172,9 +172,7 @@ class Head(nn.Module):
         """Of one sample, with so many sources."""
         return _count(self, {source: torch.zeros(1, *shape, requires_grad=True) for source in sources})
 
-    def step(
-        self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor
-    ) -> tuple[float, dict[str, torch.Tensor]]:
+    def step(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, dict[str, torch.Tensor]]:
         """Learn from a minibatch; returns the mean loss, and the gradients of the inputs by source."""
         self.train()
         leaves = {source: x.detach().requires_grad_() for source, x in inputs.items()}

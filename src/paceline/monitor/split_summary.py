@@ -147,8 +147,9 @@ class _Draft:
         in_order = sorted(self._nodes.values(), key=lambda node: node.name != TRUNK)
         nodes = tuple(node.finish(self._last_at) for node in in_order)
         epochs = tuple(self._finish_epoch(self._epochs[number]) for number in sorted(self._epochs))
-        best = self._best(epochs)
-        result = self._ended if self._ended and _is_tested(self._ended) else best.ended if best else None
+        tested = [one for one in epochs if _is_tested(one.ended)]
+        best = min(tested, key=_badness, default=None)
+        result = self._ended if self._ended and _is_tested(self._ended) else tested[-1].ended if tested else None
         return SplitSummary(
             started=self._started,
             ended=self._ended,
@@ -174,15 +175,10 @@ class _Draft:
         spent = self._spent.get(ended.epoch, [])
         return SplitEpochSummary(ended=ended, bytes_moved=bytes_moved(spent), joules=sum(one.joules for one in spent))
 
-    def _best(self, epochs: Sequence[SplitEpochSummary]) -> SplitEpochSummary | None:
-        tested = [one for one in epochs if _is_tested(one.ended)]
-        if self._ended is not None:
-            tested = [one for one in tested if one.ended.epoch == self._ended.epoch]
-        return min(tested, key=_badness, default=None)
-
     def _parts(self) -> tuple[Part, ...]:
         """The parts that have parameters; the junction and its sources are those of its last change, if it had any."""
-        sizes = dict(self._started.num_parameters) if self._started else {}
+        told = self._cut or self._started
+        sizes = dict(told.num_parameters) if told else {}
         num_sources = max((one.num_sources for one in self._epochs.values()), default=0)
         num_sources = num_sources or sum(name != TRUNK for name in self._nodes)
         if self._junctions:

@@ -209,9 +209,8 @@ def _say_of_split(event: AnyEvent) -> str | None:
             return f"epoch {epoch}, step {step}: {printable(name)} is masked: {printable(reason)}"
         case SourceBack(learner=name, epoch=epoch, step=step):
             return f"epoch {epoch}, step {step}: {printable(name)} is back"
-        case SplitEnded(at=at, reason=reason, epochs=epochs, epoch=epoch, accuracy=accuracy):
-            work = f"{say_count(epochs, 'epoch')} in {say_seconds(at)}"
-            return f"ended: {reason}, {work}; epoch {epoch} is kept{_say_accuracy(accuracy)}"
+        case SplitEnded(at=at, reason=reason, epochs=epochs, accuracy=accuracy):
+            return f"ended: {reason}, {say_count(epochs, 'epoch')} in {say_seconds(at)}{_say_accuracy(accuracy)}"
     return None
 
 

@@ -67,9 +67,7 @@ class BranchesAtTrunk(TrunkScheme):
                 self._copies.update(brought)  # type: ignore[arg-type]
         return {}
 
-    async def _step(
-        self, epoch: int, meeting: Meeting, inputs: Mapping[str, torch.Tensor]
-    ) -> Mapping[str, Tensors]:
+    async def _step(self, epoch: int, meeting: Meeting, inputs: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
         labels = labels_of(self._dataset.y_train[self._passes.samples(epoch, meeting.number)])
 
         def step() -> tuple[float, dict[str, Tensors]]:

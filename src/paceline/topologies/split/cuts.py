@@ -83,9 +83,7 @@ async def measure_cut(terms: Terms, cut: str, engine: Engine, allowed: Sequence[
     for _ in range(1 + _REPEATS):
         forwards.append(await _timed(forward))
         backwards.append(await _timed(backward))
-    return CutCost(
-        forward_seconds=statistics.median(forwards[1:]), backward_seconds=statistics.median(backwards[1:])
-    )
+    return CutCost(forward_seconds=statistics.median(forwards[1:]), backward_seconds=statistics.median(backwards[1:]))
 
 
 async def _time_head(plan: SplitPlan, cut: str, sources: Sequence[str], engine: Engine) -> float:

@@ -17,6 +17,4 @@ def reach_trunk(url: str, *, transport: Transport | None = None, **trust: Any) -
     Args:
         trust: as for `axon.connect`: token, fingerprint, ca_file.
     """
-    return axon.connect(
-        url, interface=TrunkService, transport=transport, timeout_seconds=_CALL_SECONDS, **trust
-    )
+    return axon.connect(url, interface=TrunkService, transport=transport, timeout_seconds=_CALL_SECONDS, **trust)

@@ -97,7 +97,7 @@ class SplitJob(msgspec.Struct, frozen=True, kw_only=True):
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
         if not self.view:
-            raise ValueError("there is no [[view]]; a source sees something, such as kind = \"plain\"")
+            raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')
         if self.scheme == "split-learning" and self.cut == AUTO:
             raise ValueError('cut is "auto", which weighs junctions; split-learning needs the name of a layer')
 
@@ -122,5 +122,7 @@ class SplitJob(msgspec.Struct, frozen=True, kw_only=True):
             "optimizer": {"name": self.optimizer.name, **self.optimizer.options},
             "data": msgspec.to_builtins(self.data),
         }
-        told = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+        told = {
+            name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()
+        }
         return {**told, "view": msgspec.to_builtins(self.view)}

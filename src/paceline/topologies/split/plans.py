@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import nn
+
 from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.cutting import Chain
@@ -114,8 +116,13 @@ def _cuts(job: SplitJob, chain: Chain) -> tuple[str, ...]:
     if job.cut != AUTO:
         sizes(chain, job.cut, names, job.merge)  # tells what is wrong with it
         return (job.cut,)
-    declared = [cut for cut in chain.cuts if any(True for _ in chain.layers[cut].parameters())]
+    # Cuts elsewhere differ by a ReLU or the like; and with nothing to learn before it, a source would send its samples.
+    declared = [cut for cut in chain.cuts if _learns(chain.layers[cut]) and _learns(chain.before(cut))]
     small = [cut for cut in declared if sizes(chain, cut, names, job.merge)["junction"] <= MAX_JUNCTION_PARAMETERS]
     if not small:
         raise ConfigError(f"every junction would have more than {MAX_JUNCTION_PARAMETERS:,} parameters; name a cut")
     return tuple(small)
+
+
+def _learns(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None

@@ -26,12 +26,13 @@ class Samples:
     test: Shard
 
 
-def load_samples(terms: Terms, number: int, file: Path | None = None) -> Samples:
+def load_samples(terms: Terms, number: int, file: Path | None = None, *, is_viewed: bool = False) -> Samples:
     """A source's view of the data that all have, or what it has in a file; raises `ConfigError`.
 
     Args:
         number: of the source; what its view draws at random follows from it.
-        file: with x_train, y_train, x_test and y_test, in the trunk's order; it is taken as it is.
+        file: with x_train, y_train, x_test and y_test, in the trunk's order.
+        is_viewed: whether it is seen as the trunk says, as data by name is; else it is taken as it is.
     """
     if file is None and not terms.data:
         raise ConfigError("the trunk's data is a file of its own; say where this source's view of it is, with --data")
@@ -43,7 +44,7 @@ def load_samples(terms: Terms, number: int, file: Path | None = None) -> Samples
                 f"{where}: x_{name} has {len(x)} samples of shape {x.shape[1:]}; the trunk has {count} of shape "
                 f"{terms.task.input_shape}: sources see the same samples, in the same order"
             )
-    if file is not None:
+    if file is not None and not is_viewed:
         return Samples(Shard(data.x_train, data.y_train), Shard(data.x_test, data.y_test))
     return view_of(data, terms, number)
 

@@ -26,7 +26,13 @@ from paceline.topologies.split.schemes import SourceScheme
 
 _FINAL_STATUS = (401, 404, 422)  # a wrong token, or no trunk: trying again would not help
 _ECHO_BYTES = 1 << 19  # to time a link with; a trunk takes messages of 1 MiB in any case
-_PHASES: dict[str, Phase] = {"step": "train", "test": "forward", "images": "upload", "average": "train", "backup": "upload"}
+_PHASES: dict[str, Phase] = {
+    "step": "train",
+    "test": "forward",
+    "images": "upload",
+    "average": "train",
+    "backup": "upload",
+}
 
 
 class _Late(Exception):
@@ -38,13 +44,15 @@ class SourceOptions:
     """How a source behaves.
 
     Attributes:
-        data: a file with its view of the samples; None for the view of the common data that the trunk gives it.
+        data: a file with the samples as it sees them; None for the data that all have, seen as the trunk says.
+        is_viewed: whether the file has the data that all have, too, to be seen as the trunk says.
         allowed: import paths of models that it may load; None for any.
         patience_seconds: how long it tries to reach a trunk that does not answer.
         load: makes its samples, of the terms and its number; None to load them from where they are.
     """
 
     data: Path | None = None
+    is_viewed: bool = False
     allowed: Sequence[str] | None = ()
     patience_seconds: float = 300.0
     load: Callable[[Terms, int], Samples] | None = None
@@ -127,7 +135,9 @@ class Source:
         if options.load is not None:
             self._samples = options.load(terms, welcome.number)
         else:
-            self._samples = await self._engine.run(lambda: load_samples(terms, welcome.number, options.data), 0)
+            self._samples = await self._engine.run(
+                lambda: load_samples(terms, welcome.number, options.data, is_viewed=options.is_viewed), 0
+            )
         if len(terms.cuts) > 1:
             await self._trunk.declare.coro(self._session, await self._measure(terms))
         self._terms = terms

@@ -75,9 +75,7 @@ class Trunk(Conductor, TrunkService):
 
     calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
 
-    def __init__(
-        self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: Callable[[], Meter]
-    ) -> None:
+    def __init__(self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: Callable[[], Meter]) -> None:
         self._plan = plan
         self._job = plan.job
         self._engine = engine
@@ -155,9 +153,7 @@ class Trunk(Conductor, TrunkService):
             num_ready = sum(standing.is_ready for standing in self._standings.values() if standing.status != "left")
             if num_ready < wanted and num_ready != told:
                 told = num_ready
-                self._emit(
-                    events.WaitingForLearners(at=self.now(), round=1, num_ready=num_ready, min_learners=wanted)
-                )
+                self._emit(events.WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=wanted))
             return num_ready >= wanted
 
         await self._until(are_enough)
@@ -304,9 +300,7 @@ class Trunk(Conductor, TrunkService):
             if name in brought:
                 if standing.is_missed:
                     standing.is_missed = False
-                    self._emit(
-                        events.SourceBack(at=self.now(), learner=name, epoch=gathering.epoch, step=index + 1)
-                    )
+                    self._emit(events.SourceBack(at=self.now(), learner=name, epoch=gathering.epoch, step=index + 1))
             elif standing.is_merged:
                 self._num_masked += is_step
 
@@ -399,9 +393,7 @@ class Trunk(Conductor, TrunkService):
             standing.status, standing.since = "present", (gathering.epoch, index)
         parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
         standing.has_lost = False
-        return Ticket(
-            status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters
-        )
+        return Ticket(status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters)
 
     async def bring(  # noqa: D102
         self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None

@@ -1,0 +1,93 @@
+"""One execution of a split job, kept in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from paceline.events import AnyEvent, Emit
+from paceline.fleets.base import SplitLaunch
+from paceline.learning import checkpoints
+from paceline.learning.averaging import State
+from paceline.monitor import SplitFolder, SplitSummary, summarise_split, write_split_report
+from paceline.runs.folders import new_path
+from paceline.topologies.split import SplitJob, SplitPlan, Trunk, make_plan
+
+
+class NodeFleet(Protocol):
+    """Where a trunk and its sources run: on virtual time, or any fleet of learners."""
+
+    def run(self, launch: SplitLaunch) -> Trunk:
+        """Train all epochs; blocks until the run is over, and returns its trunk."""
+
+
+@dataclass(frozen=True)
+class SplitRun:
+    """A run of a split job that is over.
+
+    Attributes:
+        folder: where it is kept.
+        state: all that was learned, by name: ``branches.<source>.…`` and ``head.…``; ``sources.<source>.…`` where each
+            has a model of its own; or the one model of the trunk.
+    """
+
+    folder: Path
+    state: State
+    epochs: int
+    loss: float | None
+    accuracy: float | None
+
+    def summary(self) -> SplitSummary:
+        """What happened, in figures."""
+        return summarise_split(SplitFolder.open(self.folder).events())
+
+    def report(self) -> Path:
+        """Write the run's page; returns where it is."""
+        return write_split_report(SplitFolder.open(self.folder))
+
+
+@dataclass(frozen=True)
+class PreparedSplit:
+    """A split run whose folder, data and model are ready, and whose nodes are not chosen yet."""
+
+    folder: SplitFolder
+    plan: SplitPlan
+
+    def start(self, fleet: NodeFleet, watchers: Sequence[Emit] = ()) -> SplitRun:
+        """Train on a fleet; blocks until the run is over. Watchers are told of each event."""
+
+        def emit(event: AnyEvent) -> None:
+            self.folder.record(event)
+            for watcher in watchers:
+                watcher(event)
+
+        def save(epoch: int, state: State) -> None:
+            checkpoints.write(self.folder.checkpoints / "final.safetensors", state)
+
+        with self.folder:
+            trunk = fleet.run(SplitLaunch(plan=self.plan, emit=emit, save=save))
+        ended = trunk.ended
+        assert ended is not None
+        return SplitRun(self.folder.path, trunk.state, ended.epochs, ended.loss, ended.accuracy)
+
+
+def train_split(
+    job: SplitJob, fleet: NodeFleet, *, folder: Path | str | None = None, watchers: Sequence[Emit] = ()
+) -> SplitRun:
+    """Train a split job on a fleet; blocks until the run is over.
+
+    Args:
+        fleet: `VirtualNodes`, or a fleet whose devices are sources: `LocalFleet`, `TestbedFleet`.
+        folder: a new folder for the run; by default one named for the moment, in ``runs``.
+        watchers: are told of each event.
+    """
+    return prepare_split(job, folder).start(fleet, watchers)
+
+
+def prepare_split(job: SplitJob, folder: Path | str | None = None) -> PreparedSplit:
+    """Load the data of a new split run, build its model and make its folder."""
+    plan = make_plan(job)  # first: what is wrong with the job should leave no folder behind
+    path = new_path(folder)
+    return PreparedSplit(SplitFolder.create(path.parent, path.name, job.described()), plan)
