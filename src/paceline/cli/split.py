@@ -21,7 +21,6 @@ from paceline.cli import doors, results
 from paceline.cli.join import make_transport, print_json
 from paceline.cli.lines import one_line
 from paceline.devices.energy import PowerModel, ProcessMeter
-from paceline.errors import ConfigError
 from paceline.events import AnyEvent
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door, run_live

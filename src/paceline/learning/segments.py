@@ -1,7 +1,7 @@
 """The parts of a model that is spread over devices: branches at the sources, and a head where they meet.
 
-Cut before a layer, a model has its earlier layers copied for each source (a branch), and the others once, behind a layer
-that merges the branches (the head). Gradients of what a branch gave are all that it needs to learn.
+Cut before a layer, a model has its earlier layers copied for each source (a branch), and the others once, behind a
+layer that merges the branches (the head). Gradients of what a branch gave are all that it needs to learn.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class AveragingAtTrunk(TrunkScheme):
         self.tally.num_steps += len(brought) * len(self._sizes)
         self.tally.num_samples += len(brought) * self._terms.num_samples
         mean = mean_of(list(brought.values()))
-        return {source: mean for source in brought}
+        return dict.fromkeys(brought, mean)
 
     def remove(self, source: str) -> None:  # noqa: D102
         self._copies.pop(source, None)

@@ -1,7 +1,7 @@
 """One model over several devices: sources send what their branches make of a minibatch, and learn from its gradients.
 
-This is flexible parallel learning, where the trunk merges by a junction, and split learning, where it puts the branches'
-outputs side by side.
+This is flexible parallel learning, where the trunk merges by a junction, and split learning, where it puts the
+branches' outputs side by side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What trunk and sources say to each other, and the service that the trunk offers.
 
-Sources call, so that they may be behind NAT. Nodes of a job do the same things in the same order, the agenda of an epoch:
-at each of its meetings, sources bring something, and the trunk answers each of them when all have.
+Sources call, so that they may be behind NAT. Nodes of a job do the same things in the same order, the agenda of an
+epoch: at each of its meetings, sources bring something, and the trunk answers each of them when all have.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         cuts: where the model may be cut; one, unless sources have to measure which is best.
         data: the dataset that all have, by name; empty if sources must have a file.
         layers: that are averaged.
-        agenda rules: `epochs`, `num_samples` and `num_test_samples`, `depth`, `bits`, `backup_epochs` and
-            `test_epochs` are those of the job.
+        epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
     """
 
     task: Task

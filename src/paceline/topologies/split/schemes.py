@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
 from paceline.topologies.split.messages import Meeting, Tensors
@@ -106,8 +108,7 @@ def mean_of(copies: Sequence[Vectors]) -> Vectors:
     """The mean of parameters; whole numbers are those of the first. None of none."""
     if not copies:
         return {}
-    first = copies[0]
     return {
-        kind: sum(copy[kind] for copy in copies) / len(copies) if vector.is_floating_point() else vector
-        for kind, vector in first.items()
+        kind: torch.stack([copy[kind] for copy in copies]).mean(0) if vector.is_floating_point() else vector
+        for kind, vector in copies[0].items()
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import paceline
 from paceline import axon, events
@@ -251,15 +253,16 @@ class Source:
     async def _bring(self, epoch: int, index: int, tensors: Tensors) -> Tensors:
         left: Tensors | None = tensors
         while True:
-            brought = left
-            answer: Answer = await self._call(lambda: self._trunk.bring.coro(self._session, epoch, index, brought))
+            bring = functools.partial(self._trunk.bring.coro, self._session, epoch, index, left)
+            answer: Answer = await self._call(bring)
             if answer.status == "ready":
                 return answer.tensors
             if answer.status == "late":
                 raise _Late
             left = None  # they are there
 
-    async def _call(self, attempt: Callable[[], Awaitable[object]]) -> object:
+    @staticmethod
+    async def _call(attempt: Callable[[], Awaitable[Any]]) -> Any:
         return await retry(attempt, give_up_seconds=LONGEST_PAUSE_SECONDS)
 
     def _phase(self, phase: Phase, epoch: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +14,6 @@ import paceline
 from paceline import events
 from paceline.axon import loops
 from paceline.devices.energy import Meter
-from paceline.errors import PacelineError
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
 from paceline.topologies.parallel.conductor import Conductor
@@ -26,7 +25,7 @@ from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.gathering import Gathering
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.making import trunk_scheme
-from paceline.topologies.split.messages import MAX_ECHO_BYTES, Answer, Costs, Tensors, Ticket, TrunkService, Welcome
+from paceline.topologies.split.messages import MAX_ECHO_BYTES, Answer, Costs, Ticket, TrunkService, Welcome
 from paceline.topologies.split.plans import SplitPlan
 from paceline.topologies.split.schemes import Tally, TrunkScheme
 
