@@ -588,9 +588,10 @@ class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
 
 
 class NodeSpent(Event, frozen=True, tag="node_spent"):
-    """How a source or the trunk spent an epoch, with its test (told on the node only).
+    """How a source or the trunk spent an epoch, with its test (told on the device only).
 
     Attributes:
+        epoch: 0 for what is outside of all, such as handing over what was learned.
         compute_seconds: that it worked.
         wait_seconds: that it had nothing to do but wait for others or for the network.
         bytes_sent: by this node; likewise `bytes_received`.

@@ -49,7 +49,7 @@ def test_a_fleet(told):
     assert "epoch 4, step 1: cam-2 is back" in lines
     assert "epoch 4: the junction merges 4 sources (cam-1, cam-2, cam-3, late), 4,000,000 parameters" in lines
     assert "cam-3 left: it said goodbye" in lines
-    assert lines[-1] == "ended: no improvement, 8 epochs in 93.0 s; epoch 6 is kept, accuracy 87.2 %"
+    assert lines[-1] == "ended: no improvement, 8 epochs in 93.0 s, accuracy 87.2 %"
     assert sum(line.startswith("epoch") and "samples" in line for line in lines) == 8
 
 
@@ -78,11 +78,11 @@ def test_a_trunk_that_does_not_tell_is_not_waited_for_to_the_end(told):
     lines = told([started(JOB), ended(1), of_source, ended(2, train_loss=0.5)])
     assert [line.split("  ")[0] for line in lines[1:]] == ["epoch 1/8"]
     assert lines[1].endswith("sent 2 kB")
-    over = SplitEnded(at=20, reason="stopped", epochs=2, epoch=2)
+    over = SplitEnded(at=20, reason="epochs done", epochs=2)
     lines = told([started(JOB), ended(1), ended(2, train_loss=0.5), over])
     assert lines[2:] == [
         "epoch 2/8  2 sources  1 step  64 samples  8.00 s  training loss 0.500",
-        "ended: stopped, 2 epochs in 20.0 s; epoch 2 is kept",
+        "ended: epochs done, 2 epochs in 20.0 s",
     ]
 
 

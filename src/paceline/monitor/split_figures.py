@@ -105,14 +105,14 @@ class SplitSummary(msgspec.Struct, frozen=True, kw_only=True):
         junctions: as it changed.
         nodes: the trunk, then sources in the order in which they were first heard of.
         epochs: in order.
-        best: the epoch whose parameters are kept, or up to then that of the lowest loss; None if none was tested.
+        best: the epoch with the lowest loss; None if none was tested.
         happenings: who came, was masked and went, the cut and the junction, in order; each can be said by `say_event`.
         seconds: from the start to the last event.
         mean_seconds: of training an epoch; None without any.
         num_masked: inputs of sources that were missing, over all steps.
         bytes_moved: over the network, each byte once.
         joules: of all nodes that told, as are `cpu_seconds`.
-        loss: of the epoch that is kept, or of the best so far.
+        loss: that was last found on the test data.
     """
 
     started: SplitStarted | None

@@ -71,7 +71,7 @@ def _facts(summary: SplitSummary, job: dict[str, Any]) -> Markup:
     per_epoch = f"{say_bytes(summary.bytes_moved / last)} per epoch" if last else ""
     return facts(
         [
-            (label, accuracy, ", ".join(filter(None, [loss, f"epoch {summary.best.ended.epoch}"])))
+            (label, accuracy, ", ".join(filter(None, [loss, f"best in epoch {summary.best.ended.epoch}"])))
             if summary.best
             else (label, accuracy, loss),
             ("epochs", f"{last:,}", f"of {num_epochs:,}" if isinstance(num_epochs, int) else ""),

@@ -88,11 +88,11 @@ def _marks(summary: SplitSummary, field: str, say: Callable[[float], str]) -> li
 
 
 def _at_best(marks: Sequence[Mark], summary: SplitSummary, say: Callable[[float], str]) -> str:
-    """The value of the epoch that is kept, or is the best so far; that of the last if it has none."""
+    """The value of the epoch with the lowest loss; that of the last if it has none."""
     best = [mark for mark in marks if summary.best and mark.x == summary.best.ended.epoch]
     if not best:
         return f"{say(marks[-1].value)} at last"
-    return f"{say(best[0].value)} at epoch {best[0].x:.0f}, {'kept' if summary.ended else 'the best so far'}"
+    return f"{say(best[0].value)} at epoch {best[0].x:.0f}, {'the best' if summary.ended else 'the best so far'}"
 
 
 def time_section(summary: SplitSummary) -> Markup | None:

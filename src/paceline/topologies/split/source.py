@@ -203,7 +203,7 @@ class Source:
             events.NodeSpent(
                 at=self._now(),
                 learner=self._name,
-                epoch=ticket.epoch,
+                epoch=ticket.epoch if ticket.epoch <= self._terms.epochs else 0,
                 seconds=seconds,
                 compute_seconds=compute,
                 wait_seconds=max(0.0, seconds - compute),
