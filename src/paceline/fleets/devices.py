@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState, check_states
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
 
@@ -24,6 +25,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         price: that it asks for a shard, where work is paid for.
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
+        power: what it draws; its energy is told by that.
     """
 
     name: str
@@ -36,6 +38,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     price: float = 0.0
     states: tuple[DeviceState, ...] = ()
     are_states_known: bool = True
+    power: PowerModel = PowerModel()
 
     def __post_init__(self) -> None:
         for name in ("down_mbit", "up_mbit", "cpu_share", "count"):
