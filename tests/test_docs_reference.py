@@ -16,6 +16,7 @@ import typer.main
 from paceline import Job, VirtualDevice, events
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.fleets import testbed
@@ -39,6 +40,7 @@ TYPES = {
     list[str]: "list of texts",
     dict[str, float]: "table of numbers",
     tuple[DeviceState, ...]: "tables",
+    PowerModel: "table",
 }
 JOB = Job(deadline_seconds=1).described()
 POOL = PoolSpec().described()
@@ -76,7 +78,7 @@ def said_type(kind):
 
 def said_default(value):
     """A default as the pages say it."""
-    if value is None or value == ():
+    if value is None or value in ((), PowerModel()):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -117,6 +119,7 @@ TABLES_OF_FILES = {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
     },
+    "`[device.power]`": fields_of(PowerModel, msgspec.structs.asdict(PowerModel())),
     "`[[device.states]]`": fields_of(DeviceState, msgspec.structs.asdict(DeviceState(name="idle", probability=1))),
 }
 
