@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paceline import config
 from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation
 from paceline.devices.cell import Cell
+from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
@@ -396,6 +397,10 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         joins_at_seconds = 1
         dies_at_seconds = 20
         returns_at_seconds = 30
+        [device.power]
+        busy_watts = 6
+        idle_watts = 2.5
+        joules_per_byte = 2e-4
         [[device]]
         name = "pi-4"
         samples_per_second = {small = 1e4, large = 300}
@@ -419,6 +424,7 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         joins_at_seconds=1,
         dies_at_seconds=20,
         returns_at_seconds=30,
+        power=PowerModel(busy_watts=6.0, idle_watts=2.5, joules_per_byte=2e-4),
     )
     assert other == VirtualDevice(name="pi-4", samples_per_second={"small": 1e4, "large": 300})
     assert other.speed("large") == 300
@@ -515,6 +521,12 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         (DEVICE + "price = -1", "device 1: price is -1.0; it must be at least 0"),
         (DEVICE + "skips = 1", "device 1: skips is 1.0; it must be from 0 to below 1"),
         (DEVICE + "are_states_known = 'yes'", "device 1 are_states_known = 'yes': Expected `bool`, got `str`"),
+        (DEVICE + "power = 6", "device 1 power = 6: Expected `object`, got `int`"),
+        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1.0; it must be at least 0"),
+        (
+            DEVICE + "[device.power]\nbusy_wats = 1",
+            "device 1 power: unknown key 'busy_wats'; did you mean 'busy_watts'?",
+        ),
         (DEVICE + "count = 1.5", "device 1 count = 1.5: Expected `int`, got `float`"),
         (DEVICE + "count = 0", "device 1: count is 0; it must be above 0"),
         (DEVICE + "count = 1_000_000_000_000", "there are 1000000000000 devices, by their counts; allowed: 100000"),

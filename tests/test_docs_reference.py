@@ -17,6 +17,7 @@ from paceline import Job, VirtualDevice, events
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
 from paceline.devices.cell import Cell
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.fleets import testbed
@@ -40,6 +41,7 @@ TYPES = {
     list[str]: "list of texts",
     dict[str, float]: "table of numbers",
     tuple[DeviceState, ...]: "tables",
+    PowerModel: "table",
 }
 JOB = Job(deadline_seconds=1).described()
 POOL = PoolSpec().described()
@@ -77,7 +79,7 @@ def said_type(kind):
 
 def said_default(value):
     """A default as the pages say it."""
-    if value is None or value == ():
+    if value is None or value in ((), PowerModel()):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -118,6 +120,7 @@ TABLES_OF_FILES = {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
     },
+    "`[device.power]`": fields_of(PowerModel, msgspec.structs.asdict(PowerModel())),
     "`[[device.states]]`": fields_of(DeviceState, msgspec.structs.asdict(DeviceState(name="idle", probability=1))),
     "`[cell]`": fields_of(Cell, msgspec.structs.asdict(Cell())),
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MedAllocation,
         MmttAllocation,
     )
+    from paceline.devices.energy import PowerModel
     from paceline.devices.states import DeviceState
     from paceline.fleets.local import LocalDevice, LocalFleet
     from paceline.fleets.local_peers import LocalPeers
@@ -67,6 +68,7 @@ _HOMES = {
     "PointsSpec": "paceline.learning.points",
     "PoolRun": "paceline.runs",
     "PoolSpec": "paceline.topologies.multitask",
+    "PowerModel": "paceline.devices.energy",
     "Run": "paceline.runs",
     "SplitJob": "paceline.topologies.split",
     "SplitRun": "paceline.runs",
@@ -108,6 +110,7 @@ __all__ = [
     "PointsSpec",
     "PoolRun",
     "PoolSpec",
+    "PowerModel",
     "Run",
     "SplitJob",
     "SplitRun",

@@ -334,7 +334,7 @@ def _resolved(table: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
 
 
 def _convert(value: Any, kind: Any, source: str) -> Any:
-    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    is_struct = _is_struct(kind)
     if is_struct:
         if not isinstance(value, dict):
             raise ConfigError(f"{source}: {reprlib.repr(value)} must be a table")
@@ -359,12 +359,18 @@ def _inner_tables(value: Mapping[str, Any], kind: type[msgspec.Struct], source: 
     inner = {}
     for field in msgspec.structs.fields(kind):
         entries, kinds = value.get(field.encode_name), typing.get_args(field.type)
-        if isinstance(entries, list) and kinds and isinstance(kinds[0], type) and issubclass(kinds[0], msgspec.Struct):
+        if isinstance(entries, dict) and _is_struct(field.type):
+            inner[field.encode_name] = _convert(entries, field.type, f"{source} {field.encode_name}")
+        elif isinstance(entries, list) and kinds and _is_struct(kinds[0]):
             inner[field.encode_name] = [
                 _convert(entry, kinds[0], f"{source} {field.encode_name} {number}")
                 for number, entry in enumerate(entries, 1)
             ]
     return inner
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _choices(kind: type[msgspec.Struct], key: str) -> str:

@@ -266,11 +266,14 @@ class DeviceMeasured(Event, frozen=True, tag="device_measured"):
 
     Attributes:
         profile: the fields of a `paceline.devices.Profile`.
+        power: what its energy is told by: the `source`, and the fields of a `paceline.devices.energy.PowerModel`; None
+            if it is not told.
     """
 
     learner: str
     profile: dict[str, Any]
     seconds: float
+    power: dict[str, Any] | None = None
     job: str = ""
 
 
@@ -294,8 +297,9 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
         upload_seconds: None if the update did not arrive.
         is_halted: whether training stopped early to be in time.
         is_accepted: whether the orchestrator used the update.
-        bytes_sent: from when the round was taken; likewise `bytes_received`.
-        cpu_seconds: of the processor, and what that took in `joules`.
+        bytes_sent: from when the round was taken to the end of the upload; likewise `bytes_received`. None if nobody
+            counted.
+        cpu_seconds: of the processor in that time, and what it took in `joules`; None if nobody metered.
     """
 
     learner: str
@@ -309,10 +313,10 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
     upload_seconds: float | None = None
     is_halted: bool = False
     is_accepted: bool = False
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    cpu_seconds: float = 0.0
-    joules: float = 0.0
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    cpu_seconds: float | None = None
+    joules: float | None = None
     job: str = ""
 
 
@@ -338,6 +342,7 @@ class PeerStarted(Event, frozen=True, tag="peer_started"):
         epoch: the first that it trains.
         num_samples: of its own.
         known: peers that it knew as it began.
+        power: as for `DeviceMeasured`.
     """
 
     learner: str
@@ -345,6 +350,7 @@ class PeerStarted(Event, frozen=True, tag="peer_started"):
     epoch: int
     num_samples: int
     known: tuple[str, ...] = ()
+    power: dict[str, Any] | None = None
 
 
 class PeerListening(Event, frozen=True, tag="peer_listening"):
@@ -397,7 +403,7 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
         num_exchanges: models that it took from others and mixed with its own.
         distance: between its model before and after mixing, over the length of what it learned in the epoch.
         mass: of its model in push-sum gossip, as a ratio of what a peer starts with; 0 elsewhere.
-        cpu_seconds: of the processor, and what that took in `joules`.
+        cpu_seconds: of the processor, testing included, and what the epoch took in `joules`; None if nobody metered.
         loss: of its own model on the test data; None if not evaluated.
     """
 
@@ -415,8 +421,8 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
     bytes_received: int = 0
     distance: float = 0.0
     mass: float = 0.0
-    cpu_seconds: float = 0.0
-    joules: float = 0.0
+    cpu_seconds: float | None = None
+    joules: float | None = None
     loss: float | None = None
     accuracy: float | None = None
 
@@ -518,6 +524,19 @@ class SplitStarted(Event, frozen=True, tag="split_started"):
     clock: Literal["live", "virtual"]
     num_parameters: dict[str, int]
     paceline: str
+
+
+class NodeStarted(Event, frozen=True, tag="node_started"):
+    """A source or the trunk takes part (told on the device only).
+
+    Attributes:
+        number: of the source, from 1, by which it has its view; 0 for the trunk.
+        power: what its energy is told by.
+    """
+
+    learner: str
+    number: int
+    power: dict[str, Any] | None = None
 
 
 class CutChosen(Event, frozen=True, tag="cut_chosen"):
@@ -655,6 +674,7 @@ AnyEvent: TypeAlias = (
     | PeerEnded
     | GossipEnded
     | SplitStarted
+    | NodeStarted
     | CutChosen
     | JunctionChanged
     | SourceMasked

@@ -77,6 +77,8 @@ WRONG = {
         ("gossip", "job.toml", "--local", "2", "--peer", "http://b:1", "--tls"),
         "leave out --peer, --tls",
     ),
+    "local with codecarbon": (("gossip", "job.toml", "--local", "2", "--energy", "codecarbon"), "leave out --energy"),
+    "power": (("gossip", "job.toml", *PART, "--idle-watts", "nan"), "--idle-watts is nan; it must be at least 0"),
     "local none": (("gossip", "job.toml", "--local", "0"), "--local"),
     "cert alone": (("gossip", "job.toml", *PART, "--cert", "x.pem"), "--cert and --key belong together"),
     "ask nobody": (("ask", "10.0.0.2"), "URL: '10.0.0.2' is not a worker's address"),
@@ -128,12 +130,19 @@ def test_a_peer_alone_trains_and_keeps_its_run(paceline_in):
 
 
 def test_events_of_a_peer_come_as_lines_of_json(paceline_in):
-    code, out, _ = paceline_in("gossip", "job.toml", "--part", "1/4", "--listen", "127.0.0.1:0", "--json")
-    lines = [json.loads(line)["event"] for line in out.splitlines()]
+    alone = ("gossip", "job.toml", "--part", "1/4", "--listen", "127.0.0.1:0", "--json")
+    code, out, _ = paceline_in(*alone, "--busy-watts", "4", "--idle-watts", "1")
+    told = [json.loads(line) for line in out.splitlines()]
+    lines = [event["event"] for event in told]
     assert code == 0
     assert lines.count("epoch_ended") == 2
     assert lines[0] == "peer_listening"
     assert lines[-1] == "peer_ended"
+    (started,) = [event for event in told if event["event"] == "peer_started"]
+    assert started["power"] == {"source": "model", "busy_watts": 4.0, "idle_watts": 1.0, "joules_per_byte": 0.0}
+    for event in told:
+        if event["event"] == "epoch_ended":
+            assert event["joules"] >= 4 * event["cpu_seconds"] + event["seconds"]
 
 
 def test_a_gossip_job_is_simulated(paceline_in):

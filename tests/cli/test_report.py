@@ -52,6 +52,14 @@ def test_elsewhere_and_as_json(invoke, run, tmp_path):
     assert not (run / "report.html").exists()
 
 
+def test_carbon_by_the_intensity_that_is_given(invoke, run):
+    invoke(run)
+    assert "Each kWh is taken to emit 243 g of CO₂ equivalents." in (run / "report.html").read_text()
+    invoke(run, "--grams-per-kwh", 345)
+    assert "Each kWh is taken to emit 345 g of CO₂ equivalents." in (run / "report.html").read_text()
+    assert invoke(run, "--grams-per-kwh", -1).exit_code == 2
+
+
 def test_the_page_of_a_pool_and_of_a_job_in_it(invoke, pool, tmp_path):
     result = invoke(pool)
     assert (result.exit_code, result.output) == (0, f"The report is in {pool / 'report.html'}\n")

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from paceline.axon.transports.links import Line, Link
+from paceline.devices.energy import ModelledMeter, PowerModel
+from paceline.devices.states import DeviceState
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning.points import PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
@@ -16,11 +18,12 @@ from tests.learning.small_tasks import are_equal, make_model, make_shards
 POINTS = PointsSpec(reduction="hash", division="lsh", ratio=4)
 
 
-def make_trainer(model=None, *, is_time_only=False, **fields):
+def make_trainer(model=None, *, is_time_only=False, meter=None, **fields):
     device = VirtualDevice(**{"name": "pi", "samples_per_second": 10.0} | fields)
     condition = Condition(device, Line(Link()), random.Random(0))
+    condition.begin_round()
     model = model or make_model()
-    return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, condition, seed=0)
+    return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, condition, 0, meter)
 
 
 def timed(run_virtual, work):
@@ -66,6 +69,22 @@ def test_devices_that_hold_the_same_share_the_work_but_take_the_time_each(run_vi
     )
     assert first[0].points is second[0].points
     assert first[1] == second[1] == pytest.approx(2)
+
+
+BUSY = (DeviceState(name="training", probability=1.0, speed=0.5),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpu_seconds"),
+    [({}, 6), ({"cpu_share": 0.5}, 6), ({"cpu_share": 2.0}, 6), ({"states": BUSY}, 6), ({"samples_per_second": 5}, 12)],
+)
+def test_the_processor_works_as_long_as_its_work_takes_whatever_share_of_it_there_is(run_virtual, fields, cpu_seconds):
+    meter = ModelledMeter(PowerModel(), lambda: 0.0)
+    trainer, (shard,) = make_trainer(is_time_only=True, meter=meter, **fields), make_shards(60)
+    timed(run_virtual, trainer.train({}, [shard]))
+    assert meter.read().cpu_seconds == pytest.approx(cpu_seconds)
+    timed(run_virtual, trainer.losses({}, shard))
+    assert meter.read().cpu_seconds == pytest.approx(cpu_seconds / 3)
 
 
 def test_noise_is_of_all_that_a_device_does(run_virtual):

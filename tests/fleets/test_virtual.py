@@ -3,6 +3,7 @@
 import pytest
 
 from paceline import events
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
@@ -100,3 +101,21 @@ def test_a_benchmark_takes_time_and_no_gradients(monkeypatch):
     _, told = play(small_job(rounds=2), [device("a"), device("b")])
     assert len(trained) == len(of(events.ShardsTaken, told)) == 4
     assert all(event.seconds > 0.1 for event in of(events.DeviceMeasured, told))
+
+
+def test_a_round_takes_energy_and_bytes():
+    power = PowerModel(busy_watts=4.0, idle_watts=1.0, joules_per_byte=0.001)
+    _, told = play(small_job(), [device("a", up_mbit=1, latency_ms=50, power=power), device("b", 100)])
+    for event in of(events.RoundSpent, told):
+        assert event.cpu_seconds == pytest.approx(event.train_seconds)
+        assert event.bytes_sent > 15_000  # the parameters
+        assert event.bytes_received > event.bytes_sent  # those, and the shards
+        joules = 0.9 * event.cpu_seconds
+        if event.learner == "a":
+            seconds = event.download_seconds + event.train_seconds + event.upload_seconds
+            joules = 4 * event.cpu_seconds + seconds + 0.001 * (event.bytes_sent + event.bytes_received)
+        assert event.joules == pytest.approx(joules)
+    assert {event.learner: event.power["busy_watts"] for event in of(events.DeviceMeasured, told)} == {
+        "a": 4.0,
+        "b": 0.9,
+    }

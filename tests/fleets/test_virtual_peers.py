@@ -4,6 +4,7 @@ import pytest
 
 from paceline import events
 from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.peers import GossipLaunch
@@ -86,6 +87,17 @@ def test_bytes_of_int8_are_few():
         for how in ("none", "int8")
     ]
     assert sent[1] < 0.3 * sent[0]
+
+
+def test_an_epoch_takes_energy():
+    power = PowerModel(busy_watts=4.0, idle_watts=1.0, joules_per_byte=0.001)
+    _, told, _ = play([device("a", power=power), device("b", 100)], epochs=3)
+    for event in of(events.EpochEnded, told):
+        assert event.cpu_seconds == pytest.approx(event.train_seconds)
+        num_bytes = event.bytes_sent + event.bytes_received
+        joules = 4 * event.cpu_seconds + event.seconds + 0.001 * num_bytes if event.learner == "a" else None
+        assert event.joules == pytest.approx(joules or 0.9 * event.cpu_seconds)
+    assert [event.power["source"] for event in of(events.PeerStarted, told)] == ["model", "model"]
 
 
 def test_events_are_told_in_the_time_of_the_run():

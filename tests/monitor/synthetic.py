@@ -23,6 +23,8 @@ from paceline.events import (
 )
 
 SHARD_SAMPLES = 32
+SHARD_BYTES, MODEL_BYTES = 2_000, 240_000
+POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
 JOB = {
     "job": {"rounds": 10, "deadline_seconds": 1.0, "iterations": 1, "batch_size": 32, "seed": 7},
     "model": {"name": "digits-cnn"},
@@ -138,7 +140,7 @@ def _join(writer, learner, *, at, chance):
         "up": {"per_second": 120_000 * learner.shards_per_second, "spread": 0.05},
         "latency_seconds": 0.004,
     }
-    writer.add(DeviceMeasured(at=at + seconds, learner=learner.name, profile=profile, seconds=seconds))
+    writer.add(DeviceMeasured(at=at + seconds, learner=learner.name, profile=profile, seconds=seconds, power=POWER))
     writer.add(PhaseStarted(at=at + seconds, learner=learner.name, round=0, phase="idle"))
     return at + seconds
 
@@ -188,6 +190,10 @@ def _work(writer, learner, number, opened_at, deadline_seconds, chance):
                 train_seconds=train,
                 upload_seconds=upload,
                 is_accepted=outcome == "accepted",
+                bytes_sent=MODEL_BYTES,
+                bytes_received=MODEL_BYTES + SHARD_BYTES * shards,
+                cpu_seconds=train,
+                joules=2 * train,
             )
         )
     return {"name": name, "outcome": outcome, "arrival": arrival, "shards": shards, "samples": samples}

@@ -30,6 +30,7 @@ JOB = {
 }
 MODEL_BYTES = 40_000
 OWN_SAMPLES = 500
+POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
 
 
 def accuracy_after(epoch, head_start=0.0):
@@ -87,6 +88,8 @@ def epoch_of(peer, epoch, start):
             bytes_sent=2 * MODEL_BYTES,
             bytes_received=2 * MODEL_BYTES,
             distance=0.1,
+            cpu_seconds=5.5,
+            joules=11.0,
             loss=1 - accuracy_after(epoch, peer.head_start),
             accuracy=accuracy_after(epoch, peer.head_start),
         ),
@@ -105,6 +108,7 @@ def start_of(peer, at):
             address=f"http://{peer.name}",
             epoch=peer.first,
             num_samples=OWN_SAMPLES,
+            power=POWER,
         ),
     ]
 

@@ -10,6 +10,7 @@ from paceline.events import (
     LearnerJoined,
     LearnerLeft,
     NodeSpent,
+    NodeStarted,
     PhaseStarted,
     SourceBack,
     SourceMasked,
@@ -136,6 +137,8 @@ def split_events(fleet=FLEET, epochs=8):
     for one in fleet:
         at = 1.0 if one.first == 1 else start_of(one.first)
         told.append(LearnerJoined(at=at, learner=one.name))
+        power = {"source": "model", "busy_watts": 5.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
+        told.append(NodeStarted(at=at, learner=one.name, number=len(told), power=power))
         if one.last is not None:
             told.append(LearnerLeft(at=start_of(one.last), learner=one.name, reason="it said goodbye"))
     for epoch in range(1, epochs + 1):

@@ -58,6 +58,8 @@ def test_every_epoch_of_a_peer_is_a_row(make_gossip):
         "num_exchanges": "2",
         "bytes_sent": "80000",
         "bytes_received": "80000",
+        "cpu_seconds": "5.5",
+        "joules": "11.0",
         "distance": "0.1",
         "mass": "0.0",
         "loss": rows[0]["loss"],

@@ -57,6 +57,7 @@ def test_headline_facts(page_of):
         "an epoch took": "6.00 smean of all peers",
         "kept of the data": "56.9 %6,822 samples trained",
         "sent": "1.92 MB1.92 MB received",
+        "energy": "73.3 mWh17.8 mg CO₂e",
         "peers": "51 came later, 1 lost",
         "samples missing": "7001 part of failed peers taken over",
         "time": "41.0 son the virtual clock",
@@ -71,8 +72,8 @@ def test_a_target_is_told_with_the_time_it_took(page_of):
 def test_all_parts_are_there(page_of):
     page = page_of()
     assert [heading.text for heading in page.all("h2")] == [
-        *("Learning", "Balance", "Time", "Bytes", "Peers", "Epochs", "What was missing", "What happened"),
-        "Job and versions",
+        *("Learning", "Balance", "Time", "Bytes", "Peers", "Energy and bytes", "Epochs", "What was missing"),
+        *("What happened", "Job and versions"),
     ]
     assert [figure.attributes["id"] for figure in page.all("figure")] == [
         *("accuracy", "distance", "ratios", "seconds", "phases", "presence", "bytes")
@@ -146,8 +147,8 @@ def test_tables_tell_the_run(page_of):
     page = page_of()
     peers = {row[0]: row[1:] for row in table_named(page, "A row per peer")}
     assert peers["pi-4"] == [
-        *("81.7 %", "6", "500", "1,500", "50.0 %", "50/s", "6.00 s", "5.00 s", "0.500 s", "0.500 s", "480 kB"),
-        *("480 kB", "epochs done"),
+        *("81.7 %", "6", "500", "1,500", "50.0 %", "50/s", "6.00 s", "5.00 s", "0.500 s", "0.500 s"),
+        "epochs done",
     ]
     assert peers["laptop"][-1] == "gone: it did not answer"
     epochs = table_named(page, "A row per epoch")

@@ -13,7 +13,7 @@ from paceline.events import (
     PhaseStarted,
     StoreLost,
 )
-from paceline.monitor import summarise_gossip
+from paceline.monitor import Footprint, summarise_gossip
 from paceline.monitor.figures import Presence
 from paceline.monitor.gossip_figures import Outage, PhaseSpan
 from tests.monitor.synthetic_gossip import JOB, accuracy_after, gossip_events
@@ -47,7 +47,8 @@ def test_peers(summary):
     assert (pi.own_samples, len(pi.epochs), pi.num_samples) == (500, 6, 6 * 250)
     assert (pi.mean_ratio, pi.mean_seconds, pi.mean_train_seconds) == (0.5, 6.0, 5.0)
     assert (pi.mean_rank_seconds, pi.mean_exchange_seconds) == (0.5, 0.5)
-    assert (pi.bytes_sent, pi.bytes_received) == (480_000, 480_000)
+    assert pi.footprint == Footprint(bytes_sent=480_000, bytes_received=480_000, cpu_seconds=33.0, joules=66.0)
+    assert pi.power["busy_watts"] == 2.0
     assert pi.accuracy == accuracy_after(6, -0.1)
     assert (pi.ended.accuracy, pi.lost_because, pi.points.num_points) == (0.93, None, 50)
 
@@ -88,7 +89,8 @@ def test_the_whole(summary):
     assert summary.started.clock == "virtual"
     assert (summary.seconds, summary.loss, summary.accuracy) == (41.0, 0.09, 0.931)
     assert summary.num_samples == sum(peer.num_samples for peer in summary.peers)
-    assert summary.bytes_sent == 80_000 * sum(len(peer.epochs) for peer in summary.peers)
+    num_epochs = sum(len(peer.epochs) for peer in summary.peers)
+    assert (summary.footprint.bytes_sent, summary.footprint.joules) == (80_000 * num_epochs, 11.0 * num_epochs)
     assert summary.mean_seconds == 6.0
     assert [(one.other, one.learner) for one in summary.taken_over] == [("laptop", "jetson")]
     assert [(one.others, one.num_samples) for one in summary.missing] == [(("old",), 700)]

@@ -51,6 +51,8 @@ def test_headline_facts(page_of):
         "a round took": "15.0 smean of 3 jobs",
         "occupancy": "75.0 %of the learners' time in rounds",
         "learners": "42 moves between jobs, 1 audit",
+        "sent": "–not told",
+        "energy": "–not told",
         "time": "60.8 son the virtual clock",
     }
     said = page.one("header").text
@@ -60,7 +62,8 @@ def test_headline_facts(page_of):
 def test_all_parts_are_there(page_of):
     page = page_of()
     assert [heading.text for heading in page.all("h2")] == [
-        *("Jobs", "Where learners were", "Allocations", "Ledger", "What happened", "Pool and versions")
+        *("Jobs", "Where learners were", "Allocations", "Ledger", "Energy and bytes", "What happened"),
+        "Pool and versions",
     ]
     assert [figure.attributes["id"] for figure in page.all("figure")] == [
         *("accuracy-1", "accuracy-2", "accuracy-3", "lanes")

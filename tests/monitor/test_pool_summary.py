@@ -3,15 +3,17 @@
 import pytest
 
 from paceline.events import (
+    DeviceMeasured,
     JobEnded,
     JobsAllocated,
     LearnerJoined,
     LearnerLeft,
     PoolStarted,
+    RoundSpent,
     UpdateAudited,
     WaitingForLearners,
 )
-from paceline.monitor import summarise, summarise_pool
+from paceline.monitor import Footprint, summarise, summarise_pool
 from paceline.monitor.pool_figures import Move, Stay
 from paceline.monitor.pool_summary import sum_up
 from tests.monitor.synthetic_pool import placed, play, pool_events, submitted
@@ -147,3 +149,22 @@ def test_a_pool_under_way_lasts_until_the_last_event_of_a_job():
     summary = sum_up([started, submitted(0, "mnist"), placed(4, {"pi": ("mnist", 12)})], jobs)
     assert (summary.ended, summary.total_budget) == (None, None)
     assert summary.seconds == summary.stays[0].end == pytest.approx(37.6)
+
+
+def test_what_a_learner_used_is_summed_over_jobs():
+    spent = {"deadline_seconds": 20, "start_seconds": 0, "num_shards": 1, "num_samples": 1, "download_seconds": 1}
+    jobs = {
+        name: summarise(
+            [
+                DeviceMeasured(at=1, learner="pi", profile={}, seconds=1, power={"source": "model"}),
+                RoundSpent(at=2, learner="pi", round=1, train_seconds=1, bytes_sent=5, joules=joules, **spent),
+            ]
+        )
+        for name, joules in (("a", 2.0), ("b", 3.0))
+    }
+    joined = [LearnerJoined(at=0, learner=name) for name in ("pi", "guest")]
+    summary = sum_up([submitted(0, "a"), submitted(0, "b"), *joined], jobs)
+    pi, guest = summary.accounts
+    assert (pi.footprint, pi.power) == (Footprint(bytes_sent=10, joules=5.0), {"source": "model"})
+    assert (guest.footprint, guest.power) == (Footprint(), None)
+    assert summary.footprint == pi.footprint

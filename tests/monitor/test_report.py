@@ -69,8 +69,8 @@ def test_headline_facts(page_of):
 def test_all_parts_are_there(page_of):
     page = page_of()
     assert [heading.text for heading in page.all("h2")] == [
-        *("Learning", "Time against the deadline", "Allocation", "Truancy", "Learners", "Rounds"),
-        *("Who came, left and was refused", "Job and versions"),
+        *("Learning", "Time against the deadline", "Allocation", "Truancy", "Learners", "Energy and bytes"),
+        *("Rounds", "Who came, left and was refused", "Job and versions"),
     ]
     assert {figure.attributes["id"] for figure in page.all("figure")} == {
         *("accuracy", "loss", "time", "use", "shards", "truancy")

@@ -62,7 +62,7 @@ def test_headline_facts(page_of):
         "an epoch took": "10.0 sof training, the mean",
         "time": "93.0 son the virtual clock",
         "over the network": "260 MB32.5 MB per epoch",
-        "energy": "467 mWh0.222 g CO2, 5 nodes",
+        "energy": "467 mWh113 mg CO₂e",
         "samples trained": "46,080in all epochs",
         "sources": "445 inputs missing",
     }
@@ -71,8 +71,8 @@ def test_headline_facts(page_of):
 def test_all_parts_are_there(page_of):
     page = page_of()
     assert [heading.text for heading in page.all("h2")] == [
-        *("Learning", "Time", "Network and energy", "Sources", "Model", "Nodes", "Epochs", "What happened"),
-        "Job and versions",
+        *("Learning", "Time", "Network and energy", "Sources", "Model", "Nodes", "Energy and bytes"),
+        *("Epochs", "What happened", "Job and versions"),
     ]
     assert [figure.attributes["id"] for figure in page.all("figure")] == [
         *("accuracy", "loss", "seconds", "shares", "bytes-by-node", "energy-by-node", "bytes", "presence"),
@@ -132,7 +132,7 @@ def test_network_and_energy_by_node(page_of):
     assert [[mark.text for mark in axis] for axis in axes] == [
         *(["0 B", "100 MB", "200 MB"], ["0 mWh", "100 mWh", "200 mWh"])
     ]
-    assert "467 mWh, 0.222 g CO2 in all" in page.one("figure", id="energy-by-node").one("figcaption").text
+    assert "467 mWh in all" in page.one("figure", id="energy-by-node").one("figcaption").text
     assert "epoch 4: 40 MB, 62.5 mWh" in tips_of(page, "bytes")
 
 
@@ -167,10 +167,10 @@ def test_tables_tell_the_run(page_of):
         *(["f2", "10.2 s", "chosen"], ["f1", "14.5 s", ""], ["c2", "45.0 s", ""])
     ]
     nodes = {row[0]: row[1:] for row in table_named(page, "A row per node")}
-    assert nodes["cam-2"] == [
-        *("8", "11.0 s", "4.00 s", "7.00 s", "40 MB", "40 MB", "32.0 s", "44.4 mWh", "0.0211 g CO2", "1", "there")
-    ]
+    assert nodes["cam-2"] == ["8", "11.0 s", "4.00 s", "7.00 s", "1", "there"]
     assert nodes["cam-3"][-1] == "left: it said goodbye"
+    used = {row[0]: row[1:] for row in table_named(page, "What each learner used")}
+    assert used["cam-2"] == ["40 MB", "40 MB", "32.0 s", "44.4 mWh", "10.8 mg", "5 W per busy core"]
     assert table_named(page, "A row per epoch")[3] == [
         *("3", "38.0 s", "3", "90", "5,760", "45", "10.0 s", "1.00 s", "30 MB", "59.7 mWh", "0.4608", "0.6800"),
         "77.0 %",
@@ -203,7 +203,9 @@ def test_names_from_the_network_are_text(page_of):
 def test_an_unfinished_run_and_an_empty_one(page_of):
     page = page_of([LearnerJoined(at=2.0, learner="a")], name="early")
     assert "No epoch has ended yet." in page.one("main").text
-    assert [heading.text for heading in page.all("h2")] == ["Sources", "Nodes", "What happened", "Job and versions"]
+    assert [heading.text for heading in page.all("h2")] == [
+        *("Sources", "Nodes", "Energy and bytes", "What happened", "Job and versions")
+    ]
     assert table_named(page, "A row per node")[1][:4] == ["a", "0", "–", "–"]
     empty = page_of([], name="empty", job={"split": {}})
     assert "nothing recorded by the trunk" in empty.one("header").text
@@ -214,7 +216,7 @@ def test_the_record_of_a_trunk_alone(page_of):
     events = [one for one in split_events() if not isinstance(one, NodeSpent) or one.learner == "trunk"]
     page = page_of(events)
     assert facts_of(page)["over the network"].startswith("260 MB")
-    assert facts_of(page)["energy"].endswith("1 node")
+    assert [row[0] for row in table_named(page, "What each learner used")[1:]] == ["trunk", "all"]
     assert [mark.one("title").text for mark in page.one("figure", id="seconds").all("g", class_="y")] == ["trunk"]
 
 
@@ -247,6 +249,6 @@ def test_a_large_fleet_is_shown_in_part(page_of):
     assert len(page.one("figure", id="shares").all("g", class_="y")) == 40
     assert "the first 40 of 251 nodes" in page.one("figure", id="seconds").one("figcaption").text
     assert "the first 40 of 250 sources" in page.one("figure", id="presence").one("figcaption").text
-    caption = "A row per node; times are means of its epochs, all else is of the whole run (51 more in nodes.csv)"
+    caption = "A row per node; times are means of its epochs (51 more in nodes.csv)"
     assert len(table_named(page, caption)) == 201
     assert facts_of(page)["sources"].startswith("250")

@@ -21,8 +21,8 @@ from paceline.events import (
     UpdateRefused,
     WaitingForLearners,
 )
-from paceline.monitor import LearnerRound, summarise
-from tests.monitor.synthetic import FakeLearner, run_events
+from paceline.monitor import Footprint, LearnerRound, summarise
+from tests.monitor.synthetic import MODEL_BYTES, POWER, FakeLearner, run_events
 
 
 def one_round(*between, late=(), deadline_seconds=2.0, seconds=1.8, **closing):
@@ -226,6 +226,14 @@ def test_a_whole_run():
     assert summary.truancy_max == pytest.approx(learners["pi-zero"].rounds[6].arrival_seconds - 1)
     assert learners["laptop"].num_shards > 7 * learners["pi-zero"].num_shards
     assert not any(work.is_told for work in learners["guest"].rounds)
+    told = [work for learner in summary.learners for work in learner.rounds if work.is_told]
+    assert summary.footprint.joules == pytest.approx(sum(2 * work.train_seconds for work in told))
+    assert summary.footprint.bytes_sent == MODEL_BYTES * len(told)
+    assert learners["jetson"].footprint.cpu_seconds == pytest.approx(
+        sum(work.train_seconds for work in learners["jetson"].rounds)
+    )
+    assert (learners["guest"].footprint, learners["guest"].power) == (Footprint(), None)
+    assert learners["jetson"].power == POWER
 
 
 def test_the_last_known_accuracy_is_kept_when_the_last_round_was_not_evaluated():

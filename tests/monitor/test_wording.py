@@ -35,12 +35,13 @@ from paceline.monitor.wording import (
     printable,
     say_amount,
     say_bytes,
-    say_carbon,
     say_count,
     say_energy,
     say_event,
+    say_grams,
     say_names,
     say_placements,
+    say_power,
     say_ratio,
     say_seconds,
     setting,
@@ -182,9 +183,7 @@ def test_events_of_a_gossip_run(event, said):
     ("event", "said"),
     [
         (
-            CutChosen(
-                at=0, cut="f2\x1b", expected_seconds={"f1": 14.5, "f2\x1b": 10.2, "c2": 9.0}, num_parameters={}
-            ),
+            CutChosen(at=0, cut="f2\x1b", expected_seconds={"f1": 14.5, "f2\x1b": 10.2, "c2": 9.0}, num_parameters={}),
             "cut before f2\\x1b, 10.2 s expected for an epoch; instead: c2 9.00 s, f1 14.5 s",
         ),
         (CutChosen(at=0, cut="f2", expected_seconds={}, num_parameters={}), "cut before f2"),
@@ -211,15 +210,27 @@ def test_events_of_a_split_run(event, said):
     assert say_event(event) == said
 
 
-def test_energy_and_what_it_emits():
-    said = [say_energy(joules) for joules in (0, 36, 45_000, 756_000_000)]
-    assert said == ["0 mWh", "10 mWh", "12.5 Wh", "210 kWh"]
-    assert (say_carbon(3.6e6), say_carbon(36)) == ("475 g CO2", "0.00475 g CO2")
-
-
 def test_bytes():
     sizes = (0, 812, 999, 1250, 83_100_000_000, 5e15)
     assert [say_bytes(size) for size in sizes] == ["0 B", "812 B", "999 B", "1.25 kB", "83.1 GB", "5,000 TB"]
+
+
+def test_energy_and_mass():
+    assert [say_energy(joules) for joules in (0, 0.36, 45, 3598, 3600, 9e6, 9e12)] == [
+        *("0 mWh", "0.1 mWh", "12.5 mWh", "999 mWh", "1 Wh", "2.5 kWh", "2,500 MWh")
+    ]
+    assert [say_grams(grams) for grams in (0.00312, 0.9997, 12.5, 83_100)] == ["3.12 mg", "1 g", "12.5 g", "83.1 kg"]
+
+
+def test_what_a_device_draws():
+    assert say_power({"source": "model", "busy_watts": 0.9, "idle_watts": 0.0, "joules_per_byte": 0.0}) == (
+        "0.9 W per busy core"
+    )
+    assert say_power({"busy_watts": 6.0, "idle_watts": 2.5, "joules_per_byte": 2e-4}) == (
+        "6 W per busy core, 2.5 W all the time, 0.0002 J per byte"
+    )
+    assert say_power({"source": "codecarbon", "busy_watts": 6.0}) == "CodeCarbon"
+    assert (say_power({}), say_power(None), say_power({"busy_watts": 0})) == ("–", "–", "nothing is counted")
 
 
 def test_who_is_paid_is_told_of_those_who_get_nothing():

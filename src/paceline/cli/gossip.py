@@ -19,7 +19,7 @@ from paceline.axon import trust
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import Link
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli import doors, results
+from paceline.cli import doors, power, results
 from paceline.cli.join import print_json
 from paceline.errors import ConfigError
 from paceline.fleets.live import Door
@@ -67,6 +67,10 @@ def gossip(
     down_mbit: Annotated[float, typer.Option(help="Download at most so many Mbit/s.")] = math.inf,
     up_mbit: Annotated[float, typer.Option(help="Upload at most so many Mbit/s.")] = math.inf,
     latency_ms: Annotated[float, typer.Option(help="Add so many milliseconds to each call, each way.")] = 0.0,
+    energy: power.Energy = "model",
+    busy_watts: power.BusyWatts = power.DEFAULT.busy_watts,
+    idle_watts: power.IdleWatts = power.DEFAULT.idle_watts,
+    joules_per_byte: power.JoulesPerByte = power.DEFAULT.joules_per_byte,
     local: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Start N peers on this machine instead of one.")
     ] = None,
@@ -79,10 +83,13 @@ def gossip(
     Example: paceline gossip job.toml --listen 10.0.0.3:7223 --peer http://10.0.0.2:7223 --part 2/8 --token S3cret
     """
     settings = config.load_gossip(job)
+    draws = power.parse_power(busy_watts, idle_watts, joules_per_byte)
+    make_meter = power.meter_maker(energy, draws)
     if local is not None:
         alone = {"peer": peer, "part": part, "data": data, "name": name, "address": address, "profile": profile}
-        _refuse_with_local({**alone, "tls": tls, "cert": cert, "key": key, "ca-file": ca_file})
-        devices = [LocalDevice(name=f"peer-{number}") for number in range(1, local + 1)]
+        secured = {"tls": tls, "cert": cert, "key": key, "ca-file": ca_file}
+        _refuse_with_local({**alone, **secured, "energy": energy != "model"})  # each would count the whole machine
+        devices = [LocalDevice(name=f"peer-{number}", power=draws) for number in range(1, local + 1)]
         results.play_gossip(settings, LocalPeers(devices, store_url=store), folder, as_json=as_json, save=save)
         return
     if not 1 <= slowdown < math.inf:
@@ -105,6 +112,7 @@ def gossip(
         slowdown=slowdown,
         store_url=store,
         profile=profile,
+        make_meter=make_meter,
     )
 
     if as_json and folder is None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import secrets
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from paceline import events
-from paceline.axon.transports import FaultyTransport, HttpTransport, Link, Transport
+from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
+from paceline.cli import power
 from paceline.cli.lines import one_line
 from paceline.devices.activities import Activity, StressedActivity, Undisturbed
+from paceline.devices.energy import MakeMeter, Meter
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
@@ -25,6 +30,7 @@ from paceline.learning import datasets
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
+from paceline.monitor.wording import say_bytes, say_energy, say_known
 from paceline.topologies.parallel import CannotKeepUp, Learner, LearnerOptions, reach
 
 
@@ -54,6 +60,10 @@ def join(
     down_mbit: Annotated[float, typer.Option(help="Download at most so many Mbit/s.")] = math.inf,
     up_mbit: Annotated[float, typer.Option(help="Upload at most so many Mbit/s.")] = math.inf,
     latency_ms: Annotated[float, typer.Option(help="Add so many milliseconds to each call, each way.")] = 0.0,
+    energy: power.Energy = "model",
+    busy_watts: power.BusyWatts = power.DEFAULT.busy_watts,
+    idle_watts: power.IdleWatts = power.DEFAULT.idle_watts,
+    joules_per_byte: power.JoulesPerByte = power.DEFAULT.joules_per_byte,
     patience: Annotated[float, typer.Option(help="Seconds to try to reach an orchestrator that is gone.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Tell what happens as lines of JSON.")] = False,
 ) -> None:
@@ -78,21 +88,24 @@ def join(
     def make_trainer(task: Task) -> Trainer:
         return ThreadTrainer(LocalModel(task, allowed), slowdown)
 
-    learner = Learner(
-        reach(
-            url,
-            transport=make_transport(down_mbit, up_mbit, latency_ms),
-            token=token,
-            fingerprint=fingerprint,
-            ca_file=ca_file,
-        ),
-        name or f"device-{secrets.token_hex(3)}",  # a host's name may say what it is
-        make_trainer,
-        emit=print_json if as_json else _print,
-        make_activity=make_activity,
-        options=LearnerOptions(max_shards=max_shards, price=price, own_data=own_data, patience_seconds=patience),
+    transport = CountedTransport(make_transport(down_mbit, up_mbit, latency_ms))
+    options = LearnerOptions(
+        max_shards=max_shards, price=price, own_data=own_data, patience_seconds=patience, traffic=transport
     )
-    reason = run_live(_take_part(learner))
+    orchestrator = reach(url, transport=transport, token=token, fingerprint=fingerprint, ca_file=ca_file)
+
+    def make_learner(meter: Meter) -> Learner:
+        return Learner(
+            orchestrator,
+            name or f"device-{secrets.token_hex(3)}",  # a host's name may say what it is
+            make_trainer,
+            emit=print_json if as_json else _print,
+            make_activity=make_activity,
+            options=replace(options, meter=meter),
+        )
+
+    draws = power.parse_power(busy_watts, idle_watts, joules_per_byte)
+    reason = run_live(_take_part(make_learner, power.meter_maker(energy, draws)))
     if not as_json:
         print(f"the run is over: {one_line(reason)}")
 
@@ -115,12 +128,14 @@ def _parse_states(text: str) -> list[DeviceState]:
     return states
 
 
-async def _take_part(learner: Learner) -> str:
-    try:
-        return await learner.run()
-    except (asyncio.CancelledError, CannotKeepUp):
-        await learner.leave()
-        raise
+async def _take_part(make_learner: Callable[[Meter], Learner], make_meter: MakeMeter) -> str:
+    with contextlib.closing(make_meter(asyncio.get_running_loop().time)) as meter:
+        learner = make_learner(meter)
+        try:
+            return await learner.run()
+        except (asyncio.CancelledError, CannotKeepUp):
+            await learner.leave()
+            raise
 
 
 def make_transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Transport:
@@ -150,10 +165,15 @@ def _print(event: AnyEvent) -> None:
     if isinstance(event, events.RoundSpent):
         job = f"{one_line(event.job)}, " if event.job else ""
         verdict = "accepted" if event.is_accepted else "not used"
+        bytes_said = ", ".join(
+            f"{say_known(number, say_bytes)} {way}"
+            for number, way in ((event.bytes_sent, "sent"), (event.bytes_received, "received"))
+        )
         upload = "no upload" if event.upload_seconds is None else f"upload {event.upload_seconds:.2f} s: {verdict}"
         print(
             f"{job}round {event.round}: {event.num_shards} shards, {event.num_samples:,} samples; download "
             f"{event.download_seconds:.2f} s, train {event.train_seconds:.2f} s"
-            f"{' (halted in time)' if event.is_halted else ''}, {upload}",
+            f"{' (halted in time)' if event.is_halted else ''}, {upload}; {bytes_said}, "
+            f"{say_known(event.joules, say_energy)}",
             flush=True,
         )

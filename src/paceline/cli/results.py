@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from paceline import config, runs
+from paceline.devices.energy import MakeMeter
 from paceline.events import AnyEvent, Emit
 from paceline.fleets.base import Fleet
 from paceline.fleets.peers import PeerFleet
@@ -62,12 +63,14 @@ def play_gossip(
 
 def play_split(job: SplitJob, fleet: NodeFleet, folder: Path | None, *, as_json: bool) -> None:
     """Run a split job on a fleet; shows it meanwhile, and what came of it."""
-    show_split(runs.prepare_split(job, folder), fleet, Console(stderr=as_json), as_json=as_json)
+    show_split(runs.prepare_split(job, folder), fleet, Console(stderr=as_json), None, as_json=as_json)
 
 
-def show_split(prepared: PreparedSplit, fleet: NodeFleet, console: Console, *, as_json: bool) -> None:
-    """The same, of a run that is prepared."""
-    run = prepared.start(fleet, [SplitLines(console).tell])
+def show_split(
+    prepared: PreparedSplit, fleet: NodeFleet, console: Console, make_meter: MakeMeter | None, *, as_json: bool
+) -> None:
+    """The same, of a run that is prepared, whose trunk is metered so."""
+    run = prepared.start(fleet, [SplitLines(console).tell], make_meter)
     told = {
         "accuracy": run.accuracy,
         "loss": run.loss,

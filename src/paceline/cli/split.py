@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import secrets
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,9 @@ from paceline import config, events, runs
 from paceline.axon import trust
 from paceline.axon.transports import Address, CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli import doors, results
+from paceline.cli import doors, power, results
 from paceline.cli.join import make_transport, print_json
 from paceline.cli.lines import one_line
-from paceline.devices.energy import PowerModel, ProcessMeter
 from paceline.events import AnyEvent
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door, run_live
@@ -59,6 +57,10 @@ def split(
     up_mbit: Annotated[float, typer.Option(help="Source: upload at most so many Mbit/s.")] = math.inf,
     latency_ms: Annotated[float, typer.Option(help="Source: add so many milliseconds to each call, each way.")] = 0.0,
     patience: Annotated[float, typer.Option(help="Source: seconds to try to reach a trunk that is gone.")] = 300.0,
+    energy: power.Energy = "model",
+    busy_watts: power.BusyWatts = power.DEFAULT.busy_watts,
+    idle_watts: power.IdleWatts = power.DEFAULT.idle_watts,
+    joules_per_byte: power.JoulesPerByte = power.DEFAULT.joules_per_byte,
     as_json: Annotated[bool, typer.Option("--json", help="Tell what happens, or came of it, as JSON.")] = False,
 ) -> None:
     """Spread one model over several devices: be its trunk, or a source of it, or start all of them on this machine.
@@ -68,6 +70,7 @@ def split(
     A source: paceline split https://10.0.0.2:7223 --token S3cret --fingerprint sha256:… --name camera-1
     """
     trust.check_token(token)
+    make_meter = power.meter_maker(energy, power.parse_power(busy_watts, idle_watts, joules_per_byte))
     if target.startswith(("http://", "https://")):
         transport = CountedTransport(make_transport(down_mbit, up_mbit, latency_ms))
         trusted = {"token": token, "fingerprint": fingerprint, "ca_file": ca_file}
@@ -76,7 +79,7 @@ def split(
             transport,
             name or f"source-{secrets.token_hex(3)}",
             ThreadEngine(slowdown),
-            lambda: ProcessMeter(PowerModel(), time.monotonic),
+            make_meter,
             emit=print_json if as_json else _print,
             options=SourceOptions(
                 data=data, is_viewed=apply_view, allowed=tuple(allow_model or ()), patience_seconds=patience
@@ -90,7 +93,7 @@ def split(
     console = Console(stderr=as_json)
     if local is not None:
         devices = [LocalDevice(name=f"source-{number}") for number in range(1, local + 1)]
-        results.show_split(prepared, LocalFleet(devices), console, as_json=as_json)
+        results.show_split(prepared, LocalFleet(devices), console, make_meter, as_json=as_json)
         return
     identity = doors.identity_of(tls, None, cert, key)
     if token is None and not insecure and not trust.is_loopback(host):
@@ -107,7 +110,7 @@ def split(
         console.print(f"On each source, run\n  paceline split {url}{shown}", highlight=False, soft_wrap=True)
 
     door = Door(host=host, port=port, token=token, identity=identity, insecure=insecure)
-    results.show_split(prepared, JoinedFleet(door, announce), console, as_json=as_json)
+    results.show_split(prepared, JoinedFleet(door, announce), console, make_meter, as_json=as_json)
 
 
 async def _take_part(source: Source) -> str:

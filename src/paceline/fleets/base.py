@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from paceline.devices.energy import Meter, PowerModel, ProcessMeter
+from paceline.devices.energy import MakeMeter, PowerModel, ProcessMeter
 from paceline.events import Emit
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine, ThreadEngine
@@ -162,10 +161,12 @@ class SplitLaunch(Launch[Trunk]):
 
     Attributes:
         save: keeps what was learned, in the end.
+        make_meter: tells what the trunk takes, where it runs in real time.
     """
 
     plan: SplitPlan
     save: Callable[[int, State], None] = lambda epoch, state: None
+    make_meter: MakeMeter = lambda clock: ProcessMeter(PowerModel(), clock)
 
     @property
     def seed(self) -> int:  # noqa: D102
@@ -198,9 +199,9 @@ class SplitLaunch(Launch[Trunk]):
         return () if path is None else ("--data", path, "--apply-view")
 
     def orchestrator(self, around: Surroundings) -> Trunk:  # noqa: D102
-        return self.trunk(around, ThreadEngine(), lambda: ProcessMeter(PowerModel(), time.monotonic))
+        return self.trunk(around, ThreadEngine(), self.make_meter)
 
-    def trunk(self, around: Surroundings, engine: Engine, make_meter: Callable[[], Meter]) -> Trunk:
+    def trunk(self, around: Surroundings, engine: Engine, make_meter: MakeMeter) -> Trunk:
         """The same, whose own work is done and metered so."""
         around = replace(around, emit=self.emit, save=self.save, started_at=self.started_at)
         return Trunk(self.plan, engine, around, make_meter)

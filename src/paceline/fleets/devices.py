@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from paceline.devices.cell import Cell, rates
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState, check_states
 from paceline.errors import ConfigError
 from paceline.topologies.parallel.roster import NAME, NAME_RULE
@@ -28,6 +29,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
         distance_metres: to the base station of the cell that its rates are from; see `in_cell`.
+        power: what it draws; its energy is told by that.
     """
 
     name: str
@@ -41,6 +43,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     states: tuple[DeviceState, ...] = ()
     are_states_known: bool = True
     distance_metres: float | None = None
+    power: PowerModel = PowerModel()
 
     def __post_init__(self) -> None:
         for name in ("down_mbit", "up_mbit", "cpu_share", "count"):

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.fleets.live import Door
-from paceline.fleets.processes import Order, ProcessFleet, join_options, state_options
+from paceline.fleets.processes import Order, ProcessFleet, join_options, power_options, state_options
 
 _PATIENCE_SECONDS = 10.0  # then a device whose orchestrator was killed ends, too: it cannot come back
 
@@ -25,6 +26,7 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         data: a file with its own data (.npz), for federated jobs.
         price: that it asks for a shard, where work is paid for.
         states: what it is busy with besides, by real stressors.
+        power: what it draws; its energy is told by that.
     """
 
     name: str
@@ -37,6 +39,7 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     price: float = 0.0
     states: tuple[DeviceState, ...] = ()
     are_states_known: bool = True
+    power: PowerModel = PowerModel()
 
     def __post_init__(self) -> None:
         if not 1 <= self.slowdown < math.inf:
@@ -46,8 +49,9 @@ class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def options(self) -> list[str]:
         """What ``paceline join`` is told."""
-        names = [name for name in self.__struct_fields__ if name not in ("states", "are_states_known")]
-        return [*join_options(self, names), *state_options(self.states, are_known=self.are_states_known)]
+        names = [name for name in self.__struct_fields__ if name not in ("states", "are_states_known", "power")]
+        states = state_options(self.states, are_known=self.are_states_known)
+        return [*join_options(self, names), *states, *power_options(self.power)]
 
 
 class LocalFleet(ProcessFleet):

@@ -15,7 +15,7 @@ from paceline.events import AnyEvent, PeerEnded, PeerListening
 from paceline.fleets.live import run_live
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.peers import GossipLaunch, PeerFleet
-from paceline.fleets.processes import DeviceProcess, Order, check_is_no_device, join_options
+from paceline.fleets.processes import DeviceProcess, Order, check_is_no_device, join_options, power_options
 from paceline.learning import checkpoints
 from paceline.topologies.gossip import Concluded
 
@@ -82,6 +82,7 @@ class _Play:
 
     async def _start(self, number: int, device: LocalDevice, known: Sequence[str], token: str) -> DeviceProcess:
         options = [*join_options(device, [name for name in _OPTIONS if name != "name"]), "--name", device.name]
+        options += power_options(device.power)
         if device.data is None:
             options += ["--part", f"{number + 1}/{len(self._devices)}"]
         options += [word for address in known for word in ("--peer", address)]

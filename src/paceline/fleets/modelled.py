@@ -13,6 +13,7 @@ import torch
 
 from paceline.axon.transports.links import Line, Link
 from paceline.devices.activities import Activity
+from paceline.devices.energy import ModelledMeter
 from paceline.devices.states import DeviceState, draw_state
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
@@ -158,6 +159,7 @@ class ModelledTrainer(Trainer):
         condition: of the device; what it leaves of the speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
+        meter: is told how long the processor worked; None if nobody asks for it.
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class ModelledTrainer(Trainer):
         model: LocalModel | None,
         condition: Condition,
         seed: int,
+        meter: ModelledMeter | None = None,
     ) -> None:
         self._task = task
         self._condition = condition
@@ -174,6 +177,7 @@ class ModelledTrainer(Trainer):
         self._model = model
         self._device = condition.device
         self._chance = random.Random(seed)
+        self._meter = meter
         self._kept: torch.optim.Optimizer | None = None
 
     def initial_parameters(self) -> Vectors:  # noqa: D102
@@ -213,7 +217,7 @@ class ModelledTrainer(Trainer):
                 num_samples += next(minibatches)
             parameters = self._model.parameters()
         seconds = num_samples / per_second
-        await asyncio.sleep(seconds)
+        await self._work(seconds)
         if self._device.skips:
             num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
@@ -223,14 +227,20 @@ class ModelledTrainer(Trainer):
         if self._model is not None:
             values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
         seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._task.name))
-        await asyncio.sleep(seconds)
+        await self._work(seconds)
         return Losses(values, seconds)
 
     async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:  # noqa: D102
         seconds = shard.num_samples / self._now(self._device.aggregates_per_second)
         points = remembered(shard.x, shard.y, spec)  # devices that hold the same still take the time each
-        await asyncio.sleep(seconds)
+        await self._work(seconds)
         return Aggregated(points, seconds, is_cached=False)
+
+    async def _work(self, seconds: float) -> None:
+        """Take so much time, in which the processor works on this as far as it is not busy with something else."""
+        if self._meter is not None:
+            self._meter.work(seconds * self._device.cpu_share * self._condition.speed)
+        await asyncio.sleep(seconds)
 
     def _now(self, per_second: float) -> float:
         return self._condition.pace(per_second, self._chance)

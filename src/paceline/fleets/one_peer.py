@@ -18,6 +18,7 @@ from paceline.devices.contention import (
     RecentPredictor,
     load_profile,
 )
+from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.learning.trainers import ThreadTrainer
@@ -42,6 +43,7 @@ class Station:
         slowdown: trains so many times slower than this device can.
         store_url: of the Redis server where figures are shared; None to share them by gossip.
         profile: a file that tells how this device slows down beside others; None to go by past epochs.
+        make_meter: makes what tells its energy.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Station:
     slowdown: float = 1.0
     store_url: str | None = None
     profile: Path | None = None
+    make_meter: MakeMeter = lambda clock: ProcessMeter(PowerModel(), clock)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -82,9 +85,13 @@ class OnePeer(PeerFleet):
         self._watch_points = watch_points
 
     def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102
-        return run_live(self._play(launch))
+        return run_live(self._run(launch))
 
-    async def _play(self, launch: GossipLaunch) -> Concluded:
+    async def _run(self, launch: GossipLaunch) -> Concluded:
+        with contextlib.closing(self._station.make_meter(asyncio.get_running_loop().time)) as meter:
+            return await self._play(launch, meter)
+
+    async def _play(self, launch: GossipLaunch, meter: Meter) -> Concluded:
         station, plan = self._station, launch.plan
         transport: Transport = HttpTransport()
         if station.link is not None:
@@ -110,6 +117,7 @@ class OnePeer(PeerFleet):
                     predictor=predictor,
                     store=store,
                     evaluate=evaluate,
+                    meter=meter,
                 ),
             )
             door = {name: getattr(station.door, name) for name in station.door.__dataclass_fields__}

@@ -16,6 +16,7 @@ import msgspec
 
 from paceline import events
 from paceline.axon.transports import Address
+from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import PacelineError
 from paceline.events import Emit
@@ -111,6 +112,11 @@ def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str
         return []
     told = ",".join(f"{state.name}={state.probability}" for state in states)
     return ["--states", told, *([] if are_known else ["--hide-states"])]
+
+
+def power_options(power: PowerModel) -> list[str]:
+    """The same for what a device draws."""
+    return join_options(power, power.__struct_fields__)
 
 
 async def _until_too_few(processes: Sequence[DeviceProcess], least: int) -> None:

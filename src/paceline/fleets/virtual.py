@@ -15,7 +15,9 @@ import numpy as np
 import torch
 
 from paceline.axon import loops
+from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
+from paceline.devices.energy import ModelledMeter
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import C, Fleet, Launch
@@ -43,7 +45,7 @@ from paceline.topologies.parallel.hosting import DEVICE
 _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
 
 T = TypeVar("T")
-_MakeTrainer: TypeAlias = "Callable[[Task, Condition, int], Trainer]"  # of a task, for a device, with a seed
+_MakeTrainer: TypeAlias = "Callable[[Task, Condition, int, ModelledMeter], Trainer]"  # of a task, with a seed
 
 
 class VirtualFleet(Fleet):
@@ -86,9 +88,9 @@ class VirtualFleet(Fleet):
         parts = self._split_data(launch.federated_job)
         models = _Models()
 
-        def make_trainer(task: Task, condition: Condition, seed: int) -> Trainer:
+        def make_trainer(task: Task, condition: Condition, seed: int, meter: ModelledMeter) -> Trainer:
             model, initial = models.of(task)
-            return ModelledTrainer(task, initial, None if self._is_time_only else model, condition, seed)
+            return ModelledTrainer(task, initial, None if self._is_time_only else model, condition, seed, meter)
 
         async with hosted(orchestrator, launch.max_model_bytes, transport=network.host(DEVICE)) as address:
             homes = [
@@ -144,13 +146,21 @@ class VirtualFleet(Fleet):
     ) -> Learner:
         device = home.device
         condition = Condition(device, transport.line, random.Random(seed))
+        meter = ModelledMeter(device.power, asyncio.get_running_loop().time)
+        counted = CountedTransport(transport)
         return Learner(
-            reach(home.url, transport=transport),
+            reach(home.url, transport=counted),
             device.name,
-            lambda task: make_trainer(task, condition, seed),
+            lambda task: make_trainer(task, condition, seed, meter),
             emit=launch.emit,
             make_activity=lambda fetch: condition,
-            options=LearnerOptions(max_shards=device.max_shards, price=device.price, own_data=home.own_data),
+            options=LearnerOptions(
+                max_shards=device.max_shards,
+                price=device.price,
+                own_data=home.own_data,
+                meter=meter,
+                traffic=counted,
+            ),
         )
 
 

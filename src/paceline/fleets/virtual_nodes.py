@@ -71,7 +71,7 @@ class VirtualNodes:
             link = transport
             engine = ground.engine(self._trunk, Condition(self._trunk, transport.line, random.Random(launch.seed)), 0)
         around = Surroundings(aside=in_place, clock="virtual")
-        trunk = launch.trunk(around, engine, lambda: engine.meter)
+        trunk = launch.trunk(around, engine, lambda clock: engine.meter)
         async with hosted(trunk, launch.max_model_bytes, transport=link or network.host(DEVICE)) as address:
             lives = [
                 asyncio.ensure_future(self._live(device, number, str(address), ground))
@@ -104,7 +104,7 @@ class VirtualNodes:
                 counted,
                 device.name,
                 engine,
-                lambda meter=engine.meter: meter,  # type: ignore[misc]
+                lambda clock, meter=engine.meter: meter,  # type: ignore[misc]
                 emit=emit,
                 options=SourceOptions(
                     allowed=None, load=lambda terms, number: view_of(launch.plan.dataset, terms, number)
@@ -140,7 +140,7 @@ class ModelledEngine(Engine):
     async def _run(self, work: Callable[[], T], operations: float) -> T:
         result = work()
         seconds = operations / self._condition.pace(self._per_second, self._chance)
-        self.meter.work(seconds)
+        self.meter.work(seconds * self._condition.device.cpu_share * self._condition.speed)
         await asyncio.sleep(seconds)
         return result
 
@@ -169,7 +169,7 @@ class _Ground(NamedTuple):
 
     def engine(self, device: VirtualDevice, condition: Condition, seed: int) -> ModelledEngine:
         """Of a device."""
-        meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
+        meter = ModelledMeter(device.power, asyncio.get_running_loop().time)
         return ModelledEngine(device.speed("") * self.operations, condition, meter, seed)
 
 

@@ -16,6 +16,7 @@ from paceline import events
 from paceline.axon import loops
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
+from paceline.devices.energy import ModelledMeter
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import AnyEvent
 from paceline.fleets import virtual_loop
@@ -125,7 +126,8 @@ class VirtualPeers(PeerFleet):
         transport = ground.network.host(device.name, device.link(seed))
         condition = Condition(device, transport.line, random.Random(seed))
         model = ground.model if self.is_trained else None
-        trainer = ModelledTrainer(launch.plan.task, ground.initial, model, condition, seed)
+        meter = ModelledMeter(device.power, loop.time)
+        trainer = ModelledTrainer(launch.plan.task, ground.initial, model, condition, seed, meter)
 
         def emit(event: AnyEvent) -> None:
             if isinstance(event, events.PeerStarted):
@@ -143,6 +145,7 @@ class VirtualPeers(PeerFleet):
                 known=self._known(number),
                 life=life,
                 activity=condition,
+                meter=meter,
                 on_epoch=ground.consensus.tell,
             ),
         )

@@ -5,6 +5,7 @@ None of them reaches into a run: a run tells each event to whoever listens, and 
 
 from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
 from paceline.monitor.folder import Resumption, RunFolder
+from paceline.monitor.footprint import Footprint
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, PeerSummary
 from paceline.monitor.gossip_folder import GossipFolder
 from paceline.monitor.gossip_lines import GossipLines
@@ -24,6 +25,7 @@ from paceline.monitor.summary import summarise
 __all__ = [
     "Account",
     "EpochSummary",
+    "Footprint",
     "GossipFolder",
     "GossipLines",
     "GossipSummary",

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from paceline.events import AnyEvent, RunEnded, RunStarted
+from paceline.monitor.footprint import Footprint
 
 Outcome: TypeAlias = Literal["pending", "accepted", "late", "refused", "missing"]
 """What became of a learner's work: not known yet, averaged in, came too late, was rubbish or a cheat, or never came."""
@@ -22,6 +23,7 @@ class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         download_seconds: None, as are the next two, if the learner did not tell; then all that can be seen from
             outside is the stretch from start to arrival.
         upload_seconds: None also if the update did not arrive.
+        bytes_sent: None, as are the next three, if the learner did not tell.
     """
 
     round: int
@@ -34,6 +36,10 @@ class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     train_seconds: float | None = None
     upload_seconds: float | None = None
     is_halted: bool = False
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    cpu_seconds: float | None = None
+    joules: float | None = None
     outcome: Outcome = "pending"
 
     @property
@@ -57,6 +63,8 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
         deadline_use: mean of the time from start to arrival over the deadline; None if no update ever came.
         profile: the fields of `paceline.devices.Profile`, None if not told.
         benchmark_seconds: how long measuring it took, None if not told.
+        footprint: what its rounds used up, as far as told.
+        power: what its energy is told by, as `DeviceMeasured` has it; None if not told.
         left_because: why it was not there at the end, None if it was.
     """
 
@@ -69,6 +77,8 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     deadline_use: float | None
     profile: dict[str, Any] | None
     benchmark_seconds: float | None
+    footprint: Footprint
+    power: dict[str, Any] | None
     left_because: str | None
 
 
@@ -155,6 +165,7 @@ class Summary(Metrics, frozen=True, kw_only=True):
         num_late: how many of those closed without its update.
         num_audits: updates that were trained again.
         deadline_use: mean over the learners that have one.
+        footprint: of all learners that told theirs.
     """
 
     started: RunStarted | None
@@ -172,3 +183,4 @@ class Summary(Metrics, frozen=True, kw_only=True):
     num_late: int
     num_audits: int
     deadline_use: float | None
+    footprint: Footprint

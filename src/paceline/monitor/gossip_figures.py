@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from paceline.events import (
@@ -17,6 +19,7 @@ from paceline.events import (
     PointsMade,
 )
 from paceline.monitor.figures import Presence
+from paceline.monitor.footprint import Footprint
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -50,6 +53,8 @@ class PeerSummary(msgspec.Struct, frozen=True, kw_only=True):
         num_samples: trained in all epochs.
         mean_ratio: of its data, that it was to train; the mean of its epochs, as are the seconds. None without any.
         mean_seconds: from the end of an epoch to that of the next.
+        footprint: what its epochs used up, as far as told.
+        power: what its energy is told by, as `PeerStarted` has it; None if not told.
         loss: of its own model, the last known.
         lost_because: why others took it for gone, if it did not come back; None if it was there to the end.
         ended: None if it was not told.
@@ -67,8 +72,8 @@ class PeerSummary(msgspec.Struct, frozen=True, kw_only=True):
     mean_train_seconds: float | None
     mean_rank_seconds: float | None
     mean_exchange_seconds: float | None
-    bytes_sent: int
-    bytes_received: int
+    footprint: Footprint
+    power: dict[str, Any] | None
     loss: float | None
     accuracy: float | None
     lost_because: str | None
@@ -118,6 +123,7 @@ class GossipSummary(msgspec.Struct, frozen=True, kw_only=True):
         outages: of the shared store, by peer.
         seconds: from the start to the last event.
         mean_ratio: over all epochs of all peers, as is `mean_seconds`; None without any.
+        footprint: of all peers that told theirs.
         loss: of the average, at the end or the last known; if it is not known, the mean of the last of the peers' own
             models, without those that are lost.
     """
@@ -137,8 +143,7 @@ class GossipSummary(msgspec.Struct, frozen=True, kw_only=True):
     num_samples: int
     mean_ratio: float | None
     mean_seconds: float | None
-    bytes_sent: int
-    bytes_received: int
+    footprint: Footprint
     loss: float | None
     accuracy: float | None
 

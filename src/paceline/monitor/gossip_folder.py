@@ -11,7 +11,7 @@ from paceline.monitor.recording import table_of
 EPOCHS = (
     *("at", "learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),
     *("train_seconds", "rank_seconds", "exchange_seconds", "num_exchanges", "bytes_sent", "bytes_received"),
-    *("distance", "mass", "loss", "accuracy"),
+    *("cpu_seconds", "joules", "distance", "mass", "loss", "accuracy"),
 )
 
 

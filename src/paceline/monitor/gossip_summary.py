@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from paceline.events import (
     AnyEvent,
@@ -22,6 +23,7 @@ from paceline.events import (
     StoreLost,
 )
 from paceline.monitor.figures import Presence
+from paceline.monitor.footprint import Footprint
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary, PhaseSpan
 from paceline.monitor.gossip_news import News
 from paceline.monitor.summary import mean
@@ -42,6 +44,7 @@ class _PeerDraft:
         self.name = name
         self.own_samples: int | None = None
         self.points: PointsMade | None = None
+        self.power: dict[str, Any] | None = None
         self.ended: PeerEnded | None = None
         self.lost: PeerLost | None = None
         self._epochs: list[EpochEnded] = []
@@ -67,7 +70,7 @@ class _PeerDraft:
                 if self._since is not None:
                     self._leave(self._last_at or event.at)
                 self._since, self.lost, self.ended = event.at, None, None
-                self.own_samples = event.num_samples
+                self.own_samples, self.power = event.num_samples, event.power
             case PhaseStarted():
                 self._end_phase(event.at)
                 self._phase = event
@@ -113,8 +116,8 @@ class _PeerDraft:
             mean_train_seconds=mean(one.train_seconds for one in self._epochs),
             mean_rank_seconds=mean(one.rank_seconds for one in self._epochs),
             mean_exchange_seconds=mean(one.exchange_seconds for one in self._epochs),
-            bytes_sent=sum(one.bytes_sent for one in self._epochs),
-            bytes_received=sum(one.bytes_received for one in self._epochs),
+            footprint=Footprint.total(self._epochs),
+            power=self.power,
             loss=evaluated[-1].loss if evaluated else None,
             accuracy=evaluated[-1].accuracy if evaluated else None,
             lost_because=self.lost.reason if is_lost and self.lost else None,
@@ -205,8 +208,7 @@ class _Draft:
             num_samples=sum(peer.num_samples for peer in peers),
             mean_ratio=mean(one.ratio for one in ended),
             mean_seconds=mean(one.seconds for one in ended),
-            bytes_sent=sum(peer.bytes_sent for peer in peers),
-            bytes_received=sum(peer.bytes_received for peer in peers),
+            footprint=Footprint.total(peer.footprint for peer in peers),
             loss=loss,
             accuracy=accuracy,
         )

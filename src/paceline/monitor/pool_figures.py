@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from paceline.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.monitor.figures import Happening, Metrics, Summary
+from paceline.monitor.footprint import Footprint
 
 
 class JobSummary(Metrics, frozen=True, kw_only=True):
@@ -34,6 +37,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         num_shards: allocated to it in those rounds.
         shards: of those, trained and paid for; parts count.
         num_samples: of its updates, passes counted.
+        footprint: what its rounds of all jobs used up, as far as told.
+        power: what its energy is told by, as `DeviceMeasured` has it; None if not told.
         left_because: why it was not there at the end, None if it was.
     """
 
@@ -45,6 +50,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     shards: float
     num_samples: int
     paid: float
+    footprint: Footprint
+    power: dict[str, Any] | None
     left_because: str | None
 
 
@@ -80,6 +87,7 @@ class PoolSummary(Metrics, frozen=True, kw_only=True):
         happenings: jobs and learners that came and went, refusals and cheats, in order.
         spent: paid so far.
         total_budget: None for no limit.
+        footprint: of all learners that told theirs.
         seconds: from the start to the last event of the pool or a job.
     """
 
@@ -93,4 +101,5 @@ class PoolSummary(Metrics, frozen=True, kw_only=True):
     happenings: tuple[Happening, ...]
     spent: float
     total_budget: float | None
+    footprint: Footprint
     seconds: float

@@ -17,7 +17,8 @@ from paceline.events import (
     PoolStarted,
     WaitingForLearners,
 )
-from paceline.monitor.figures import Happening, Metrics, Summary
+from paceline.monitor.figures import Happening, LearnerSummary, Metrics, Summary
+from paceline.monitor.footprint import Footprint
 from paceline.monitor.pool_figures import Account, JobSummary, Move, PoolSummary, Stay
 from paceline.monitor.pool_folder import PoolFolder
 from paceline.monitor.summary import mean, summarise
@@ -72,7 +73,9 @@ class _LearnerDraft:
         if self._stay is not None and self._stay[0] == job:
             self.place(None, at)
 
-    def finish(self) -> Account:
+    def finish(self, jobs: Iterable[LearnerSummary]) -> Account:
+        """Its account; `jobs` tell what it did in each."""
+        listed = list(jobs)
         return Account(
             learner=self.name,
             jobs=tuple(self.jobs),
@@ -82,6 +85,8 @@ class _LearnerDraft:
             shards=math.fsum(line.shards for line in self.lines),
             num_samples=sum(line.num_samples for line in self.lines),
             paid=math.fsum(line.amount for line in self.lines),
+            footprint=Footprint.total(job.footprint for job in listed),
+            power=next((job.power for job in listed if job.power is not None), None),
             left_because=self.left_because,
         )
 
@@ -167,19 +172,25 @@ class _Draft:
         last_at = max([self._last_at, *(job.submitted.at + job.summary.seconds for job in jobs)])
         for learner in self._learners.values():
             learner.place(None, last_at)
+        of_learner: dict[str, list[LearnerSummary]] = {}
+        for job in jobs:
+            for summary in job.summary.learners:
+                of_learner.setdefault(summary.name, []).append(summary)
+        accounts = tuple(learner.finish(of_learner.get(name, ())) for name, learner in self._learners.items())
         stays = [stay for learner in self._learners.values() for stay in learner.stays]
         budget = setting(self._started.pool, "pool", "total_budget") if self._started else None
         return PoolSummary(
             started=self._started,
             ended=self._ended,
             jobs=tuple(jobs),
-            accounts=tuple(learner.finish() for learner in self._learners.values()),
+            accounts=accounts,
             allocations=tuple(self._allocations),
             stays=tuple(sorted(stays, key=lambda stay: stay.start)),
             moves=tuple(self._moves),
             happenings=tuple(sorted([*_of_jobs(jobs), *self._happenings], key=lambda one: one.event.at)),
             spent=math.fsum(amount for amounts in self._amounts.values() for amount in amounts),
             total_budget=budget if isinstance(budget, int | float) else None,
+            footprint=Footprint.total(account.footprint for account in accounts),
             seconds=last_at - (self._started.at if self._started else 0.0),
             **{name: mean(getattr(job, name) for job in jobs) for name in Metrics.__struct_fields__},
         )

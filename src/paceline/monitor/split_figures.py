@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from paceline.events import AnyEvent, CutChosen, JunctionChanged, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.monitor.figures import Presence
+from paceline.monitor.footprint import Footprint
 
 TRUNK = "trunk"
 """How the trunk calls itself among the nodes."""
@@ -50,6 +52,7 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True):
         masks: of a source, in order.
         mean_seconds: of its epochs, as are those of the parts; None without any.
         bytes_sent: in all, with what came before the first epoch; so are the following.
+        power: what its energy is told by; None if it did not tell.
         left_because: why it was not there at the end, None if it was.
     """
 
@@ -64,7 +67,13 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True):
     bytes_received: int
     cpu_seconds: float
     joules: float
+    power: dict[str, Any] | None
     left_because: str | None
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it used up; nothing is known of one that did not tell."""
+        return Footprint.total([self] if self.epochs else [])
 
 
 class SplitEpochSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +142,11 @@ class SplitSummary(msgspec.Struct, frozen=True, kw_only=True):
     joules: float
     loss: float | None
     accuracy: float | None
+
+    @property
+    def footprint(self) -> Footprint:
+        """What all nodes used up that told."""
+        return Footprint.total(node.footprint for node in self.nodes)
 
     @property
     def sources(self) -> Sequence[NodeSummary]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from paceline.events import (
     AnyEvent,
@@ -12,6 +13,7 @@ from paceline.events import (
     LearnerJoined,
     LearnerLeft,
     NodeSpent,
+    NodeStarted,
     SourceBack,
     SourceMasked,
     SplitEnded,
@@ -51,6 +53,7 @@ class _NodeDraft:
         self._presences: list[Presence] = []
         self._masks: list[Mask] = []
         self._left_because: str | None = None
+        self.power: dict[str, Any] | None = None
         self._since: float | None = None
         self._masked: SourceMasked | None = None
 
@@ -95,6 +98,7 @@ class _NodeDraft:
             bytes_received=sum(one.bytes_received for one in self.spent),
             cpu_seconds=sum(one.cpu_seconds for one in self.spent),
             joules=sum(one.joules for one in self.spent),
+            power=self.power,
             left_because=self._left_because,
         )
 
@@ -127,6 +131,8 @@ class _Draft:
                 self._spent.setdefault(event.epoch, []).append(event)
             case SplitEpochEnded():
                 self._epochs[event.epoch] = event
+            case NodeStarted():
+                self._node(event.learner).power = event.power
             case LearnerJoined() | LearnerLeft() | SourceMasked() | SourceBack():
                 self._node(event.learner).tell(event)
                 self._happenings.append(event)

@@ -27,6 +27,7 @@ from paceline.events import (
     WaitingForLearners,
 )
 from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
+from paceline.monitor.footprint import Footprint
 
 
 def summarise(recorded: Iterable[AnyEvent]) -> Summary:
@@ -83,6 +84,8 @@ class _LearnerDraft:
             deadline_use=mean(uses),
             profile=self.measured.profile if self.measured else None,
             benchmark_seconds=self.measured.seconds if self.measured else None,
+            footprint=Footprint.total(rounds),
+            power=self.measured.power if self.measured else None,
             left_because=self.left_because,
         )
 
@@ -188,6 +191,10 @@ class _Draft:
                     train_seconds=event.train_seconds,
                     upload_seconds=event.upload_seconds,
                     is_halted=event.is_halted,
+                    bytes_sent=event.bytes_sent,
+                    bytes_received=event.bytes_received,
+                    cpu_seconds=event.cpu_seconds,
+                    joules=event.joules,
                 )
 
     def _add_refusal(self, event: UpdateRefused) -> None:
@@ -264,6 +271,7 @@ class _Draft:
             num_late=sum(len(closed.late) for closed in rounds),
             num_audits=self._num_audits,
             deadline_use=mean(learner.deadline_use for learner in learners),
+            footprint=Footprint.total(learner.footprint for learner in learners),
             **_metrics_of(rounds).as_metrics(),
         )
 

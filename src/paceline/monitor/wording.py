@@ -5,7 +5,7 @@ Names and reasons come from the network: whatever could act on a terminal or tur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from paceline.events import (
@@ -38,7 +38,6 @@ from paceline.events import (
 )
 
 JOULES_PER_WATT_HOUR = 3600.0
-GRAMS_CO2_PER_KILOWATT_HOUR = 475.0  # the mean of the world's grids, IEA 2019
 
 
 def printable(text: str) -> str:
@@ -91,16 +90,37 @@ def say_bytes(number: float) -> str:
 
 
 def say_energy(joules: float) -> str:
-    """Energy with three digits that count: ``812 mWh``, ``12.5 Wh``, ``1.25 kWh``."""
-    watt_hours = joules / JOULES_PER_WATT_HOUR
-    if watt_hours < 1:
-        return f"{1000 * watt_hours:.3g} mWh"
-    return f"{watt_hours:.3g} Wh" if watt_hours < 1000 else f"{watt_hours / 1000:,.3g} kWh"
+    """Joules as what a meter on the wall counts, with three digits: ``8.12 mWh``, ``1.25 Wh``, ``83.1 kWh``."""
+    return _scaled(1000 * joules / JOULES_PER_WATT_HOUR, ("mWh", "Wh", "kWh", "MWh"))
 
 
-def say_carbon(joules: float) -> str:
-    """What the energy emits, as the mean of the world's grids does: ``71.2 g CO2``."""
-    return f"{joules / JOULES_PER_WATT_HOUR / 1000 * GRAMS_CO2_PER_KILOWATT_HOUR:,.3g} g CO2"
+def say_grams(grams: float) -> str:
+    """A mass with three digits that count: ``8.12 mg``, ``1.25 g``, ``83.1 kg``."""
+    return _scaled(1000 * grams, ("mg", "g", "kg", "t"))
+
+
+def _scaled(number: float, units: Sequence[str]) -> str:
+    """In the first of units, each 1000 of the one before, that needs no more than three digits; or in the last."""
+    for unit in units:
+        if abs(number) < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{1000 * number:,.0f} {units[-1]}"
+
+
+def say_power(power: Mapping[str, Any] | None) -> str:
+    """By what a device's energy is told, as it says itself: ``0.9 W per busy core``; a dash if it says nothing."""
+    if not power:
+        return "–"
+    watts = {"busy_watts": "W per busy core", "idle_watts": "W all the time"}
+    if power.get("source") == "codecarbon":
+        parts, watts = ["CodeCarbon"], {}
+    else:
+        parts = []
+    known = {**watts, "joules_per_byte": "J per byte"}
+    given = {key: power.get(key) for key in known}
+    parts += [f"{value:g} {known[key]}" for key, value in given.items() if isinstance(value, int | float) and value]
+    return ", ".join(parts) or "nothing is counted"
 
 
 def say_amount(amount: float) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from paceline.devices.energy import MakeMeter
 from paceline.events import AnyEvent, Emit
 from paceline.fleets.base import SplitLaunch
 from paceline.learning import checkpoints
@@ -55,8 +56,13 @@ class PreparedSplit:
     folder: SplitFolder
     plan: SplitPlan
 
-    def start(self, fleet: NodeFleet, watchers: Sequence[Emit] = ()) -> SplitRun:
-        """Train on a fleet; blocks until the run is over. Watchers are told of each event."""
+    def start(self, fleet: NodeFleet, watchers: Sequence[Emit] = (), make_meter: MakeMeter | None = None) -> SplitRun:
+        """Train on a fleet; blocks until the run is over.
+
+        Args:
+            watchers: are told of each event.
+            make_meter: tells what the trunk takes in real time; None for the default power model.
+        """
 
         def emit(event: AnyEvent) -> None:
             self.folder.record(event)
@@ -66,8 +72,11 @@ class PreparedSplit:
         def save(epoch: int, state: State) -> None:
             checkpoints.write(self.folder.checkpoints / "final.safetensors", state)
 
+        launch = SplitLaunch(plan=self.plan, emit=emit, save=save)
+        if make_meter is not None:
+            launch = replace(launch, make_meter=make_meter)
         with self.folder:
-            trunk = fleet.run(SplitLaunch(plan=self.plan, emit=emit, save=save))
+            trunk = fleet.run(launch)
         ended = trunk.ended
         assert ended is not None
         return SplitRun(self.folder.path, trunk.state, ended.epochs, ended.loss, ended.accuracy)

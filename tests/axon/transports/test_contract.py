@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from paceline.axon.transports import FaultyTransport, HttpTransport, Link, MemoryNetwork
+from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, MemoryNetwork
 from paceline.fleets import virtual_loop
 from paceline.testing.transports import StubContract, TransportContract
 
@@ -49,6 +49,16 @@ class OverBadLink(OverMemory):
         return Link(latency_seconds=0.002, up_bytes_per_second=100e6, down_bytes_per_second=100e6)
 
 
+class OverCounted(OverMemory):
+    @pytest.fixture
+    def client_transport(self, network):
+        return CountedTransport(network.host("client"))
+
+    @pytest.fixture
+    def worker_transport(self, network):
+        return CountedTransport(network.host("worker"))
+
+
 class TestHttpTransport(OverHttp, TransportContract):
     pass
 
@@ -76,6 +86,14 @@ class TestFaultyTransport(OverBadLink, TransportContract):
 
 
 class TestFaultyStubs(OverBadLink, StubContract):
+    pass
+
+
+class TestCountedTransport(OverCounted, TransportContract):
+    pass
+
+
+class TestCountedStubs(OverCounted, StubContract):
     pass
 
 

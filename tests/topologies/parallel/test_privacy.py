@@ -1,4 +1,4 @@
-"""In a DAB run nothing about the hardware leaves a learner: every byte it sends is recorded and accounted for."""
+"""In a DAB run nothing about the hardware leaves a learner, nor what it draws: every byte it sends is recorded."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,10 @@ import pytest
 import torch
 
 import paceline
+from paceline import events
 from paceline.axon import loops, wire
+from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.devices.energy import PowerModel, ProcessMeter
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import Learner, LearnerOptions, Orchestrator, Surroundings, hosted, make_plan, reach
@@ -76,9 +79,24 @@ class Requests:
         self.found.append((self._method().decode(), self.url.decode(), self.headers, self.body))
 
 
+def make_learner(url, name, make_trainer, told, max_shards=None):
+    """One that meters what it uses."""
+    counted = CountedTransport(HttpTransport())
+    meter = ProcessMeter(PowerModel(busy_watts=4.0), asyncio.get_running_loop().time)
+    return Learner(
+        reach(url, token="S3cret", transport=counted),
+        name,
+        make_trainer,
+        emit=told.append,
+        options=LearnerOptions(max_shards=max_shards, meter=meter, traffic=counted),
+    )
+
+
 async def recorded_run(job):
     plan, state = make_plan(job)
     orchestrator = Orchestrator(plan, state, Surroundings(emit=lambda event: None))
+
+    told = []
 
     def make_trainer(task):
         return ThreadTrainer(LocalModel(task))
@@ -87,14 +105,11 @@ async def recorded_run(job):
         recorder = Recorder(address.port)
         async with await asyncio.start_server(recorder.pass_on, "127.0.0.1", 0) as proxy:
             url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-            learners = [
-                Learner(reach(url, token="S3cret"), name, make_trainer, options=LearnerOptions(max_shards=limit))
-                for name, limit in (("a", None), ("b", 3))
-            ]
+            learners = [make_learner(url, "a", make_trainer, told), make_learner(url, "b", make_trainer, told, 3)]
             running = [asyncio.ensure_future(learner.run()) for learner in learners]
             await orchestrator.run()
             await asyncio.gather(*running)
-    return plan, [request for stream in recorder.streams for request in Requests(stream).found]
+    return plan, [request for stream in recorder.streams for request in Requests(stream).found], told
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +147,7 @@ def test_headers_tell_nothing(recording):
 
 
 def test_calls_carry_what_is_allowed_and_nothing_else(recording):
-    plan, _ = recording
+    plan, _, _ = recording
     num_parameters = plan.terms.model_bytes // 4
     for name, args in calls(recording):
         fields = dict(zip(ALLOWED_ARGUMENTS[name], args, strict=True))
@@ -172,3 +187,15 @@ def test_calls_carry_what_is_allowed_and_nothing_else(recording):
 def test_all_rounds_were_recorded(recording):
     updates = [args[1] for name, args in calls(recording) if name == "update"]
     assert sorted(updates) == [1, 1, 2, 2]
+
+
+def test_what_a_round_uses_is_told_on_the_device_and_its_bytes_are_those_sent(recording):
+    spent = [event for event in recording[2] if isinstance(event, events.RoundSpent)]
+    assert len(spent) == 4
+    in_rounds = [body for _, url, _, body in recording[1] if url in ("/rpc/take", "/rpc/update")]
+    assert sum(event.bytes_sent for event in spent) == sum(map(len, in_rounds))
+    assert all(event.bytes_received > event.bytes_sent for event in spent)
+    assert all(event.joules == pytest.approx(4 * event.cpu_seconds) for event in spent)
+    assert sum(event.cpu_seconds for event in spent) > 0
+    (power,) = {str(event.power) for event in recording[2] if isinstance(event, events.DeviceMeasured)}
+    assert "'busy_watts': 4.0" in power

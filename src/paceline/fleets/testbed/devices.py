@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from paceline.fleets.devices import EmulatedDevice
-from paceline.fleets.processes import join_options, state_options
+from paceline.fleets.processes import join_options, power_options, state_options
 
 LEAST_CPU_SHARE = 0.01
 
@@ -53,6 +53,7 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         return [
             *options,
             *state_options(self.states, are_known=self.are_states_known),
+            *power_options(self.power),
             "--patience",
             str(patience_seconds),
         ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.monitor.figures import Summary
+from paceline.monitor.footprint import Metered
+from paceline.monitor.page.energy import ROUNDS, bytes_card, energy_card, energy_section
 from paceline.monitor.page.frame import facts, header, make_document, result_card, section, time_card
 from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.page.plots import (
@@ -25,13 +27,15 @@ from paceline.monitor.page.tables import (
 from paceline.monitor.wording import called, say_count, say_known, say_ratio, setting
 
 
-def make_page(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> str:
+def make_page(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any], grams_per_kwh: float) -> str:
     """The whole page of a run."""
-    return make_document(f"{name} – Paceline run", _sections(name, summary, job, versions))
+    return make_document(f"{name} – Paceline run", _sections(name, summary, job, versions, grams_per_kwh))
 
 
-def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup | None]:
-    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job)]
+def _sections(
+    name: str, summary: Summary, job: dict[str, Any], versions: dict[str, Any], grams_per_kwh: float
+) -> list[Markup | None]:
+    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job, grams_per_kwh)]
     if not summary.rounds:
         sections.append(element("p", "No round has closed yet, so there is nothing to plot.", class_="card empty"))
     else:
@@ -46,6 +50,8 @@ def _sections(name: str, summary: Summary, job: dict[str, Any], versions: dict[s
             tables.append(profiles_table(shown, f"What was measured of them{of_all_learners(summary)}"))
         sections.append(section("Learners", *tables))
     if summary.rounds:
+        metered = [Metered(name=one.name, footprint=one.footprint, power=one.power) for one in summary.learners]
+        sections.append(energy_section(metered, ROUNDS, grams_per_kwh))
         sections.append(section("Rounds", rounds_table(summary.rounds)))
     happened = happenings_section(
         summary.happenings, "Who came, left and was refused", "Joins, leaves, refusals and waits"
@@ -64,7 +70,7 @@ def _header(name: str, summary: Summary, job: dict[str, Any]) -> Markup:
     return header("run", name, summary.ended.reason if summary.ended else None, parts)
 
 
-def _facts(summary: Summary, job: dict[str, Any]) -> Markup:
+def _facts(summary: Summary, job: dict[str, Any], grams_per_kwh: float) -> Markup:
     num_rounds = setting(job, "job", "rounds")
     late = f"{summary.num_late / summary.num_learner_rounds:.1%}".replace("%", " %") if summary.num_late else "none"
     truancy_mean = summary.truancy_mean
@@ -86,6 +92,8 @@ def _facts(summary: Summary, job: dict[str, Any]) -> Markup:
                 say_known(summary.fulfilment, say_ratio),
                 f"{num_satisfied:,} of {say_count(len(summary.rounds), 'round')} in full and in time",
             ),
+            bytes_card(summary.footprint),
+            energy_card(summary.footprint, grams_per_kwh),
             time_card(summary.seconds, summary.started.clock if summary.started else None),
         ]
     )

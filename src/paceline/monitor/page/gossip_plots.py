@@ -245,18 +245,19 @@ def _presence_blocks(peer: PeerSummary, summary: GossipSummary, end: float) -> I
 
 def bytes_section(summary: GossipSummary) -> Markup | None:
     """What all peers sent per epoch; None if it was nothing."""
-    if not summary.bytes_sent:
+    bytes_sent = summary.footprint.bytes_sent
+    if not bytes_sent:
         return None
     points = [
         Point(one.epoch, float(one.bytes_sent), f"epoch {one.epoch}: {say_bytes(one.bytes_sent)} sent by all")
         for one in summary.epochs
     ]
-    mean = say_bytes(summary.bytes_sent / len(summary.epochs))
+    mean = say_bytes(bytes_sent / len(summary.epochs))
     chart = Chart(
         name="bytes",
         caption="Sent per epoch by all peers",
-        note=f"{say_bytes(summary.bytes_sent)} in all, {mean} per epoch",
-        description=f"{say_bytes(summary.bytes_sent)} in {say_count(len(summary.epochs), 'epoch')}.",
+        note=f"{say_bytes(bytes_sent)} in all, {mean} per epoch",
+        description=f"{say_bytes(bytes_sent)} in {say_count(len(summary.epochs), 'epoch')}.",
         say=say_bytes,
         over="epoch",
     )

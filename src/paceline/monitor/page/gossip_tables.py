@@ -12,11 +12,11 @@ from paceline.monitor.wording import printable, say_bytes, say_known, say_names,
 
 
 def peers_table(peers: Sequence[PeerSummary]) -> Markup:
-    """A row per peer: what it trained and sent, means of its epochs, and what became of it."""
+    """A row per peer: what it trained, means of its epochs, and what became of it."""
     columns = [
         *(Column("peer", is_number=False), Column("accuracy"), Column("epochs"), Column("own")),
         *(Column("trained"), Column("kept"), Column("expected"), Column("epoch"), Column("train"), Column("rank")),
-        *(Column("exchange"), Column("sent"), Column("received"), Column("at the end", is_number=False)),
+        *(Column("exchange"), Column("at the end", is_number=False)),
     ]
     rows = (_peer_row(peer) for peer in peers[:MAX_ROWS])
     return table(
@@ -36,8 +36,6 @@ def _peer_row(peer: PeerSummary) -> list[Child]:
         say_known(peer.mean_ratio, say_ratio),
         say_known(expected, lambda rate: f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"),
         *(say_known(seconds, say_seconds) for seconds in means),
-        say_bytes(peer.bytes_sent),
-        say_bytes(peer.bytes_received),
         _end_of(peer),
     ]
 

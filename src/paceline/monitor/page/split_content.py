@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from paceline.monitor.footprint import Metered
+from paceline.monitor.page.energy import energy_card, energy_section
 from paceline.monitor.page.frame import facts, header, make_document, result_card, section, time_card
 from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.page.split_plots import learning_section, network_section, sources_section, time_section
@@ -14,22 +16,24 @@ from paceline.monitor.wording import (
     called,
     printable,
     say_bytes,
-    say_carbon,
     say_count,
-    say_energy,
     say_known,
     say_seconds,
     setting,
 )
 
 
-def make_split_page(name: str, summary: SplitSummary, job: dict[str, Any], versions: dict[str, Any]) -> str:
+def make_split_page(
+    name: str, summary: SplitSummary, job: dict[str, Any], versions: dict[str, Any], grams_per_kwh: float
+) -> str:
     """The whole page of a split run."""
-    return make_document(f"{name} – Paceline split", _sections(name, summary, job, versions))
+    return make_document(f"{name} – Paceline split", _sections(name, summary, job, versions, grams_per_kwh))
 
 
-def _sections(name: str, summary: SplitSummary, job: dict[str, Any], versions: dict[str, Any]) -> list[Markup | None]:
-    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job)]
+def _sections(
+    name: str, summary: SplitSummary, job: dict[str, Any], versions: dict[str, Any], grams_per_kwh: float
+) -> list[Markup | None]:
+    sections: list[Markup | None] = [_header(name, summary, job), _facts(summary, job, grams_per_kwh)]
     if summary.epochs:
         sections.append(learning_section(summary))
     else:
@@ -37,6 +41,8 @@ def _sections(name: str, summary: SplitSummary, job: dict[str, Any], versions: d
     sections += [time_section(summary), network_section(summary), sources_section(summary), _model_section(summary)]
     if summary.nodes:
         sections.append(section("Nodes", nodes_table(summary.nodes)))
+        metered = [Metered(name=node.name, footprint=node.footprint, power=node.power) for node in summary.nodes]
+        sections.append(energy_section(metered, "in their epochs, and to hand over what they learned", grams_per_kwh))
     if summary.epochs:
         sections.append(section("Epochs", epochs_table(summary.epochs)))
     caption = "Sources that came, were masked and went, the cut and the junction"
@@ -63,10 +69,9 @@ def _header(name: str, summary: SplitSummary, job: dict[str, Any]) -> Markup:
     return header("split", name, summary.ended.reason if summary.ended else None, parts)
 
 
-def _facts(summary: SplitSummary, job: dict[str, Any]) -> Markup:
+def _facts(summary: SplitSummary, job: dict[str, Any], grams_per_kwh: float) -> Markup:
     num_epochs = setting(job, "split", "epochs")
     last = summary.epochs[-1].ended.epoch if summary.epochs else 0
-    told = [node for node in summary.nodes if node.epochs]
     label, accuracy, loss = result_card(summary.accuracy, summary.loss, is_over=summary.ended is not None)
     per_epoch = f"{say_bytes(summary.bytes_moved / last)} per epoch" if last else ""
     return facts(
@@ -78,7 +83,7 @@ def _facts(summary: SplitSummary, job: dict[str, Any]) -> Markup:
             ("an epoch took", say_known(summary.mean_seconds, say_seconds), "of training, the mean"),
             time_card(summary.seconds, summary.started.clock if summary.started else None),
             ("over the network", say_bytes(summary.bytes_moved), per_epoch),
-            ("energy", say_energy(summary.joules), f"{say_carbon(summary.joules)}, {say_count(len(told), 'node')}"),
+            energy_card(summary.footprint, grams_per_kwh),
             ("samples trained", f"{summary.num_samples:,}", "in all epochs"),
             ("sources", f"{len(summary.sources):,}", f"{say_count(summary.num_masked, 'input')} missing"),
         ]

@@ -18,7 +18,6 @@ from paceline.monitor.wording import (
     JOULES_PER_WATT_HOUR,
     printable,
     say_bytes,
-    say_carbon,
     say_count,
     say_energy,
     say_ratio,
@@ -216,13 +215,13 @@ def network_section(summary: SplitSummary) -> Markup | None:
         summary,
         name="energy-by-node",
         caption="Energy by node",
-        note=f"{say_energy(summary.joules)}, {say_carbon(summary.joules)} in all",
+        note=f"{say_energy(summary.joules)} in all",
         parts={"energy": lambda node: node.joules},
         say=say_energy,
         make_axis=_energy_axis,
     )
     pair = element("div", bytes_bars, energy_bars, class_="two") if bytes_bars or energy_bars else None
-    about = "Bytes as nodes counted them; energy by the power model of each node, carbon as of the world's mean grid."
+    about = "Bytes as nodes counted them; energy by the power model of each node, told below."
     return section("Network and energy", pair, _bytes_chart(summary), about=about) if pair else None
 
 

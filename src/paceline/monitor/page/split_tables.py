@@ -8,7 +8,7 @@ from paceline.events import CutChosen
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.page.tables import MAX_ROWS, Column, end_of, left_out, table
 from paceline.monitor.split_figures import NodeSummary, SplitEpochSummary, SplitSummary
-from paceline.monitor.wording import printable, say_bytes, say_carbon, say_energy, say_known, say_ratio, say_seconds
+from paceline.monitor.wording import printable, say_bytes, say_energy, say_known, say_ratio, say_seconds
 
 
 def parts_table(summary: SplitSummary) -> Markup:
@@ -32,14 +32,13 @@ def cuts_table(chosen: CutChosen) -> Markup:
 
 
 def nodes_table(nodes: Sequence[NodeSummary]) -> Markup:
-    """A row per node: how it spent its epochs, what it sent and used, and what became of it."""
+    """A row per node: how it spent its epochs, and what became of it."""
     columns = [
         *(Column("node", is_number=False), Column("epochs"), Column("epoch"), Column("computing"), Column("waiting")),
-        *(Column("sent"), Column("received"), Column("processor"), Column("energy"), Column("carbon")),
         *(Column("times masked"), Column("at the end", is_number=False)),
     ]
     rows = (_node_row(node) for node in nodes[:MAX_ROWS])
-    caption = "A row per node; times are means of its epochs, all else is of the whole run"
+    caption = "A row per node; times are means of its epochs"
     return table(caption + left_out(len(nodes), "nodes.csv"), columns, rows)
 
 
@@ -49,11 +48,6 @@ def _node_row(node: NodeSummary) -> list[Child]:
         element("bdi", printable(node.name)),
         f"{len(node.epochs):,}",
         *(say_known(seconds, say_seconds) for seconds in means),
-        say_bytes(node.bytes_sent),
-        say_bytes(node.bytes_received),
-        say_seconds(node.cpu_seconds),
-        say_energy(node.joules),
-        say_carbon(node.joules),
         f"{len(node.masks):,}",
         end_of(node.left_because),
     ]

@@ -14,6 +14,7 @@ from paceline import events
 from paceline.allocation.gossip import GossipPolicy
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.contention import Predictor, RecentPredictor
+from paceline.devices.energy import Meter
 from paceline.errors import PacelineError
 from paceline.events import Emit, Phase
 from paceline.learning.trainers import Trainer
@@ -53,6 +54,7 @@ class PeerOptions:
         predictor: of its speed.
         store: where figures are shared; by gossip if None.
         evaluate: tries models; None to leave that out.
+        meter: tells what an epoch takes in energy; None to leave that out.
         on_epoch: given the model after each epoch.
     """
 
@@ -63,6 +65,7 @@ class PeerOptions:
     predictor: Predictor = field(default_factory=RecentPredictor)
     store: Store | None = None
     evaluate: Evaluate | None = None
+    meter: Meter | None = None
     on_epoch: Callable[[str, int, Vectors], None] = lambda name, epoch, parameters: None
 
 
@@ -205,6 +208,7 @@ class Peer(PeerService):
                 epoch=first,
                 num_samples=self._data.num_samples,
                 known=tuple(member.name for member in self._membership.others()),
+                power=None if self._options.meter is None else self._options.meter.described,
             )
         )
         return first
@@ -236,7 +240,9 @@ class Peer(PeerService):
 
     async def _train(self, epoch: int) -> Outcome:
         loop, standing = asyncio.get_running_loop(), self._standing
-        start, before = loop.time(), (self._ties.traffic.sent, self._ties.traffic.received)
+        start, before, meter = loop.time(), (self._ties.traffic.sent, self._ties.traffic.received), self._options.meter
+        if meter is not None:
+            meter.read()  # what was before is not of the epoch
         self._options.activity.begin_round()
         num_kept, rate = await self._balancer.decide(epoch, self._now(), self._data)
         num_kept = min(max(_MIN_SAMPLES, num_kept), self._data.num_samples)
@@ -254,6 +260,8 @@ class Peer(PeerService):
                 outcome.parameters, self._job.evaluate_samples
             )
         self._options.on_epoch(self.name, epoch, outcome.parameters)
+        sent, received = self._ties.traffic.sent - before[0], self._ties.traffic.received - before[1]
+        cpu_seconds, joules = (None, None) if meter is None else meter.read(sent + received)
         self._emit(
             events.EpochEnded(
                 at=self._now(),
@@ -267,10 +275,12 @@ class Peer(PeerService):
                 rank_seconds=rank_seconds,
                 exchange_seconds=outcome.exchange_seconds,
                 num_exchanges=outcome.num_exchanges,
-                bytes_sent=self._ties.traffic.sent - before[0],
-                bytes_received=self._ties.traffic.received - before[1],
+                bytes_sent=sent,
+                bytes_received=received,
                 distance=outcome.distance,
                 mass=self._exchange.mass,
+                cpu_seconds=cpu_seconds,
+                joules=joules,
                 loss=standing.loss,
                 accuracy=standing.accuracy,
             )

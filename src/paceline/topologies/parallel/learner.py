@@ -13,7 +13,9 @@ import paceline
 from paceline import axon, events
 from paceline.allocation import Allocation, Candidate, Timings
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from paceline.axon.transports import CountedTransport
 from paceline.devices.activities import Activity, Undisturbed
+from paceline.devices.energy import Meter
 from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
@@ -48,12 +50,16 @@ class LearnerOptions:
         price: that it asks for a shard, where work is paid for.
         own_data: samples and labels to train on in federated jobs; they never leave the device.
         patience_seconds: how long it tries to reach an orchestrator that does not answer.
+        meter: tells what a round takes in energy; None to leave that out.
+        traffic: what carries its calls, to tell the bytes of a round; None to leave them out.
     """
 
     max_shards: int | None = None
     price: float = 0.0
     own_data: tuple[Array, Array] | None = None
     patience_seconds: float = 300.0
+    meter: Meter | None = None
+    traffic: CountedTransport | None = None
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
@@ -199,6 +205,7 @@ class Learner:
                 learner=self._name,
                 profile=msgspec.to_builtins(seat.profile),
                 seconds=self._time() - start,
+                power=None if self._options.meter is None else self._options.meter.described,
                 job=seat.offer.task.name,
             )
         )
@@ -240,6 +247,7 @@ class Learner:
 
     async def _work(self, seat: Seat, ticket: Ticket) -> None:
         start = self._time()
+        look = _Look(self._options)
         terms = msgspec.structs.replace(seat.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
         candidate = self._candidate(seat)
         allocation = ticket.allocation or seat.policy.allocate(terms, (candidate,))[0]
@@ -268,7 +276,7 @@ class Learner:
             is_halted=done.is_halted,
             job=seat.offer.task.name,
         )
-        await self._hand_in(seat, done.parameters, spent, done.num_bytes)
+        await self._hand_in(seat, done.parameters, spent, done.num_bytes, look)
 
     async def _train(
         self, seat: Seat, work: Work, round: int, allocation: Allocation, start: float, halt_at: float
@@ -306,7 +314,9 @@ class Learner:
             return None
         return work
 
-    async def _hand_in(self, seat: Seat, parameters: Vectors, spent: events.RoundSpent, down_bytes: int) -> None:
+    async def _hand_in(
+        self, seat: Seat, parameters: Vectors, spent: events.RoundSpent, down_bytes: int, look: _Look
+    ) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -318,6 +328,7 @@ class Learner:
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
         finally:
             now = self._time()
+            spent = look.complete(spent)
             self._emit(msgspec.structs.replace(spent, at=now, upload_seconds=upload_seconds, is_accepted=is_accepted))
             timings = Timings(
                 down_bytes=down_bytes,
@@ -361,6 +372,32 @@ class Learner:
         self._activity.turn_to(phase)
         job = self._seat.offer.task.name if self._seat is not None else ""
         self._emit(events.PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase, job=job))
+
+
+class _Look:
+    """A look at what a learner has used up, to tell what it uses from here on."""
+
+    def __init__(self, options: LearnerOptions) -> None:
+        self._meter = options.meter
+        self._traffic = options.traffic
+        if self._meter is not None:
+            self._meter.read()  # what was before is not of the round
+        if self._traffic is not None:
+            self._before = (self._traffic.bytes_sent, self._traffic.bytes_received)
+
+    def complete(self, spent: events.RoundSpent) -> events.RoundSpent:
+        """Add what was used since; what nobody counted stays unknown."""
+        sent, received = 0, 0
+        if self._traffic is not None:
+            sent, received = (
+                self._traffic.bytes_sent - self._before[0],
+                self._traffic.bytes_received - self._before[1],
+            )
+            spent = msgspec.structs.replace(spent, bytes_sent=sent, bytes_received=received)
+        if self._meter is not None:
+            cpu_seconds, joules = self._meter.read(sent + received)
+            spent = msgspec.structs.replace(spent, cpu_seconds=cpu_seconds, joules=joules)
+        return spent
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +15,7 @@ import paceline
 from paceline import axon, events
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, retry
 from paceline.axon.transports import CountedTransport
-from paceline.devices.energy import Meter
+from paceline.devices.energy import MakeMeter, Meter
 from paceline.devices.subset import fit_lane, time_transfers
 from paceline.errors import BadReply, ConfigError, PacelineError, Refused, RemoteError, TransportError
 from paceline.events import Emit, Phase
@@ -77,7 +78,7 @@ class Source:
         transport: CountedTransport,
         name: str,
         engine: Engine,
-        make_meter: Callable[[], Meter],
+        make_meter: MakeMeter,
         *,
         emit: Emit = lambda event: None,
         options: SourceOptions = SourceOptions(),  # noqa: B008  (frozen)
@@ -90,6 +91,7 @@ class Source:
         self._emit = emit
         self._options = options
         self._session = ""
+        self._number = 0
         self._terms: Terms | None = None
         self._samples: Samples | None = None
         self._scheme: SourceScheme | None = None
@@ -130,7 +132,7 @@ class Source:
             welcome: Welcome = await self._trunk.join.coro(self._name, paceline.__version__)
         except RemoteError as error:
             raise ConfigError(f"{self._trunk.url} refused {self._name!r}: {error.remote_message}") from error
-        self._session = welcome.session
+        self._session, self._number = welcome.session, welcome.number
         if self._terms is not None:
             return  # it has been in before, and has all it needs
         terms, options = welcome.terms, self._options
@@ -166,18 +168,21 @@ class Source:
         )
 
     async def _take_part(self) -> str:
-        meter = self._make_meter()
-        self._phase("idle", self._last_epoch)
-        while True:
-            ticket: Ticket = await self._call(lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch))
-            if ticket.status == "over":
-                return ticket.reason
-            if ticket.status == "open":
-                await self._play(ticket, meter)
+        with contextlib.closing(self._make_meter(asyncio.get_running_loop().time)) as meter:
+            power = meter.described
+            self._emit(events.NodeStarted(at=self._now(), learner=self._name, number=self._number, power=power))
+            self._phase("idle", self._last_epoch)
+            while True:
+                ticket: Ticket = await self._call(lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch))
+                if ticket.status == "over":
+                    return ticket.reason
+                if ticket.status == "open":
+                    await self._play(ticket, meter)
 
     async def _play(self, ticket: Ticket, meter: Meter) -> None:
         """Do this source's part of an epoch, from the meeting that the ticket tells."""
         assert self._terms is not None and self._samples is not None
+        meter.read()  # what came before is not of this epoch
         loop = asyncio.get_running_loop()
         start, busy = loop.time(), self._engine.busy_seconds
         sent, received = self._transport.bytes_sent, self._transport.bytes_received

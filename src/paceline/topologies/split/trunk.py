@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 import paceline
 from paceline import events
 from paceline.axon import loops
-from paceline.devices.energy import Meter
+from paceline.devices.energy import MakeMeter, Meter
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
 from paceline.topologies.parallel.conductor import Conductor
@@ -66,7 +67,7 @@ class Trunk(Conductor, TrunkService):
 
     Args:
         engine: does the trunk's own work.
-        meter: tells what that takes.
+        make_meter: makes what tells what that takes.
 
     Attributes:
         ended: how the run ended, once it has.
@@ -74,7 +75,7 @@ class Trunk(Conductor, TrunkService):
 
     calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
 
-    def __init__(self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: Callable[[], Meter]) -> None:
+    def __init__(self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: MakeMeter) -> None:
         self._plan = plan
         self._job = plan.job
         self._engine = engine
@@ -110,7 +111,14 @@ class Trunk(Conductor, TrunkService):
         if not self._cut and self._job.is_split:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
-        meter = self._make_meter()
+        with contextlib.closing(self._make_meter(asyncio.get_running_loop().time)) as meter:
+            self._emit(events.NodeStarted(at=self.now(), learner=NAME, number=0, power=meter.described))
+            self.ended = await self._train(meter)
+        self._emit(self.ended)
+        self._change()
+
+    async def _train(self, meter: Meter) -> events.SplitEnded:
+        """Play all epochs, and take what sources have learned."""
         loss, accuracy, since_best, best = None, None, 0, math.inf
         reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
         epoch = 0
@@ -128,9 +136,7 @@ class Trunk(Conductor, TrunkService):
                 break
         await self._meet_all(self._job.epochs + 1)
         self._around.save(epoch, self.state)
-        self.ended = events.SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
-        self._emit(self.ended)
-        self._change()
+        return events.SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
 
     @property
     def state(self) -> State:
@@ -180,6 +186,7 @@ class Trunk(Conductor, TrunkService):
     async def _play(self, epoch: int, meter: Meter) -> events.SplitEpochEnded:
         assert self._scheme is not None
         self._take_in_and_let_go(epoch)
+        meter.read()  # what came before is not of this epoch
         loop = asyncio.get_running_loop()
         start, busy, traffic = loop.time(), self._engine.busy_seconds, tuple(self._traffic)
         self._scheme.tally = Tally()
