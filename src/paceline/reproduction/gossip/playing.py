@@ -58,12 +58,12 @@ def play(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = False) ->
     return GossipTrial(case=case, events=events)
 
 
-def learning_rows(case: Case, scheme: str, rules: Mapping[str, Any]) -> Iterator[Row]:
+def learning_rows(case: Case, scheme: str, rules: Mapping[str, Any], part: str = "learning") -> Iterator[Row]:
     """With gradients: a row whenever each platform has, on average, trained another epoch."""
     trial = play(case, rules)
     for number, event in enumerate(trial.told(ConsensusMeasured), 1):
         assert event.accuracy is not None
-        yield _row(trial, "learning", scheme, number, event.at, round(100 * event.accuracy, 4))
+        yield _row(trial, part, scheme, number, event.at, round(100 * event.accuracy, 4))
 
 
 def time_row(case: Case, scheme: str, rules: Mapping[str, Any], part: str = "time") -> Row:
