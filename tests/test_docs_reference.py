@@ -23,14 +23,19 @@ from paceline.errors import ConfigError
 from paceline.fleets import testbed
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
+from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.points import PointsSpec
+from paceline.learning.views import VIEWS, ViewSpec
 from paceline.monitor.folder import METRICS
+from paceline.monitor.split_folder import EPOCHS, NODES
 from paceline.topologies.gossip import GossipJob
 from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel.jobs import TABLES
+from paceline.topologies.split import AveragingSpec, SplitJob
+from paceline.topologies.split.jobs import TABLES as SPLIT_TABLES
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 TYPES = {
@@ -39,6 +44,7 @@ TYPES = {
     str: "text",
     bool: "true or false",
     list[str]: "list of texts",
+    tuple[str, ...]: "list of texts",
     dict[str, float]: "table of numbers",
     tuple[DeviceState, ...]: "tables",
     PowerModel: "table",
@@ -46,6 +52,8 @@ TYPES = {
 JOB = Job(deadline_seconds=1).described()
 POOL = PoolSpec().described()
 GOSSIP = GossipJob(points=PointsSpec()).described()
+SPLIT = SplitJob().described()
+OWN_TABLES = {*TABLES, *GOSSIP_TABLES, *SPLIT_TABLES}
 
 
 def section(page, heading):
@@ -71,7 +79,7 @@ def said_type(kind):
     """A type as the pages say it."""
     choices = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:
-        return " or ".join(f'"{choice}"' for choice in choices)
+        return " or ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return " or ".join(said_type(choice) for choice in choices if choice is not type(None))
     return TYPES[kind]
@@ -79,7 +87,7 @@ def said_type(kind):
 
 def said_default(value):
     """A default as the pages say it."""
-    if value is None or value in ((), PowerModel()):
+    if value is None or value in ((), [], PowerModel()):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -99,7 +107,7 @@ def fields_of(kind, defaults):
             said_default("required" if field.required else defaults.get(field.encode_name)),
         )
         for field in fields
-        if kind not in (Job, PoolSpec, GossipJob) or field.name not in (*TABLES, *GOSSIP_TABLES)
+        if kind not in (Job, PoolSpec, GossipJob, SplitJob) or field.name not in OWN_TABLES
     }
 
 
@@ -116,6 +124,10 @@ TABLES_OF_FILES = {
     "`[partition]`": fields_of(PartitionSpec, GOSSIP["partition"]),
     "`[points]`": fields_of(PointsSpec, GOSSIP["points"]),
     "`[allocation]` of a gossip job": {"policy": ("text", '"all-data"')},
+    "`[split]`": fields_of(SplitJob, SPLIT["split"]),
+    "`[junction]`": fields_of(JunctionSpec, SPLIT["junction"]),
+    "`[averaging]`": fields_of(AveragingSpec, SPLIT["averaging"]),
+    "`[[view]]`": fields_of(ViewSpec, msgspec.to_builtins(ViewSpec())),
     "`[[device]]`": {
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
@@ -133,10 +145,10 @@ def test_every_key_of_a_table_is_told_with_type_and_default(heading):
 
 
 def test_the_tables_told_are_those_there_are():
-    headings = re.findall(r"^### `\[(\w+)\]`", (REFERENCE / "job.md").read_text(), re.M)
-    told = {"job", "pool", "gossip", *TABLES, *GOSSIP_TABLES}
-    assert set(headings) == told | {"cell"}
-    assert told == JOB.keys() | POOL.keys() | GOSSIP.keys()
+    headings = re.findall(r"^### `\[+(\w+)\]+`", (REFERENCE / "job.md").read_text(), re.M)
+    told = {"job", "pool", "gossip", "split", *OWN_TABLES}
+    assert set(headings) == told | {"device", "cell"}
+    assert told == JOB.keys() | POOL.keys() | GOSSIP.keys() | SPLIT.keys()
     assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"
@@ -155,9 +167,11 @@ def test_every_policy_is_told_with_its_fields(name):
     assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
 
 
-def test_every_model_and_dataset_is_named():
+def test_every_model_dataset_and_view_is_named():
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[model]`"))) >= set(MODELS)
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[data]`"))) >= set(DATASETS)
+    assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[[view]]`"))) >= set(VIEWS)
+    assert SPLIT["model"]["name"] == "leaf-cnn"
 
 
 def command(name):
@@ -188,6 +202,12 @@ def test_the_commands_told_are_those_there_are():
 def test_every_column_of_the_metrics_is_told():
     told = [name for row in rows(section("run-folder.md", "metrics.csv")) for name in re.findall(r"`(\w+)`", row[0])]
     assert tuple(told) == METRICS
+
+
+@pytest.mark.parametrize(("table", "columns"), [("epochs.csv", EPOCHS), ("nodes.csv", NODES)])
+def test_every_column_of_a_split_run_is_told(table, columns):
+    told = [name for row in rows(section("split-folder.md", table)) for name in re.findall(r"`(\w+)`", row[0])]
+    assert tuple(told) == columns
 
 
 def test_every_event_is_told_with_its_fields():

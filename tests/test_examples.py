@@ -48,6 +48,20 @@ def test_simulate_the_example_pool(tmp_path, capsys, monkeypatch):
     assert (tmp_path / result["report"]).exists()
 
 
+def test_simulate_the_example_split_job(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit:
+        main(["simulate", *(str(EXAMPLES / "split" / name) for name in ("job.toml", "fleet.toml")), "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert exit.value.code == 0
+    assert result["epochs"] == 10
+    assert result["accuracy"] > 0.9
+    told = (tmp_path / result["run"] / "events.jsonl").read_text()
+    assert all(f'"{event}"' in told for event in ("source_masked", "source_back"))
+    assert (tmp_path / result["run"] / "checkpoints/final.safetensors").exists()
+    assert (tmp_path / result["report"]).exists()
+
+
 @pytest.mark.parametrize("job", ["job.toml", "pool/pool.toml", "gossip/job.toml"])
 def test_any_job_can_be_simulated_in_a_cell(job, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

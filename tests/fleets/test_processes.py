@@ -2,10 +2,17 @@
 
 import asyncio
 
+import numpy as np
+import pytest
+
+from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob
+from paceline.axon.transports import Address
 from paceline.devices.energy import PowerModel
-from paceline.fleets.local import LocalDevice
-from paceline.fleets.processes import _lines
+from paceline.errors import ConfigError
+from paceline.fleets.base import SplitLaunch
+from paceline.fleets.processes import Order, _lines, command_for
 from paceline.fleets.testbed import devices
+from paceline.topologies.split import make_plan
 
 
 def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():
@@ -28,3 +35,25 @@ def test_power_is_told_as_far_as_it_is_given():
     assert LocalDevice(name="pi", power=power).options() == ["--name", "pi", *told]
     assert LocalDevice(name="pi").options() == ["--name", "pi"]
     assert devices.TestbedDevice(name="pi", power=power).options() == ["--name", "pi", *told, "--patience", "300.0"]
+
+
+def launch_of(**rules):
+    return SplitLaunch(
+        plan=make_plan(SplitJob(cut="3", model=ModelSpec(name="three-nn"), **rules)), emit=lambda event: None
+    )
+
+
+def test_a_fleet_that_is_too_small_is_refused_at_once():
+    fleet = LocalFleet([LocalDevice(name="a"), LocalDevice(name="b")])
+    with pytest.raises(ConfigError, match="there are 2 devices on this machine; the job begins with 3"):
+        fleet.run(launch_of(sources=3))
+
+
+def test_a_source_has_the_trunks_file_unless_it_has_one_of_its_own(tmp_path):
+    x, y = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 10
+    np.savez(tmp_path / "trunk.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    launch, address = launch_of(data=DataSpec(path=str(tmp_path / "trunk.npz"))), Address("127.0.0.1", 1)
+    started = ["split", str(address), "--json"]
+    viewed = ["--data", str(tmp_path / "trunk.npz"), "--apply-view"]
+    assert command_for(Order(options=["--name", "a"]), launch, address) == started + viewed
+    assert command_for(Order(options=["--name", "b", "--data", "b.npz"]), launch, address) == started

@@ -11,7 +11,15 @@ import pytest
 from sklearn.datasets import load_digits
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import DATASETS, DataSpec, Normalisation, default_directories, load, load_local
+from paceline.learning.datasets import (
+    DATASETS,
+    DataSpec,
+    Normalisation,
+    default_directories,
+    load,
+    load_local,
+    load_unlabelled,
+)
 from tests.learning.small_data import load_path, scaled, small, write_npz
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -211,6 +219,23 @@ def test_local_data_needs_no_test_part(tmp_path):
     assert (x.dtype, y.dtype, x.flags.c_contiguous) == (np.uint8, np.uint8, True)
     assert np.array_equal(y, arrays["y_train"])
     assert np.array_equal(load_local(str(path))[0], x)
+
+
+def test_samples_need_no_labels(tmp_path):
+    arrays = small((6, 5))
+    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
+    data, labelled = load_unlabelled(path), load_path(write_npz(tmp_path / "labelled.npz", **arrays))
+    assert np.array_equal(data.x_train, labelled.x_train)
+    assert np.array_equal(data.x_test, labelled.x_test)
+    assert (len(data.y_train), len(data.y_test)) == (len(data.x_train), len(data.x_test))
+    assert not data.y_train.any()
+
+
+@pytest.mark.parametrize("x_test", [np.zeros((), np.uint8), np.zeros((3, 4), np.int64)])
+def test_samples_without_labels_are_checked(tmp_path, x_test):
+    path = write_npz(tmp_path / "mine.npz", x_train=small((6, 5))["x_train"], x_test=x_test)
+    with pytest.raises(ConfigError, match=f"{path}: x_test"):
+        load_unlabelled(path)
 
 
 def test_local_data_is_checked(tmp_path):

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.events import LearnerJoined, NodeSpent, SourceMasked, SplitEnded, SplitEpochEnded, SplitStarted
+from paceline.events import CutChosen, LearnerJoined, NodeSpent, SourceMasked, SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.monitor import SplitLines
 from tests.monitor.synthetic_split import FLEET, JOB, epoch_of, spent, split_events
 
@@ -63,6 +63,15 @@ def test_a_fleet(told):
 )
 def test_a_job_need_not_tell_its_sources(told, job, line):
     assert told([started(job, branch=10, junction=0)]) == [line]
+
+
+def test_the_parts_are_told_once_the_cut_is_chosen(told):
+    chosen = CutChosen(at=1, cut="f2", expected_seconds={}, num_parameters={"branch": 10, "junction": 7})
+    assert told([started(JOB), chosen]) == [
+        "fpl: the cut is chosen when sources have measured themselves",
+        "cut before f2",
+        "fpl: branch 10 parameters × 3 sources, junction 7 parameters",
+    ]
 
 
 def test_an_epoch_waits_for_the_trunk_to_tell_its_bytes(told):

@@ -28,9 +28,7 @@ from paceline.topologies.split import Source, SourceOptions, reach_trunk
 
 
 def split(
-    target: Annotated[
-        str, typer.Argument(metavar="JOB|URL", help="A split job file (TOML), to be its trunk; or a trunk's address.")
-    ],
+    target: Annotated[str, typer.Argument(help="A split job file (TOML), to be its trunk; or a trunk's address.")],
     local: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Trunk: start N sources on this machine, too.")
     ] = None,
@@ -52,7 +50,7 @@ def split(
     allow_model: Annotated[
         list[str] | None, typer.Option(help="Source: import path or package that a model may be loaded from.")
     ] = None,
-    slowdown: Annotated[float, typer.Option(help="Work so many times slower than this device can.")] = 1.0,
+    slowdown: Annotated[float, typer.Option(help="Source: work so many times slower than it can.")] = 1.0,
     down_mbit: Annotated[float, typer.Option(help="Source: download at most so many Mbit/s.")] = math.inf,
     up_mbit: Annotated[float, typer.Option(help="Source: upload at most so many Mbit/s.")] = math.inf,
     latency_ms: Annotated[float, typer.Option(help="Source: add so many milliseconds to each call, each way.")] = 0.0,
@@ -126,7 +124,5 @@ def _print(event: AnyEvent) -> None:
         print("joining …", flush=True)
     if isinstance(event, events.NodeSpent):
         moved = f"sent {event.bytes_sent / 1e6:,.1f} MB, received {event.bytes_received / 1e6:,.1f} MB"
-        print(
-            f"epoch {event.epoch}: {event.seconds:.1f} s, of which {event.compute_seconds:.1f} at work; {moved}",
-            flush=True,
-        )
+        worked = f"{event.seconds:.1f} s, of which {event.compute_seconds:.1f} at work"
+        print(f"{f'epoch {event.epoch}' if event.epoch else 'in the end'}: {worked}; {moved}", flush=True)

@@ -67,7 +67,7 @@ class Launch(ABC, Generic[C]):
 
     @property
     def options(self) -> Sequence[str]:
-        """Of the command, for each device on this machine."""
+        """Of the command, for each device on this machine that has no data of its own."""
         return ()
 
     @abstractmethod

@@ -18,7 +18,7 @@ from paceline import events
 from paceline.axon.transports import Address
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
-from paceline.errors import PacelineError
+from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit
 from paceline.fleets.base import Launch
 from paceline.fleets.live import Door, LiveFleet
@@ -66,13 +66,15 @@ class ProcessFleet(LiveFleet):
         def emit(event: events.AnyEvent) -> None:
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
-        command = [launch.command, str(address), "--json"]
-        command += [*launch.options, *(word for path in launch.import_paths for word in ("--allow-model", path))]
+        least = launch.min_learners
+        if len(self._orders) < least:
+            raise ConfigError(f"there are {len(self._orders)} devices on this machine; the job begins with {least}")
         assert self._door.token is not None
         processes: list[DeviceProcess] = []
         is_over = False
         try:
             for order in self._orders:
+                command = command_for(order, launch, address)
                 processes.append(await DeviceProcess.start(order, command, self._door.token, emit))
                 order.on_start(processes[-1].id)
             trouble = asyncio.ensure_future(_until_too_few(processes, launch.min_left))
@@ -88,6 +90,13 @@ class ProcessFleet(LiveFleet):
             finally:  # also if that was interrupted
                 for process in processes:
                     process.kill()
+
+
+def command_for(order: Order, launch: Launch[Any], address: Address) -> list[str]:
+    """The command of paceline by which a device takes part, without the order's own options."""
+    allowed = [word for path in launch.import_paths for word in ("--allow-model", path)]
+    has_data = "--data" in order.options
+    return [launch.command, str(address), "--json", *allowed, *(() if has_data else launch.options)]
 
 
 def check_is_no_device() -> None:

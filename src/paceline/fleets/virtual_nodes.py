@@ -61,7 +61,7 @@ class VirtualNodes:
     async def _run(self, launch: SplitLaunch) -> Trunk:
         least = launch.min_learners
         if len(self.sources) < least:
-            raise ConfigError(f"the fleet has {len(self.sources)} sources; the job's is {least}")
+            raise ConfigError(f"the fleet has {len(self.sources)} sources; the job begins with {least}")
         network, plan = MemoryNetwork(), launch.plan
         ground = _Ground(launch, network, operations_of(plan.chain(), plan.task.input_shape).train)
         engine: ModelledEngine | _Instant = _Instant()

@@ -22,7 +22,16 @@ from paceline.learning import idx
 from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
 from paceline.spelling import suggest
 
-__all__ = ["DATASETS", "DataSpec", "Dataset", "Normalisation", "default_directories", "load", "load_local"]
+__all__ = [
+    "DATASETS",
+    "DataSpec",
+    "Dataset",
+    "Normalisation",
+    "default_directories",
+    "load",
+    "load_local",
+    "load_unlabelled",
+]
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _CHUNK_ELEMENTS = 1 << 20  # taken at a time for statistics, so that a float copy of all is never held
@@ -127,6 +136,18 @@ def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
         return _dataset(path.stem, path, read_npz(path, _KEYS))
     assert spec.name is not None
     return DATASETS[spec.name](default_directories() if directories is None else directories)
+
+
+def load_unlabelled(path: str | Path) -> Dataset:
+    """Samples alone, from an .npz file with the arrays x_train and x_test; all labels are 0.
+
+    Raises:
+        ConfigError: there is no such file, or it is not what it should be.
+    """
+    path = Path(path)
+    arrays = read_npz(path, ("x_train", "x_test"))
+    labels = {f"y_{part}": np.zeros(arrays[f"x_{part}"].shape[:1], np.uint8) for part in ("train", "test")}
+    return _dataset(path.stem, path, {**arrays, **labels})
 
 
 def load_local(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from paceline.events import AnyEvent, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
+from paceline.events import AnyEvent, CutChosen, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.monitor.lines import Printer
 from paceline.monitor.split_figures import BRANCH, TRUNK, bytes_moved
 from paceline.monitor.wording import printable, say_bytes, say_count, say_event, say_ratio, say_seconds, setting
@@ -22,7 +22,7 @@ class SplitLines:
     def __init__(self, console: Console) -> None:
         self._printer = Printer(console)
         self._num_epochs: int | None = None
-        self._is_started = False
+        self._started: SplitStarted | None = None
         self._spent: dict[int, list[NodeSpent]] = {}
         self._ended: SplitEpochEnded | None = None
 
@@ -30,12 +30,12 @@ class SplitLines:
         """Print the lines that it makes due."""
         match event:
             case SplitStarted(job=job):
-                self._is_started = True
+                self._started = event
                 self._num_epochs = setting(job, "split", "epochs")
-                self._printer.tell(event, _say_parts(event))
+                self._printer.tell(event, _say_parts(job, event.num_parameters))
             case NodeSpent(learner=name, epoch=epoch):
                 self._spent.setdefault(epoch, []).append(event)
-                if not self._is_started and name != TRUNK:
+                if self._started is None and name != TRUNK:
                     self._printer.tell(event, self._node_line(event))
             case SplitEpochEnded():
                 self._tell_epoch()
@@ -45,6 +45,8 @@ class SplitLines:
         if self._ended is not None and any(one.learner == TRUNK for one in self._spent.get(self._ended.epoch, [])):
             self._tell_epoch()
         self._printer.tell(event, say_event(event))
+        if isinstance(event, CutChosen) and self._started is not None and not self._started.num_parameters:
+            self._printer.tell(event, _say_parts(self._started.job, event.num_parameters))
 
     def _tell_epoch(self) -> None:
         ended, self._ended = self._ended, None
@@ -83,17 +85,17 @@ class SplitLines:
         return f"epoch {epoch}" + (f"/{self._num_epochs}" if self._num_epochs else "")
 
 
-def _say_parts(started: SplitStarted) -> str:
+def _say_parts(job: dict[str, Any], num_parameters: dict[str, int]) -> str:
     """How many parameters each part has: ``fpl: branch 52,096 parameters × 5 sources, junction 1,049,600``."""
-    num_sources = _num_sources(started.job)
+    num_sources = _num_sources(job)
     copies = f" × {say_count(num_sources, 'source')}" if num_sources else " per source"
     sizes = [
         f"{name} {say_count(size, 'parameter')}{copies if name == BRANCH else ''}"
-        for name, size in started.num_parameters.items()
+        for name, size in num_parameters.items()
         if size
     ]
-    scheme = setting(started.job, "split", "scheme") or "split"
-    return printable(f"{scheme}: {', '.join(sizes) or 'no parameters'}")
+    scheme = setting(job, "split", "scheme") or "split"
+    return printable(f"{scheme}: {', '.join(sizes) or 'the cut is chosen when sources have measured themselves'}")
 
 
 def _num_sources(job: dict[str, Any]) -> int | None:

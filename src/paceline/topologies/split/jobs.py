@@ -56,7 +56,7 @@ class SplitJob(msgspec.Struct, frozen=True, kw_only=True):
         backup_epochs: how often the trunk takes copies of the branches, so that a source that has lost its own can come
             back; 0 for never. At the end it takes them in any case.
         test_epochs: how often what was learned is tried on the test data.
-        stop_epochs: the run ends when the loss on the test data has not fallen for so many epochs; 0 for never.
+        stop_epochs: the run ends when the loss on the test data has not fallen in so many tests; 0 for never.
         target_accuracy: ends the run once reached, as a ratio.
         views: what each source sees of a sample: the first joins with the first, and so on, again from the first if
             there are more sources.

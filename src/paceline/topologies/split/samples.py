@@ -31,12 +31,17 @@ def load_samples(terms: Terms, number: int, file: Path | None = None, *, is_view
 
     Args:
         number: of the source; what its view draws at random follows from it.
-        file: with x_train, y_train, x_test and y_test, in the trunk's order.
+        file: with x_train and x_test in the trunk's order, and with y_train and y_test where a source needs labels.
         is_viewed: whether it is seen as the trunk says, as data by name is; else it is taken as it is.
     """
     if file is None and not terms.data:
         raise ConfigError("the trunk's data is a file of its own; say where this source's view of it is, with --data")
-    data = datasets.load(DataSpec(name=terms.data) if file is None else DataSpec(path=str(file)))
+    if file is None:
+        data = datasets.load(DataSpec(name=terms.data))
+    elif terms.scheme == "gfl":
+        data = datasets.load(DataSpec(path=str(file)))
+    else:
+        data = datasets.load_unlabelled(file)
     where = f"dataset {terms.data}" if file is None else str(file)
     for name, x, count in (("train", data.x_train, terms.num_samples), ("test", data.x_test, terms.num_test_samples)):
         if len(x) != count or x.shape[1:] != terms.task.input_shape:
