@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -215,6 +215,12 @@ def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
             f"{type(first).__name__}"
         )
     return nn.Sequential(OrderedDict({**dict(layers.named_children()), name: wide}))
+
+
+def sources_in(names: Iterable[str]) -> list[str]:
+    """The sources of a junction whose state has these names, in their order."""
+    keys = (name.split(".")[1] for name in names if name.startswith("blocks."))
+    return [_name(key) for key in dict.fromkeys(keys)]
 
 
 def _key(source: str) -> str:

@@ -17,7 +17,7 @@ from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.cutting import Chain
-from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, widened
+from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widened
 from paceline.learning.tasks import Task
 
 _MAX_REASON = 300  # characters of what torch finds wrong with parameters
@@ -226,6 +226,22 @@ class SplitModel(nn.Module):
         branches = dict(zip(self._names, self.branches, strict=True))
         logits: torch.Tensor = self.head({source: branches[source](x) for source, x in views.items()})
         return logits
+
+
+def assembled(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
+    """The model whose parts a trunk has kept, as ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
+    sources = sources_in(name.removeprefix("head.merge.") for name in state if name.startswith("head.merge."))
+    branches = {}
+    for source in sources:
+        branches[source] = make_chain(task, None).before(cut)
+        load_into(branches[source], _below(state, f"branches.{source}."))
+    head = make_head(task, make_chain(task, None), cut, sources, junction)
+    load_into(head, _below(state, "head."))
+    return SplitModel(branches, head).eval()
+
+
+def _below(state: Mapping[str, torch.Tensor], prefix: str) -> State:
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 def copy_of(module: nn.Module) -> State:

@@ -4,7 +4,7 @@ from paceline.runs.folders import RUNS
 from paceline.runs.gossip import GossipRun, PreparedGossip, prepare_gossip, train_gossip
 from paceline.runs.jobs import PreparedRun, Run, prepare, reopen, train
 from paceline.runs.pools import PoolEmit, PoolRun, PreparedPool, prepare_pool, train_pool
-from paceline.runs.split import NodeFleet, PreparedSplit, SplitRun, prepare_split, train_split
+from paceline.runs.split import NodeFleet, PreparedSplit, SplitRun, load_split_model, prepare_split, train_split
 
 __all__ = [
     "RUNS",
@@ -18,6 +18,7 @@ __all__ = [
     "PreparedSplit",
     "Run",
     "SplitRun",
+    "load_split_model",
     "prepare",
     "prepare_gossip",
     "prepare_pool",

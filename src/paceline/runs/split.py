@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from paceline import config
 from paceline.devices.energy import MakeMeter
+from paceline.errors import ConfigError
 from paceline.events import AnyEvent, Emit
 from paceline.fleets.base import SplitLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
+from paceline.learning.segments import SplitModel, assembled
 from paceline.monitor import SplitFolder, SplitSummary, summarise_split, write_split_report
 from paceline.runs.folders import new_path
 from paceline.topologies.split import SplitJob, SplitPlan, Trunk, make_plan
+
+_FINAL = "final.safetensors"
 
 
 class NodeFleet(Protocol):
@@ -48,6 +53,10 @@ class SplitRun:
         """Write the run's page; returns where it is."""
         return write_split_report(SplitFolder.open(self.folder))
 
+    def model(self) -> SplitModel:
+        """All parts in one place; see `load_split_model`."""
+        return load_split_model(self.folder)
+
 
 @dataclass(frozen=True)
 class PreparedSplit:
@@ -70,7 +79,7 @@ class PreparedSplit:
                 watcher(event)
 
         def save(epoch: int, state: State) -> None:
-            checkpoints.write(self.folder.checkpoints / "final.safetensors", state)
+            checkpoints.write(self.folder.checkpoints / _FINAL, state)
 
         launch = SplitLaunch(plan=self.plan, emit=emit, save=save)
         if make_meter is not None:
@@ -93,6 +102,21 @@ def train_split(
         watchers: are told of each event.
     """
     return prepare_split(job, folder).start(fleet, watchers)
+
+
+def load_split_model(folder: Path | str) -> SplitModel:
+    """What a run learned, put together again: from what sources see of samples, by name, to logits.
+
+    Raises `ConfigError` if it is not over, or is of a scheme without a junction. The run's data must still be there.
+    """
+    kept = SplitFolder.open(Path(folder))
+    job = config.parse_split(kept.job, str(folder))
+    if job.scheme != "fpl":
+        raise ConfigError(f"{folder} is a run of {job.scheme}, whose parts are no single model; only those of fpl are")
+    chosen = summarise_split(kept.events()).cut
+    state = checkpoints.read(kept.checkpoints / _FINAL)
+    plan = make_plan(job)
+    return assembled(plan.task, job.cut if chosen is None else chosen.cut, job.junction, state)
 
 
 def prepare_split(job: SplitJob, folder: Path | str | None = None) -> PreparedSplit:
