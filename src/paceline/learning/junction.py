@@ -217,10 +217,14 @@ def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
     return nn.Sequential(OrderedDict({**dict(layers.named_children()), name: wide}))
 
 
+_TAKEN = frozenset(dir(nn.ModuleDict()))
+"""Names that no module in a dictionary of modules can have."""
+
+
 def _key(source: str) -> str:
-    """A source's name as that of a module, which has no dots."""
-    return source.replace(".", "·")
+    """A source's name as that of a module, which has no dots; no name begins with a space."""
+    return f" {source}" if source in _TAKEN else source.replace(".", "·")
 
 
 def _name(key: str) -> str:
-    return key.replace("·", ".")
+    return key.removeprefix(" ").replace("·", ".")

@@ -68,8 +68,8 @@ def device(name, samples_per_second=1000.0, **changes):
 
 
 def fleet(**of_last):
-    """Three sources; the last of them may be special."""
-    return [device("a"), device("b"), device("c", **of_last)]
+    """Three sources that join in this order; the last of them may be special."""
+    return [device("a", latency_ms=2), device("b", latency_ms=2.2), device("c", **{"latency_ms": 2.4, **of_last})]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

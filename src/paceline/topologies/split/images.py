@@ -38,13 +38,15 @@ class ImagesAtTrunk(TrunkScheme):
     def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:  # noqa: D102
         data = self._dataset.x_train if meeting.number < self._num_train_parts else self._dataset.x_test
         number = meeting.number if meeting.number < self._num_train_parts else meeting.number - self._num_train_parts
-        like, x = data[part(number)], tensors.get("values", torch.empty(0)).numpy()
+        like, x = torch.from_numpy(data[part(number)]), tensors.get("values", torch.empty(0))
         if x.dtype != like.dtype or x.shape != like.shape:
             raise ValueError(
-                f"images are {x.dtype} of shape {x.shape}, not {like.dtype} of shape {like.shape}: "
+                f"images are {x.dtype} of shape {tuple(x.shape)}, not {like.dtype} of shape {tuple(like.shape)}: "
                 "sources see the same samples"
             )
-        return x
+        if not torch.isfinite(x).all():
+            raise ValueError("images hold NaN or infinity")
+        return x.numpy()
 
     async def meet(  # noqa: D102
         self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]
