@@ -48,6 +48,20 @@ def test_simulate_the_example_pool(tmp_path, capsys, monkeypatch):
     assert (tmp_path / result["report"]).exists()
 
 
+def test_simulate_the_example_of_a_split_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit:
+        main(["simulate", *(str(EXAMPLES / "split" / name) for name in ("job.toml", "fleet.toml")), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert exit.value.code == 0
+    assert told["epochs"] == 10
+    assert told["accuracy"] > 0.85
+    events = (tmp_path / told["run"] / "events.jsonl").read_text()
+    assert '"source_masked"' in events  # one is away for a while
+    assert '"source_back"' in events
+    assert (tmp_path / told["report"]).exists()
+
+
 @pytest.mark.parametrize("job", ["job.toml", "pool/pool.toml", "gossip/job.toml"])
 def test_any_job_can_be_simulated_in_a_cell(job, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

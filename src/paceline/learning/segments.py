@@ -52,6 +52,7 @@ def make_chain(task: Task, allowed: Collection[str] | None = ()) -> Chain:
 
 def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None, seed: int) -> Merge:
     """What stands before the cut: a junction, or a plain concatenation if there is none."""
+    chain.check_cut(cut)
     shape = chain.shapes[cut]
     return Concatenation(shape, sources) if junction is None else Junction(shape, sources, junction, seed)
 

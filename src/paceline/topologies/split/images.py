@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,7 +15,7 @@ from paceline.learning.segments import Operations
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
-from paceline.topologies.split.agendas import num_parts_of, part
+from paceline.topologies.split.agendas import is_tested, num_parts_of, part
 from paceline.topologies.split.messages import Meeting, Tensors, Terms
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schemes import SourceScheme, TrunkScheme
@@ -55,7 +56,7 @@ class ImagesAtTrunk(TrunkScheme):
             self._handed.setdefault(source, {})[meeting.number] = x
         return {}
 
-    async def finish(self, epoch: int) -> None:  # noqa: D102
+    async def finish(self, epoch: int) -> float | None:  # noqa: D102
         train, test = self._shards("train"), self._shards("test")
         seed = self._terms.task.seed * 1_000_003 + epoch
         minibatches = self._model.minibatches(self._state, train, seed, optimizer=self._optimizer)
@@ -65,12 +66,14 @@ class ImagesAtTrunk(TrunkScheme):
             self.tally.num_steps += 1
             self.tally.num_samples += size
         self._state = self._model.state()
-        for shard in test:
+        trained_at = asyncio.get_running_loop().time()
+        for shard in test if is_tested(self._terms, epoch) else ():
             loss, accuracy = await self._engine.run(
                 lambda shard=shard: self._model.evaluate(self._state, *shard),  # type: ignore[misc]
                 self._operations.forward * shard.num_samples,
             )
             self.tally.count_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
+        return trained_at
 
     def _shards(self, name: str) -> list[Shard]:
         """What each source has handed over in full, with labels."""

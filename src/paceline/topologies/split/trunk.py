@@ -188,7 +188,7 @@ class Trunk(Conductor, TrunkService):
         self._num_masked = 0
         self._emit(events.PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
         trained_at = await self._meet_all(epoch)
-        await self._scheme.finish(epoch)
+        trained_at = await self._scheme.finish(epoch) or trained_at
         end, tally = loop.time(), self._scheme.tally
         sent, received = (now - before for now, before in zip(self._traffic, traffic, strict=True))
         used, compute = meter.read(sent + received), self._engine.busy_seconds - busy
