@@ -346,9 +346,10 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         message, _, where = str(error).partition(" - at `$")
         key = where.rstrip("`").lstrip(".").partition("[")[0]
         if not is_struct:
-            message = f"{source} = {reprlib.repr(value)}: {message}"
+            message = f"{source} = {reprlib.repr(value)}: {message}{_choices(kind)}"
         elif key:
-            message = f"{source} {key} = {reprlib.repr(value.get(key))}: {message}{_choices(kind, key)}"
+            types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+            message = f"{source} {key} = {reprlib.repr(value.get(key))}: {message}{_choices(types.get(key))}"
         else:
             message = f"{source}: {message}"
         raise ConfigError(message) from None
@@ -373,11 +374,10 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _choices(kind: type[msgspec.Struct], key: str) -> str:
-    """The end of a message about a key that takes one of a few words; nothing for other keys."""
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    is_choice = typing.get_origin(types.get(key)) is Literal
-    return f"; allowed: {', '.join(typing.get_args(types[key]))}" if is_choice else ""
+def _choices(kind: Any) -> str:
+    """The end of a message about a key that takes one of a few words or numbers; nothing for other keys."""
+    is_choice = typing.get_origin(kind) is Literal
+    return f"; allowed: {', '.join(map(str, typing.get_args(kind)))}" if is_choice else ""
 
 
 def _check_keys(table: Mapping[str, Any], allowed: Sequence[str], source: str, what: str) -> None:

@@ -40,3 +40,52 @@ class Tied(nn.Module):
 
     def forward(self, x):
         return self.second(torch.relu(self.first(x)))
+
+
+class Skipping(nn.Module):
+    """Its children are not all of it: its forward adds what came in."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.second(self.first(x)) + x
+
+
+class Backwards(nn.Module):
+    """Its children are named in another order than they are used."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.first = nn.Linear(5, 2), nn.Linear(2, 5)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+class Childless(nn.Module):
+    """All in one."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 2))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+class Declaring(nn.Sequential):
+    """May be cut in one place, by its own word; and in one that is none."""
+
+    cuts = ("1", "nowhere")
+
+    def __init__(self):
+        super().__init__(nn.Linear(2, 3), nn.Linear(3, 2))
+
+
+class Normalised(nn.Sequential):
+    """A chain with buffers, and dropout."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2))

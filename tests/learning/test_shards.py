@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.learning.shards import Deck, Shard, ShardStore
+from paceline.learning.shards import Deck, Shard, ShardStore, minibatch_sizes
 
 
 def numbered(count):
@@ -101,3 +101,22 @@ def test_a_deck_deals_in_an_order_that_follows_from_its_seed():
 def test_each_shard_is_as_likely_as_another():
     first = Counter(Deck(4, (seed,)).deal(1)[0] for seed in range(400))
     assert min(first.values()) > 70
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "batch_size", "expected"),
+    [
+        (64, 32, [32, 32]),
+        (70, 32, [32, 32, 6]),
+        (65, 32, [32, 33]),  # one alone would be too few for batch normalisation
+        (33, 32, [33]),
+        (1, 32, [1]),
+        (31, 32, [31]),
+        (3, 1, [1, 1, 1]),
+        (3, 2, [3]),
+        (0, 32, []),
+    ],
+)
+def test_minibatches_have_such_sizes(num_samples, batch_size, expected):
+    assert minibatch_sizes(num_samples, batch_size) == expected
+    assert sum(expected) == num_samples

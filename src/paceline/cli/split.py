@@ -87,13 +87,13 @@ def split(
         if not as_json:
             print(f"the run is over: {one_line(reason)}")
         return
+    identity = doors.identity_of(tls, None, cert, key)  # first: what is wrong with it should leave no folder behind
     prepared = runs.prepare_split(config.load_split(Path(target)), folder)
     console = Console(stderr=as_json)
     if local is not None:
         devices = [LocalDevice(name=f"source-{number}") for number in range(1, local + 1)]
         results.show_split(prepared, LocalFleet(devices), console, make_meter, as_json=as_json)
         return
-    identity = doors.identity_of(tls, None, cert, key)
     if token is None and not insecure and not trust.is_loopback(host):
         token = secrets.token_urlsafe(16)
 

@@ -223,10 +223,14 @@ def sources_in(names: Iterable[str]) -> list[str]:
     return [_name(key) for key in dict.fromkeys(keys)]
 
 
+_TAKEN = frozenset(dir(nn.ModuleDict()))
+"""Names that no module in a dictionary of modules can have."""
+
+
 def _key(source: str) -> str:
-    """A source's name as that of a module, which has no dots."""
-    return source.replace(".", "·")
+    """A source's name as that of a module, which has no dots; no name begins with a space."""
+    return f" {source}" if source in _TAKEN else source.replace(".", "·")
 
 
 def _name(key: str) -> str:
-    return key.replace("·", ".")
+    return key.removeprefix(" ").replace("·", ".")

@@ -24,9 +24,13 @@ def agenda(terms: Terms, epoch: int) -> list[Meeting]:
     else:
         trained = _meetings("step", len(minibatch_sizes(terms.num_samples, terms.task.batch_size)))
         tested = _meetings("test", num_parts_of(terms.num_test_samples))
-    is_tested = epoch % terms.test_epochs == 0 or epoch == terms.epochs
     is_copied = terms.backup_epochs > 0 and epoch % terms.backup_epochs == 0
-    return [*trained, *(tested if is_tested else ()), *_meetings("backup", int(is_copied))]
+    return [*trained, *(tested if is_tested(terms, epoch) else ()), *_meetings("backup", int(is_copied))]
+
+
+def is_tested(terms: Terms, epoch: int) -> bool:
+    """Whether what was learned is tried on the test data after an epoch."""
+    return epoch % terms.test_epochs == 0 or epoch == terms.epochs
 
 
 def num_parts_of(num_samples: int) -> int:

@@ -7,12 +7,14 @@ branches' outputs side by side.
 from __future__ import annotations
 
 import functools
+import math
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from paceline.learning.averaging import State, why_unlike
+from paceline.errors import PacelineError
+from paceline.learning.averaging import Judge, State
 from paceline.learning.coding import decode, encode
 from paceline.learning.datasets import Dataset
 from paceline.learning.engines import Engine
@@ -39,7 +41,7 @@ class BranchesAtTrunk(TrunkScheme):
         self._shape = chain.shapes[cut]
         branch = copy_of(chain.before(cut))
         self._layout = Layout(branch)
-        self._like = self._layout.pack(branch)
+        self._judge = Judge(self._layout.pack(branch))
         self._head = make_head(terms.task, chain, cut, sources, job.merge)
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
@@ -49,7 +51,7 @@ class BranchesAtTrunk(TrunkScheme):
 
     def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> torch.Tensor | Vectors:  # noqa: D102
         if meeting.phase == "backup":
-            reason = why_unlike(tensors, self._like)
+            reason = self._judge.why_unusable(tensors)
             if reason is not None:
                 raise ValueError(f"the copy of a branch does not fit: {reason}")
             return tensors
@@ -79,6 +81,11 @@ class BranchesAtTrunk(TrunkScheme):
             }
 
         loss, answers = await self._engine.run(step, self._operations.train * len(labels))
+        if not math.isfinite(loss):
+            raise PacelineError(
+                f"training has diverged in epoch {epoch}, step {meeting.number + 1}: the loss is {loss}; try a lower "
+                "learning rate"
+            )
         self.tally.count_step(loss, len(labels))
         return answers
 

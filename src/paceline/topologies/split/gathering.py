@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from paceline.axon import loops
@@ -39,6 +39,10 @@ class Gathering:
     def brought(self, index: int) -> dict[str, Any]:
         """What was brought to a meeting so far, by source."""
         return self._brought.get(index, {})
+
+    def waiting_after(self, index: int) -> Set[str]:
+        """Who has brought something to a later meeting."""
+        return {source for later, box in self._brought.items() if later > index for source in box}
 
     def forget(self, source: str) -> None:
         """Drop what a source brought that nobody has looked at: it will bring it anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,7 +15,7 @@ from paceline.learning.segments import Operations
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
-from paceline.topologies.split.agendas import num_parts_of, part
+from paceline.topologies.split.agendas import is_tested, num_parts_of, part
 from paceline.topologies.split.messages import Meeting, Tensors, Terms
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schemes import SourceScheme, TrunkScheme
@@ -38,13 +39,15 @@ class ImagesAtTrunk(TrunkScheme):
     def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:  # noqa: D102
         data = self._dataset.x_train if meeting.number < self._num_train_parts else self._dataset.x_test
         number = meeting.number if meeting.number < self._num_train_parts else meeting.number - self._num_train_parts
-        like, x = data[part(number)], tensors.get("values", torch.empty(0)).numpy()
+        like, x = torch.from_numpy(data[part(number)]), tensors.get("values", torch.empty(0))
         if x.dtype != like.dtype or x.shape != like.shape:
             raise ValueError(
-                f"images are {x.dtype} of shape {x.shape}, not {like.dtype} of shape {like.shape}: "
+                f"images are {x.dtype} of shape {tuple(x.shape)}, not {like.dtype} of shape {tuple(like.shape)}: "
                 "sources see the same samples"
             )
-        return x
+        if not torch.isfinite(x).all():
+            raise ValueError("images hold NaN or infinity")
+        return x.numpy()
 
     async def meet(  # noqa: D102
         self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]
@@ -53,7 +56,7 @@ class ImagesAtTrunk(TrunkScheme):
             self._handed.setdefault(source, {})[meeting.number] = x
         return {}
 
-    async def finish(self, epoch: int) -> None:  # noqa: D102
+    async def finish(self, epoch: int) -> float | None:  # noqa: D102
         train, test = self._shards("train"), self._shards("test")
         seed = self._terms.task.seed * 1_000_003 + epoch
         minibatches = self._model.minibatches(self._state, train, seed, optimizer=self._optimizer)
@@ -63,12 +66,14 @@ class ImagesAtTrunk(TrunkScheme):
             self.tally.num_steps += 1
             self.tally.num_samples += size
         self._state = self._model.state()
-        for shard in test:
+        trained_at = asyncio.get_running_loop().time()
+        for shard in test if is_tested(self._terms, epoch) else ():
             loss, accuracy = await self._engine.run(
                 lambda shard=shard: self._model.evaluate(self._state, *shard),  # type: ignore[misc]
                 self._operations.forward * shard.num_samples,
             )
             self.tally.count_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
+        return trained_at
 
     def _shards(self, name: str) -> list[Shard]:
         """What each source has handed over in full, with labels."""

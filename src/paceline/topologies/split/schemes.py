@@ -64,8 +64,9 @@ class TrunkScheme(ABC):
     async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Any]) -> Mapping[str, Tensors]:
         """Work with what sources brought; returns what each of them is answered, if it is anything."""
 
-    async def finish(self, epoch: int) -> None:
-        """After the last meeting of an epoch."""
+    async def finish(self, epoch: int) -> float | None:
+        """After the last meeting of an epoch; returns the loop's time after training, if it was not at a meeting."""
+        return None
 
     def add(self, source: str) -> None:
         """Take in a source before an epoch."""

@@ -86,6 +86,7 @@ class Trunk(Conductor, TrunkService):
         self._cut = "" if len(plan.cuts) != 1 else plan.cuts[0]
         self._scheme: TrunkScheme | None = None
         self._gathering: Gathering | None = None
+        self._former: Gathering | None = None
         self._changed = asyncio.Event()
         self._traffic = [0, 0]  # bytes sent and received
         self._num_masked = 0
@@ -193,7 +194,7 @@ class Trunk(Conductor, TrunkService):
         self._num_masked = 0
         self._emit(events.PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
         trained_at = await self._meet_all(epoch)
-        await self._scheme.finish(epoch)
+        trained_at = await self._scheme.finish(epoch) or trained_at
         end, tally = loop.time(), self._scheme.tally
         sent, received = (now - before for now, before in zip(self._traffic, traffic, strict=True))
         used, compute = meter.read(sent + received), self._engine.busy_seconds - busy
@@ -240,6 +241,8 @@ class Trunk(Conductor, TrunkService):
                     has_changed = True
                     del self._standings[name]
             elif standing.is_ready and standing.status == "new":
+                if not standing.is_merged and not self._scheme.takes_newcomers:
+                    continue  # it is told when it asks again
                 if not standing.is_merged:
                     self._scheme.add(name)
                     standing.is_merged = standing.has_lost = has_changed = True
@@ -259,15 +262,15 @@ class Trunk(Conductor, TrunkService):
         """Hold the meetings of an epoch; returns the loop's time after the last that was not about a test or a copy."""
         assert self._scheme is not None
         meetings = agenda(self._plan.terms(1, (self._cut,)), epoch)
-        former, self._gathering = self._gathering, Gathering(epoch, meetings, self._job.depth + 1)
-        gathering = self._gathering
-        if former is not None:
-            former.end()
+        self._former = self._gathering
+        gathering = self._gathering = Gathering(epoch, meetings, self._job.depth + 1)
+        if self._former is not None:
+            self._former.end()
         self._change()
         trained_at = None
         for index, meeting in enumerate(meetings):
             brought = await self._gather(gathering, index)
-            answers = await self._scheme.meet(epoch, meeting, brought)
+            answers = await self._scheme.meet(epoch, meeting, brought) if brought else {}
             self._traffic[0] += sum(map(_num_bytes, answers.values()))
             gathering.answer(answers)
             if meeting.phase in ("step", "average"):
@@ -275,21 +278,25 @@ class Trunk(Conductor, TrunkService):
         return trained_at
 
     async def _gather(self, gathering: Gathering, index: int) -> dict[str, Any]:
-        """What sources bring to a meeting; who lets the others wait for too long is masked."""
+        """What sources bring to a meeting, in the order of joining; who lets the others wait for too long is masked.
+
+        It is nothing if all who were to come are gone, and others wait at a later meeting.
+        """
         loop, place = asyncio.get_running_loop(), (gathering.epoch, index)
-        num_brought, latest = 0, loop.time()
+        num_waiting, latest = 0, loop.time()
         while True:
             brought = gathering.brought(index)
+            waiting = brought.keys() or gathering.waiting_after(index)
             missing = [
                 name
                 for name, standing in self._standings.items()
                 if standing.status == "present" and standing.since <= place and name not in brought
             ]
-            if not missing and (brought or gathering.epoch > self._job.epochs):  # in the end, nobody may be left
+            if not missing and (waiting or gathering.epoch > self._job.epochs):  # in the end, nobody may be left
                 break
-            if len(brought) != num_brought:
-                num_brought, latest = len(brought), loop.time()
-            left = latest + self._job.patience_seconds - loop.time() if brought else None
+            if len(waiting) != num_waiting:
+                num_waiting, latest = len(waiting), loop.time()
+            left = latest + self._job.patience_seconds - loop.time() if waiting else None
             if left is not None and left <= 0:
                 for name in missing:
                     waited = f"nothing came of it for {self._job.patience_seconds:g} s"
@@ -298,7 +305,7 @@ class Trunk(Conductor, TrunkService):
             self._changed.clear()
             await self._until_changed(left)
         self._count_missing(gathering, index, brought)
-        return brought
+        return {name: brought[name] for name in self._standings if name in brought}
 
     def _count_missing(self, gathering: Gathering, index: int, brought: Mapping[str, Any]) -> None:
         is_step = gathering.meetings[index].phase == "step"
@@ -331,8 +338,7 @@ class Trunk(Conductor, TrunkService):
         if source == NAME:
             raise ValueError(f"{NAME!r} cannot be a source's name; it is the trunk's")
         known = self._standings.get(source)
-        if known is None and self._scheme is not None and not self._scheme.takes_newcomers:
-            raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
+        self._check_not_too_late(known)
         member, is_back = self._roster.join(source)
         if known is None:
             known = self._standings[source] = _Standing(number=self._free_number())
@@ -345,6 +351,11 @@ class Trunk(Conductor, TrunkService):
         cuts = (self._cut,) if self._cut else self._plan.cuts
         return Welcome(session=member.session, number=known.number, terms=self._plan.terms(known.number, cuts))
 
+    def _check_not_too_late(self, standing: _Standing | None) -> None:
+        is_merged = standing is not None and standing.is_merged
+        if self._scheme is not None and not self._scheme.takes_newcomers and not is_merged:
+            raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
+
     def _free_number(self) -> int:
         taken = {standing.number for standing in self._standings.values()}
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
@@ -356,18 +367,22 @@ class Trunk(Conductor, TrunkService):
         return bytes(num_bytes)
 
     async def declare(self, session: str, costs: Costs) -> None:  # noqa: D102
+        standing = self._standings[self._roster.find(session).name]
         if set(costs.cuts) != set(self._plan.cuts):
             raise ValueError(f"costs are of {', '.join(costs.cuts)}; they are to be of {', '.join(self._plan.cuts)}")
         figures = (costs.up_bytes_per_second, costs.down_bytes_per_second, costs.latency_seconds)
         seconds = [value for cost in costs.cuts.values() for value in (cost.forward_seconds, cost.backward_seconds)]
         if not all(value >= 0 and not math.isnan(value) for value in (*figures, *seconds)) or not all(figures[:2]):
             raise ValueError("costs must be at least 0, and rates above 0")
-        self._standings[self._roster.find(session).name].costs = costs
+        standing.costs = costs
 
     async def next_epoch(self, session: str, after: int) -> Ticket:  # noqa: D102
         member = self._roster.find(session)
+        standing = self._standings[member.name]
+        if self.ended is None:
+            self._check_not_too_late(standing)
         self._roster.set_ready(member, True)
-        self._standings[member.name].is_ready = True
+        standing.is_ready = True
         self._change()
         ticket = self._ticket(member, after)
         if ticket is None:
@@ -387,7 +402,7 @@ class Trunk(Conductor, TrunkService):
         standing, gathering = self._standings[member.name], self._gathering
         if gathering is None or gathering.epoch <= after or standing.status in ("new", "left"):
             return None
-        index = 0 if standing.status == "present" else gathering.index + standing.lead
+        index = 0 if standing.status == "present" else gathering.index + self._lead(standing, gathering)
         if standing.status == "present" and standing.since[0] == gathering.epoch:
             index = standing.since[1]
         if index >= len(gathering.meetings) and gathering.meetings:
@@ -398,30 +413,41 @@ class Trunk(Conductor, TrunkService):
         if standing.status == "masked":
             standing.status, standing.since = "present", (gathering.epoch, index)
         parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
-        standing.has_lost = False
         return Ticket(status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters)
+
+    def _lead(self, standing: _Standing, gathering: Gathering) -> int:
+        """How many meetings ahead a source is sent; none if no other is there to hold the one that is on."""
+        place = (gathering.epoch, gathering.index)
+        are_there = any(other.status == "present" and other.since <= place for other in self._standings.values())
+        return standing.lead if are_there else 0
 
     async def bring(  # noqa: D102
         self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None
     ) -> Answer:
         name, gathering = self._roster.find(session).name, self._gathering
-        if gathering is None or epoch > gathering.epoch or not 0 <= index < max(1, len(gathering.meetings)):
-            raise ValueError(f"there is no meeting {index} of epoch {epoch}")
+        if self._former is not None and self._former.epoch == epoch:
+            gathering = self._former  # the last answer may have been lost
+        if gathering is None or epoch > gathering.epoch:
+            raise ValueError(f"epoch {epoch} has not begun")
         standing = self._standings[name]
         if epoch < gathering.epoch or standing.status != "present":
             return Answer(status="late")
+        if not 0 <= index < len(gathering.meetings):
+            raise ValueError(f"there is no meeting {index} of epoch {epoch}; there are {len(gathering.meetings)}")
         if tensors is not None and index >= gathering.index and not gathering.has(name, index):
             assert self._scheme is not None
             content = self._scheme.unpack(epoch, gathering.meetings[index], tensors)
             self._traffic[1] += _num_bytes(tensors)
             gathering.put(name, index, content)
+            standing.has_lost = False  # not before: the ticket with its parameters may have been lost
             self._change()
         return await gathering.answer_to(name, index, POLL_SECONDS)
 
     async def leave(self, session: str) -> None:  # noqa: D102
         member = self._roster.find(session)
         self._roster.remove(member)
-        self._standings[member.name].status = "left"
+        standing = self._standings[member.name]
+        standing.status, standing.is_ready = "left", False
         if self._gathering is not None:
             self._gathering.forget(member.name)
         self._emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))

@@ -1,0 +1,108 @@
+"""Where to cut: the formula by hand, and the expected seconds against what runs with that cut take."""
+
+import pytest
+
+from paceline import events
+from paceline.errors import ConfigError
+from paceline.learning.models import ModelSpec
+from paceline.topologies.split import AveragingSpec, make_plan
+from paceline.topologies.split import plans as plans_module
+from paceline.topologies.split.cuts import choose_cut, step_seconds
+from paceline.topologies.split.messages import Costs, CutCost
+from tests.topologies.split.runs import device, play, small_job, small_plan
+
+
+def costs(forward=0.1, backward=0.2, up=1000.0, down=2000.0, latency=0.04):
+    cut = CutCost(forward_seconds=forward, backward_seconds=backward)
+    return Costs(cuts={"x": cut}, up_bytes_per_second=up, down_bytes_per_second=down, latency_seconds=latency)
+
+
+@pytest.mark.parametrize(
+    ("sources", "trunk_seconds", "num_bytes", "depth", "expected"),
+    [
+        # One: forward and backward 0.3, up 0.1 + 0.02, down 0.05 + 0.02, and the trunk.
+        ([costs()], 0.05, 100, 1, 0.05 + 0.3 + 0.12 + 0.07),
+        # Of two, the one whose trip is the longest.
+        ([costs(), costs(forward=0.5)], 0.05, 100, 1, 0.05 + 0.7 + 0.12 + 0.07),
+        ([costs(), costs(up=100.0)], 0.05, 100, 1, 0.05 + 0.3 + 1.02 + 0.07),
+        # Ahead by several, a share of the trip each, down to what the busiest does.
+        ([costs()], 0.05, 100, 2, 0.3),
+        ([costs(forward=0.1, backward=0.1)], 0.05, 100, 2, 0.22),
+        ([costs()], 0.05, 1000, 64, 1.02),
+        ([costs(down=10.0)], 0.05, 100, 64, 10.02),
+        ([costs(), costs()], 3.0, 100, 64, 3.0),
+    ],
+)
+def test_a_step_takes_what_the_formula_says(sources, trunk_seconds, num_bytes, depth, expected):
+    assert step_seconds("x", sources, trunk_seconds, num_bytes, depth) == pytest.approx(expected)
+
+
+FLEETS = {
+    "slow links": ([device(name, 4000.0, up_mbit=0.5, down_mbit=1, latency_ms=1) for name in "abc"], "5"),
+    "slow sources": ([device(name, 300.0, latency_ms=2) for name in "ab"] + [device("c", 500.0)], "3"),
+    "a slow trunk": (
+        [*(device(name, 3000.0) for name in "abc"), device("edge", 200.0, is_trunk=True, down_mbit=1000, up_mbit=1000)],
+        "5",
+    ),
+}
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("name", FLEETS)
+def test_expected_seconds_are_what_runs_take_and_the_fastest_is_chosen(name, depth):
+    devices, fastest = FLEETS[name]
+    rules = {"num_samples": 480, "num_test_samples": 50, "depth": depth, "patience_seconds": 60.0}
+    (chosen,) = play(small_plan(cut="auto", epochs=1, **rules), devices).of(events.CutChosen)
+    assert chosen.cut == fastest
+    taken = {
+        cut: play(small_plan(cut=cut, epochs=2, **rules), devices).epochs[-1].seconds for cut in chosen.expected_seconds
+    }
+    assert taken.keys() == {"3", "5"}
+    assert min(taken, key=taken.get) == fastest
+    for cut, seconds in chosen.expected_seconds.items():
+        assert seconds == pytest.approx(taken[cut], rel=0.06)
+
+
+def test_what_is_chosen_is_told_and_used():
+    played = play(small_plan(cut="auto", epochs=1), FLEETS["slow links"][0])
+    (started,), (chosen,) = played.of(events.SplitStarted), played.of(events.CutChosen)
+    assert started.num_parameters == {}
+    assert chosen.num_parameters == {"branch": 3250 + 1020, "junction": 3 * 400 + 20, "trunk": 210}
+    assert played.state["head.layers.5.weight"].shape == (10, 20)
+    assert played.state["branches.a.3.weight"].shape == (20, 50)
+
+
+def test_only_cuts_between_layers_that_learn_are_weighed():
+    leaf = small_plan(cut="auto", model=ModelSpec(name="leaf-cnn"))
+    assert leaf.cuts == ("c2", "f1", "f2")
+    assert small_plan(cut="auto", model=ModelSpec(name="resnet-8")).cuts == ("block2", "block3", "f1")
+
+
+def test_junctions_that_are_too_large_are_not_weighed(monkeypatch):
+    monkeypatch.setattr(plans_module, "MAX_JUNCTION_PARAMETERS", 3 * 400 + 20)
+    assert make_plan(small_job(cut="auto")).cuts == ("5",)
+    monkeypatch.setattr(plans_module, "MAX_JUNCTION_PARAMETERS", 100)
+    with pytest.raises(ConfigError, match="every junction would have more than 100 parameters; name a cut"):
+        make_plan(small_job(cut="auto"))
+
+
+def test_without_measurements_nothing_can_be_chosen(run_virtual):
+    with pytest.raises(ConfigError, match="no source has measured what a cut would cost it; name a cut"):
+        run_virtual(choose_cut(small_plan(cut="auto"), ["a"], [], None))
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"cut": "f9"}, "cut is 'f9'; "),
+        ({"scheme": "split-learning", "cut": "2"}, "split learning widens that layer, which must be linear"),
+        ({"scheme": "gfl", "averaging": AveragingSpec(layers=("9",))}, "[averaging] layers has '9'; "),
+        ({"model": ModelSpec(name="resnet-8"), "cut": "block1"}, "cut is 'block1'; "),
+        ({"model": ModelSpec(import_path="tests.learning.own_models:Skipping")}, "Skipping cannot be cut"),
+    ],
+)
+def test_plans_that_cannot_be_are_told_in_one_line(rules, said):
+    with pytest.raises(ConfigError) as caught:
+        make_plan(small_job(**rules))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,201 @@
+"""The other schemes, each against the same computed by hand: images at the trunk, and layers that are averaged."""
+
+import numpy as np
+import pytest
+import torch
+
+from paceline import events
+from paceline.learning.models import build
+from paceline.learning.segments import make_chain
+from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.training import LocalModel
+from paceline.topologies.split import AveragingSpec, view_of
+from paceline.topologies.split.averaging import AveragingAtTrunk
+from paceline.topologies.split.messages import Meeting
+from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_plan
+
+NAMES = "abc"
+LEARNING = ("1", "3", "5")
+"""The layers of two-nn that learn."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(num_threads)
+
+
+def own(state, source):
+    """The model of a source."""
+    prefix = f"sources.{source}."
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def views(plan):
+    return [view_of(plan.dataset, plan.terms(number, ()), number) for number in (1, 2, 3)]
+
+
+def trained(plan, view, state=None, epoch=1):
+    """What a source learns in an epoch, left alone."""
+    model = LocalModel(plan.task, None)
+    for _ in model.minibatches(state or model.state(), [view.train], plan.job.seed * 1_000_003 + epoch):
+        pass
+    return model.state()
+
+
+def mean(states):
+    return {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+
+
+def test_with_all_layers_and_no_hold_it_is_fedavg():
+    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD)
+    played = play(plan, fleet())
+    expected = mean([trained(plan, view) for view in views(plan)])
+    for source in NAMES:
+        assert farthest(own(played.state, source), expected) < 1e-6
+    model = LocalModel(plan.task, None)
+    loss, accuracy = np.mean([model.evaluate(expected, *view.test) for view in views(plan)], axis=0)
+    (ended,) = played.epochs
+    assert (ended.loss, ended.accuracy) == (pytest.approx(loss, rel=1e-4), pytest.approx(accuracy))
+    assert (ended.num_steps, ended.num_samples) == (30, 960)
+
+
+def test_fedavg_goes_on_from_the_average():
+    plan = small_plan(scheme="gfl", epochs=2, optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}))
+    first = mean([trained(plan, view) for view in views(plan)])
+    second = mean([trained(plan, view, first, 2) for view in views(plan)])
+    assert farthest(own(play(plan, fleet()).state, "a"), second) < 1e-6
+
+
+def test_layers_that_are_not_named_stay_with_their_source():
+    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD, averaging=AveragingSpec(layers=("5",)))
+    state = play(plan, fleet()).state
+    alone = dict(zip(NAMES, [trained(plan, view) for view in views(plan)], strict=True))
+    shared = mean(list(alone.values()))
+    for source in NAMES:
+        for name, tensor in own(state, source).items():
+            expected = shared if name.startswith("5.") else alone[source]
+            assert torch.allclose(tensor, expected[name], atol=1e-6), name
+    assert not torch.equal(own(state, "a")["1.weight"], own(state, "b")["1.weight"])
+
+
+def held(plan, view, layers, mu):
+    """An epoch of FedProx, written out."""
+    torch.manual_seed(plan.task.seed)
+    model = build(plan.task.model, plan.task.input_shape, plan.task.num_classes).train()
+    anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    order = torch.randperm(len(view.train.y), generator=torch.Generator().manual_seed(plan.job.seed * 1_000_003 + 1))
+    how = plan.task.normalisation
+    x = (torch.from_numpy(view.train.x).float() * how.scale - how.mean[0]) / how.std[0]
+    y = torch.from_numpy(view.train.y.astype(np.int64))
+    for batch in torch.split(order, 32):
+        hold = sum(
+            (parameter - anchors[name]).square().sum()
+            for name, parameter in model.named_parameters()
+            if name.partition(".")[0] in layers
+        )
+        optimizer.zero_grad()
+        (torch.nn.functional.cross_entropy(model(x[batch]), y[batch]) + mu / 2 * hold).backward()
+        optimizer.step()
+    return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("layers", [("3", "5"), ()])
+def test_fedprox_holds_what_is_averaged_and_nothing_else(layers):
+    plan = small_plan(
+        scheme="gfl",
+        epochs=1,
+        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}),
+        averaging=AveragingSpec(layers=layers, mu=2.0),
+    )
+    state = play(plan, fleet()).state
+    alone = [held(plan, view, layers or LEARNING, 2.0) for view in views(plan)]
+    for source, mine in zip(NAMES, alone, strict=True):
+        for name, tensor in own(state, source).items():
+            is_shared = not layers or name.partition(".")[0] in layers
+            expected = mean(alone)[name] if is_shared else mine[name]
+            assert torch.allclose(tensor, expected, atol=1e-5), name
+    free = [held(plan, view, (), 0.0) for view in views(plan)]
+    assert farthest(alone[0], free[0]) > 1e-3  # the hold is felt
+
+
+@pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
+def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
+    plan = small_plan(scheme="images", epochs=2, optimizer=optimizer)
+    edge = device("edge", 2000.0, is_trunk=True)
+    played = play(plan, [*fleet(), edge])
+    model, seen = LocalModel(plan.task, None), views(plan)
+    kept = model.new_optimizer()
+    for epoch in (1, 2):
+        shards = [view.train for view in seen]
+        for _ in model.minibatches(model.state(), shards, plan.job.seed * 1_000_003 + epoch, optimizer=kept):
+            pass
+    assert farthest(played.state, model.state()) < 1e-6
+    tested = [model.evaluate(model.state(), *view.test) for view in seen]
+    assert played.epochs[-1].accuracy == pytest.approx(np.mean([accuracy for _, accuracy in tested]))
+    assert [event.num_samples for event in played.epochs] == [960, 960]
+    sent = {event.epoch: event.bytes_sent for event in played.of(events.NodeSpent, "a")}
+    assert (320 + 300) * 64 < sent[1] < 1.1 * (320 + 300) * 64 + 2000
+    assert sent[2] < 2000
+    assert played.epochs[1].seconds == pytest.approx(960 / 2000)
+    forward = 8800 / 20000  # of what training takes
+    assert played.epochs[1].test_seconds == pytest.approx(900 * forward / 2000)
+
+
+def test_images_are_tested_as_often_as_told():
+    played = play(small_plan(scheme="images", epochs=4, test_epochs=3), fleet())
+    assert [event.accuracy is not None for event in played.epochs] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("scheme", ["images", "gfl", "split-learning"])
+def test_each_learns_and_the_same_each_time(scheme):
+    plan = small_plan(scheme=scheme, epochs=4)
+    first, second = (play(plan, fleet(speed_noise=0.2)) for _ in range(2))
+    assert first.told == second.told
+    assert first.epochs[-1].accuracy > max(0.3, first.epochs[0].accuracy)
+    whole = sum(each.numel() for layer in make_chain(plan.task, None).layers.values() for each in layer.parameters())
+    parts = first.of(events.SplitStarted)[0].num_parameters
+    expected = {
+        "images": {"branch": 0, "junction": 0, "trunk": whole},
+        "gfl": {"branch": whole, "junction": 0, "trunk": 0},
+        "split-learning": {"branch": 3250, "junction": 0, "trunk": 3 * 50 * 20 + 20 + 210},
+    }
+    assert parts == expected[scheme]
+
+
+def test_who_comes_to_an_average_late_begins_with_it():
+    played = play(small_plan(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
+    assert [event.num_sources for event in played.epochs][-1] == 4
+    assert farthest(own(played.state, "d"), own(played.state, "a")) < 1e-6
+    assert played.of(events.JunctionChanged) == []
+
+
+TESTED = {"tested": torch.tensor([30.0, 12.0, 300.0], dtype=torch.float64)}
+
+
+@pytest.mark.parametrize(
+    ("phase", "tensors", "said"),
+    [
+        ("test", {}, "test: there must be tested alone, of three numbers"),
+        ("test", {"tested": TESTED["tested"].float()}, "of three numbers"),
+        ("test", {"tested": TESTED["tested"][1:]}, "of three numbers"),
+        ("test", {**TESTED, "more": TESTED["tested"]}, "tested alone"),
+        ("test", {"tested": torch.tensor([float("nan"), 12, 300]).double()}, "a loss of nan and 12 of 300 right"),
+        ("test", {"tested": torch.tensor([30.0, 12, 200]).double()}, "12 of 200 right; there are 300 samples"),
+        ("test", {"tested": torch.tensor([30.0, 301, 300]).double()}, "301 of 300 right"),
+        ("average", {}, "average: parameters ['float32'] are missing"),
+        ("average", {"float32": torch.full((210,), float("nan"))}, "average: float32 holds NaN"),
+        ("average", {"float32": torch.zeros(4480)}, "float32 has shape (4480,), not (210,)"),
+        ("backup", {"float32": torch.zeros(210)}, "backup: float32 has shape (210,), not (4480,)"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
+    plan = small_plan(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
+    trunk = AveragingAtTrunk(plan.terms(1, ("",)))
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        trunk.unpack(1, Meeting(phase, 0), tensors)
+    assert said in str(caught.value)
+    assert trunk.unpack(1, Meeting("test", 0), TESTED) is TESTED
