@@ -155,6 +155,25 @@ def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten(
     assert ended.num_steps == 6  # of 8: two were nobody's
 
 
+def test_who_waits_for_the_next_epoch_takes_over_if_nobody_else_comes():
+    table = Table(epochs=1)
+
+    async def main():
+        a, b = table.source("a"), table.source("b")
+        await together(a.join(), b.join())
+        await together(a.next_epoch(), b.next_epoch())
+        await a.bring(1, 0)  # b was waited for, in vain
+        await a.bring(1, 1)
+        ticket = await b.next_epoch()  # there is no meeting so far ahead; and a brings nothing more
+        assert (ticket.status, ticket.index) == ("open", 2)
+        await b.attend(1, 2)
+        await b.take_part(1)
+
+    table.play(main)
+    told = [(event.learner, event.reason) for event in table.of(events.SourceMasked)]
+    assert told == [("b", "nothing came of it for 1 s"), ("a", "nothing came of it for 10 s")]
+
+
 def test_who_is_masked_while_others_work_gets_no_answer():
     async def main():
         gathering = Gathering(1, [Meeting("step", 0), Meeting("step", 1)], 2)
