@@ -89,3 +89,10 @@ class Normalised(nn.Sequential):
 
     def __init__(self):
         super().__init__(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2))
+
+
+class Digits(nn.Sequential):
+    """For images of 8×8 pixels, and ten classes."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))

@@ -6,8 +6,9 @@ import contextlib
 import torch
 
 import paceline
+from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.faulty import FaultyTransport
-from paceline.axon.transports.links import Fault
+from paceline.axon.transports.links import Fault, Link
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.fleets import virtual_loop
@@ -15,7 +16,7 @@ from paceline.learning.engines import Engine
 from paceline.learning.segments import copy_of
 from paceline.learning.vectors import Layout
 from paceline.topologies.parallel import Surroundings, hosted, in_place
-from paceline.topologies.split import Trunk, reach_trunk
+from paceline.topologies.split import Source, SourceOptions, Trunk, reach_trunk, view_of
 from paceline.topologies.split.agendas import agenda
 from tests.topologies.split.runs import CUT, WIDTH, small_plan
 
@@ -30,7 +31,8 @@ class Instant(Engine):
 class Table:
     """A trunk to call by hand: two steps an epoch, one part to test, and a copy."""
 
-    def __init__(self, **rules):
+    def __init__(self, make=Trunk, **rules):
+        self._make = make
         self.plan = small_plan(**{"num_samples": 64, "num_test_samples": 40, "sources": 2, "epochs": 2, **rules})
         self.told = []
         self._network = MemoryNetwork()
@@ -43,7 +45,7 @@ class Table:
     async def _play(self, main):
         around = Surroundings(emit=self.told.append, aside=in_place, clock="virtual")
         meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
-        trunk = Trunk(self.plan, Instant(), around, lambda clock: meter)
+        trunk = self._make(self.plan, Instant(), around, lambda clock: meter)
         transport = self._network.host("trunk")
         async with hosted(trunk, self.plan.max_message_bytes, transport=transport) as address:
             self._url = str(address)
@@ -70,6 +72,22 @@ class Table:
 
         transport = FaultyTransport(self._network.host(name), plan=fate)
         return Hand(reach_trunk(self._url, transport=transport), name, self.plan)
+
+    def real_source(self, name, told, **options):
+        """A source that plays by itself, and the link that it has; what it tells goes to `told`."""
+        link = FaultyTransport(self._network.host(name), Link(latency_seconds=0.05))
+        transport = CountedTransport(link)
+        meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
+        source = Source(
+            reach_trunk(self._url, transport=transport),
+            transport,
+            name,
+            Instant(),
+            lambda: meter,
+            emit=told.append,
+            options=SourceOptions(load=lambda terms, number: view_of(self.plan.dataset, terms, number), **options),
+        )
+        return source, link
 
     def of(self, kind):
         return [event for event in self.told if isinstance(event, kind)]

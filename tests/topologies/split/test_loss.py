@@ -128,6 +128,20 @@ def test_all_may_die_and_return(second_dies_at):
     assert masked_by_epoch(played)[-1] == 0
 
 
+def test_a_newcomer_goes_on_when_all_others_are_gone():
+    devices = [
+        device("a", dies_at_seconds=0.6),
+        device("b", dies_at_seconds=0.62),
+        device("new", joins_at_seconds=0.55),
+    ]
+    played = play(small_plan(sources=2, epochs=6, patience_seconds=0.1), devices)
+    (changed,) = played.of(events.JunctionChanged)
+    assert (changed.epoch, changed.sources) == (3, ("a", "b", "new"))
+    assert [event.num_steps for event in played.epochs][2:] == [10] * 4  # the rest of the second was nobody's
+    assert [event.num_sources for event in played.epochs][2:] == [1] * 4
+    assert played.epochs[-1].accuracy > 0.5
+
+
 def test_one_that_is_always_too_slow_does_not_stop_the_others():
     rules = {"num_samples": 640, "epochs": 4, "patience_seconds": 0.3}
     alone = play(small_plan(sources=2, **rules), fleet()[:2])

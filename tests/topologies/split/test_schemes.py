@@ -1,5 +1,7 @@
 """The other schemes, each against the same computed by hand: images at the trunk, and layers that are averaged."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.training import LocalModel
 from paceline.topologies.split import AveragingSpec, view_of
 from paceline.topologies.split.averaging import AveragingAtTrunk
+from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.messages import Meeting
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_plan
 
@@ -199,3 +202,14 @@ def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
         trunk.unpack(1, Meeting(phase, 0), tensors)
     assert said in str(caught.value)
     assert trunk.unpack(1, Meeting("test", 0), TESTED) is TESTED
+
+
+def test_images_of_floats_may_not_hold_nan():
+    plan = small_plan(scheme="images", num_samples=4, num_test_samples=2)
+    floats = {name: getattr(plan.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
+    data = dataclasses.replace(plan.dataset, **floats)
+    trunk = ImagesAtTrunk(plan.terms(1, ("",)), data, None, None)
+    x = torch.from_numpy(floats["x_train"])
+    assert np.array_equal(trunk.unpack(1, Meeting("images", 0), {"values": x}), data.x_train)
+    with pytest.raises(ValueError, match="images hold NaN or infinity"):
+        trunk.unpack(1, Meeting("images", 0), {"values": x / 0})

@@ -114,18 +114,24 @@ def test_a_newcomer_is_given_the_mean_of_the_branches():
     table.play(main)
 
 
-def test_numbers_of_those_who_left_are_given_again():
-    table = Table()
+def test_the_number_of_one_who_left_is_given_again():
+    table = Table(epochs=3)
 
     async def main():
-        a, b = table.source("a"), table.source("b")
+        a, b, c = (table.source(name) for name in "abc")
         assert [(await one.join()).number for one in (a, b)] == [1, 2]
-        async with meanwhile(together(a.take_part(), b.take_part())):
-            c = table.source("c")
-            assert (await c.join()).number == 3
-            await c.take_part()
+        await together(a.next_epoch(), b.next_epoch())
+        await together(a.attend(1), b.attend(1))
+        await b.trunk.leave.coro(b.session)
+        await a.next_epoch(1)
+        await a.attend(2)  # nobody waits for b
+        assert (await a.next_epoch(2)).epoch == 3
+        assert (await c.join()).number == 2
+        await a.take_part(2)
 
     table.play(main)
+    assert table.of(events.SourceMasked) == []
+    assert [event.sources for event in table.of(events.JunctionChanged)] == [("a",)]
 
 
 def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten():
@@ -147,6 +153,25 @@ def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten(
     assert masked == [("b", 1), ("a", 2)]
     (ended,) = table.of(events.SplitEpochEnded)
     assert ended.num_steps == 6  # of 8: two were nobody's
+
+
+def test_who_waits_for_the_next_epoch_takes_over_if_nobody_else_comes():
+    table = Table(epochs=1)
+
+    async def main():
+        a, b = table.source("a"), table.source("b")
+        await together(a.join(), b.join())
+        await together(a.next_epoch(), b.next_epoch())
+        await a.bring(1, 0)  # b was waited for, in vain
+        await a.bring(1, 1)
+        ticket = await b.next_epoch()  # there is no meeting so far ahead; and a brings nothing more
+        assert (ticket.status, ticket.index) == ("open", 2)
+        await b.attend(1, 2)
+        await b.take_part(1)
+
+    table.play(main)
+    told = [(event.learner, event.reason) for event in table.of(events.SourceMasked)]
+    assert told == [("b", "nothing came of it for 1 s"), ("a", "nothing came of it for 10 s")]
 
 
 def test_who_is_masked_while_others_work_gets_no_answer():

@@ -34,6 +34,7 @@ NAME = "trunk"
 """What the trunk is called in events, and no source may be."""
 
 _MAX_LEAD = 1 << 10  # meetings that a source may be sent ahead
+_SILENCE = 10  # times the patience: if nobody comes to a meeting for so long, others may take over who wait to
 
 
 @dataclass
@@ -47,6 +48,7 @@ class _Standing:
         lead: how many meetings ahead it is sent when it is late again.
         is_merged: whether what it brings is made use of.
         is_missed: whether it was masked, and has brought nothing since.
+        is_asking: whether it waits to be told where to go on.
         has_lost: whether it has no parameters of its own.
         costs: what it measured, where that was asked for.
     """
@@ -58,6 +60,7 @@ class _Standing:
     is_ready: bool = False
     is_merged: bool = False
     is_missed: bool = False
+    is_asking: bool = False
     has_lost: bool = False
     costs: Costs | None = None
 
@@ -270,6 +273,8 @@ class Trunk(Conductor, TrunkService):
         trained_at = None
         for index, meeting in enumerate(meetings):
             brought = await self._gather(gathering, index)
+            if brought is None:
+                break
             answers = await self._scheme.meet(epoch, meeting, brought) if brought else {}
             self._traffic[0] += sum(map(_num_bytes, answers.values()))
             gathering.answer(answers)
@@ -277,10 +282,11 @@ class Trunk(Conductor, TrunkService):
                 trained_at = asyncio.get_running_loop().time()
         return trained_at
 
-    async def _gather(self, gathering: Gathering, index: int) -> dict[str, Any]:
+    async def _gather(self, gathering: Gathering, index: int) -> dict[str, Any] | None:
         """What sources bring to a meeting, in the order of joining; who lets the others wait for too long is masked.
 
-        It is nothing if all who were to come are gone, and others wait at a later meeting.
+        It is nothing if all who were to come are gone, and others wait at a later meeting; and None if nobody is left
+        for the rest of the epoch but newcomers, who can begin with the next.
         """
         loop, place = asyncio.get_running_loop(), (gathering.epoch, index)
         num_waiting, latest = 0, loop.time()
@@ -296,16 +302,24 @@ class Trunk(Conductor, TrunkService):
                 break
             if len(waiting) != num_waiting:
                 num_waiting, latest = len(waiting), loop.time()
-            left = latest + self._job.patience_seconds - loop.time() if waiting else None
+            patience_seconds = self._job.patience_seconds * (1 if waiting else _SILENCE)
+            is_limited = waiting or self._are_asking("new") or (missing and self._are_asking("masked"))
+            left = latest + patience_seconds - loop.time() if is_limited else None
             if left is not None and left <= 0:
+                if not missing:
+                    return None
                 for name in missing:
-                    waited = f"nothing came of it for {self._job.patience_seconds:g} s"
-                    self._mask(name, gathering, waited)
+                    self._mask(name, gathering, f"nothing came of it for {patience_seconds:g} s")
+                latest = loop.time()
+                self._change()
                 continue
-            self._changed.clear()
             await self._until_changed(left)
         self._count_missing(gathering, index, brought)
         return {name: brought[name] for name in self._standings if name in brought}
+
+    def _are_asking(self, status: str) -> bool:
+        """Whether any who stand so wait to be told where to go on."""
+        return any(standing.is_asking and standing.status == status for standing in self._standings.values())
 
     def _count_missing(self, gathering: Gathering, index: int, brought: Mapping[str, Any]) -> None:
         is_step = gathering.meetings[index].phase == "step"
@@ -345,7 +359,7 @@ class Trunk(Conductor, TrunkService):
         else:
             self._mask(source, self._gathering, "it joined again")
             known.status = "masked" if known.is_merged else "new"
-            known.has_lost, known.is_ready = True, False
+            known.has_lost, known.is_ready, known.is_asking = True, False, False
         self._emit(events.LearnerJoined(at=self.now(), learner=source, is_back=is_back))
         self._change()
         cuts = (self._cut,) if self._cut else self._plan.cuts
@@ -386,6 +400,7 @@ class Trunk(Conductor, TrunkService):
         self._change()
         ticket = self._ticket(member, after)
         if ticket is None:
+            standing.is_asking = True
             await self._until(lambda: self._ticket(member, after, is_taken=False) is not None, POLL_SECONDS)
             if self.ended is None:
                 self._roster.find(session)  # raises, if another one has taken its place
@@ -410,6 +425,7 @@ class Trunk(Conductor, TrunkService):
         if not is_taken:
             return Ticket(status="wait")
         assert self._scheme is not None
+        standing.is_asking = False
         if standing.status == "masked":
             standing.status, standing.since = "present", (gathering.epoch, index)
         parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
