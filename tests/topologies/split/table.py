@@ -83,7 +83,7 @@ class Table:
             transport,
             name,
             Instant(),
-            lambda: meter,
+            lambda clock: meter,
             emit=told.append,
             options=SourceOptions(load=lambda terms, number: view_of(self.plan.dataset, terms, number), **options),
         )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 
 import paceline
 from paceline import events
-from paceline.axon import loops
 from paceline.devices.energy import MakeMeter, Meter
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
@@ -22,6 +20,8 @@ from paceline.topologies.parallel.course import Surroundings
 from paceline.topologies.parallel.orchestrator import FAREWELL_SECONDS, POLL_SECONDS, check_version
 from paceline.topologies.parallel.roster import Member, Roster
 from paceline.topologies.split.agendas import agenda
+from paceline.topologies.split.attendance import Attendance, Standing
+from paceline.topologies.split.changes import Changes
 from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.gathering import Gathering
 from paceline.topologies.split.jobs import AUTO
@@ -32,37 +32,6 @@ from paceline.topologies.split.schemes import Tally, TrunkScheme
 
 NAME = "trunk"
 """What the trunk is called in events, and no source may be."""
-
-_MAX_LEAD = 1 << 10  # meetings that a source may be sent ahead
-_SILENCE = 10  # times the patience: if nobody comes to a meeting for so long, others may take over who wait to
-
-
-@dataclass
-class _Standing:
-    """How a source stands.
-
-    Attributes:
-        status: ``new``: it waits to be taken in; ``present``: the others wait for it; ``masked``: they do not, until it
-            brings something; ``left``: it will not come back.
-        since: the epoch and meeting from which on it is waited for.
-        lead: how many meetings ahead it is sent when it is late again.
-        is_merged: whether what it brings is made use of.
-        is_missed: whether it was masked, and has brought nothing since.
-        is_asking: whether it waits to be told where to go on.
-        has_lost: whether it has no parameters of its own.
-        costs: what it measured, where that was asked for.
-    """
-
-    number: int
-    status: Literal["new", "present", "masked", "left"] = "new"
-    since: tuple[int, int] = (0, 0)
-    lead: int = 1
-    is_ready: bool = False
-    is_merged: bool = False
-    is_missed: bool = False
-    is_asking: bool = False
-    has_lost: bool = False
-    costs: Costs | None = None
 
 
 class Trunk(Conductor, TrunkService):
@@ -85,14 +54,14 @@ class Trunk(Conductor, TrunkService):
         self._around = around
         self._make_meter = make_meter
         self._roster = Roster()
-        self._standings: dict[str, _Standing] = {}
+        self._changes = Changes()
+        self._attendance = Attendance(plan.job, self._changes, self._emit, self.now)
+        self._standings = self._attendance.standings
         self._cut = "" if len(plan.cuts) != 1 else plan.cuts[0]
         self._scheme: TrunkScheme | None = None
         self._gathering: Gathering | None = None
         self._former: Gathering | None = None
-        self._changed = asyncio.Event()
         self._traffic = [0, 0]  # bytes sent and received
-        self._num_masked = 0
         self._started = 0.0
         self.ended: events.SplitEnded | None = None
 
@@ -119,7 +88,7 @@ class Trunk(Conductor, TrunkService):
             self._emit(events.NodeStarted(at=self.now(), learner=NAME, number=0, power=meter.described))
             self.ended = await self._train(meter)
         self._emit(self.ended)
-        self._change()
+        self._changes.tell()
 
     async def _train(self, meter: Meter) -> events.SplitEnded:
         """Play all epochs, and take what sources have learned."""
@@ -152,37 +121,38 @@ class Trunk(Conductor, TrunkService):
         return asyncio.get_running_loop().time() - self._started
 
     async def farewell(self) -> None:  # noqa: D102
-        await self._until(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
+        await self._changes.until(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
 
     async def _until_ready(self) -> None:
         wanted, told = self._job.sources, -1
 
         def are_enough() -> bool:
             nonlocal told
-            num_ready = sum(standing.is_ready for standing in self._standings.values() if standing.status != "left")
+            num_ready = len(self._attendance.ready)
             if num_ready < wanted and num_ready != told:
                 told = num_ready
                 self._emit(events.WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=wanted))
             return num_ready >= wanted
 
-        await self._until(are_enough)
+        await self._changes.until(are_enough)
 
     async def _choose_cut(self) -> None:
-        sources = {name: standing for name, standing in self._standings.items() if standing.is_ready}
-        costs = [standing.costs for standing in sources.values() if standing.costs is not None]
-        chosen = await choose_cut(self._plan, list(sources), costs, self._engine)
+        sources = self._attendance.ready
+        told = [self._standings[name].costs for name in sources]
+        costs = [cost for cost in told if cost is not None]
+        chosen = await choose_cut(self._plan, sources, costs, self._engine)
         self._cut = chosen.cut
         self._emit(
             events.CutChosen(
                 at=self.now(),
                 cut=chosen.cut,
                 expected_seconds=chosen.expected_seconds,
-                num_parameters=self._plan.num_parameters(chosen.cut, list(sources)),
+                num_parameters=self._plan.num_parameters(chosen.cut, sources),
             )
         )
 
     def _make_scheme(self) -> TrunkScheme:
-        merged = [name for name, standing in self._standings.items() if standing.is_ready]
+        merged = self._attendance.ready
         for name in merged:
             self._standings[name].is_merged = True
         return trunk_scheme(self._plan, self._cut, merged, self._engine)
@@ -194,7 +164,7 @@ class Trunk(Conductor, TrunkService):
         loop = asyncio.get_running_loop()
         start, busy, traffic = loop.time(), self._engine.busy_seconds, tuple(self._traffic)
         self._scheme.tally = Tally()
-        self._num_masked = 0
+        self._attendance.num_masked = 0
         self._emit(events.PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
         trained_at = await self._meet_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
@@ -224,7 +194,7 @@ class Trunk(Conductor, TrunkService):
             num_steps=tally.num_steps,
             num_samples=tally.num_samples,
             num_sources=sum(standing.status == "present" for standing in self._standings.values()),
-            num_masked=self._num_masked,
+            num_masked=self._attendance.num_masked,
             train_loss=None if tally.train_loss is None else tally.train_loss / tally.num_samples,
             test_seconds=end - trained_at,
             loss=tally.loss / tally.num_tested if is_tested else None,
@@ -269,10 +239,10 @@ class Trunk(Conductor, TrunkService):
         gathering = self._gathering = Gathering(epoch, meetings, self._job.depth + 1)
         if self._former is not None:
             self._former.end()
-        self._change()
+        self._changes.tell()
         trained_at = None
         for index, meeting in enumerate(meetings):
-            brought = await self._gather(gathering, index)
+            brought = await self._attendance.gather(gathering, index)
             if brought is None:
                 break
             answers = await self._scheme.meet(epoch, meeting, brought) if brought else {}
@@ -281,69 +251,6 @@ class Trunk(Conductor, TrunkService):
             if meeting.phase in ("step", "average"):
                 trained_at = asyncio.get_running_loop().time()
         return trained_at
-
-    async def _gather(self, gathering: Gathering, index: int) -> dict[str, Any] | None:
-        """What sources bring to a meeting, in the order of joining; who lets the others wait for too long is masked.
-
-        It is nothing if all who were to come are gone, and others wait at a later meeting; and None if nobody is left
-        for the rest of the epoch but newcomers, who can begin with the next.
-        """
-        loop, place = asyncio.get_running_loop(), (gathering.epoch, index)
-        num_waiting, latest = 0, loop.time()
-        while True:
-            brought = gathering.brought(index)
-            waiting = brought.keys() or gathering.waiting_after(index)
-            missing = [
-                name
-                for name, standing in self._standings.items()
-                if standing.status == "present" and standing.since <= place and name not in brought
-            ]
-            if not missing and (waiting or gathering.epoch > self._job.epochs):  # in the end, nobody may be left
-                break
-            if len(waiting) != num_waiting:
-                num_waiting, latest = len(waiting), loop.time()
-            patience_seconds = self._job.patience_seconds * (1 if waiting else _SILENCE)
-            is_limited = waiting or self._are_asking("new") or (missing and self._are_asking("masked"))
-            left = latest + patience_seconds - loop.time() if is_limited else None
-            if left is not None and left <= 0:
-                if not missing:
-                    return None
-                for name in missing:
-                    self._mask(name, gathering, f"nothing came of it for {patience_seconds:g} s")
-                latest = loop.time()
-                self._change()
-                continue
-            await self._until_changed(left)
-        self._count_missing(gathering, index, brought)
-        return {name: brought[name] for name in self._standings if name in brought}
-
-    def _are_asking(self, status: str) -> bool:
-        """Whether any who stand so wait to be told where to go on."""
-        return any(standing.is_asking and standing.status == status for standing in self._standings.values())
-
-    def _count_missing(self, gathering: Gathering, index: int, brought: Mapping[str, Any]) -> None:
-        is_step = gathering.meetings[index].phase == "step"
-        for name, standing in self._standings.items():
-            if name in brought:
-                if standing.is_missed:
-                    standing.is_missed = False
-                    self._emit(events.SourceBack(at=self.now(), learner=name, epoch=gathering.epoch, step=index + 1))
-            elif standing.is_merged:
-                self._num_masked += is_step
-
-    def _mask(self, name: str, gathering: Gathering | None, reason: str) -> None:
-        standing = self._standings[name]
-        if standing.status != "present":
-            return
-        standing.status, standing.is_missed = "masked", True
-        standing.lead = min(2 * standing.lead, _MAX_LEAD)
-        if gathering is not None:
-            gathering.forget(name)
-            self._emit(
-                events.SourceMasked(
-                    at=self.now(), learner=name, epoch=gathering.epoch, step=gathering.index + 1, reason=reason
-                )
-            )
 
     # What sources call.
 
@@ -355,24 +262,20 @@ class Trunk(Conductor, TrunkService):
         self._check_not_too_late(known)
         member, is_back = self._roster.join(source)
         if known is None:
-            known = self._standings[source] = _Standing(number=self._free_number())
+            known = self._attendance.add(source)
         else:
-            self._mask(source, self._gathering, "it joined again")
+            self._attendance.mask(source, self._gathering, "it joined again")
             known.status = "masked" if known.is_merged else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
         self._emit(events.LearnerJoined(at=self.now(), learner=source, is_back=is_back))
-        self._change()
+        self._changes.tell()
         cuts = (self._cut,) if self._cut else self._plan.cuts
         return Welcome(session=member.session, number=known.number, terms=self._plan.terms(known.number, cuts))
 
-    def _check_not_too_late(self, standing: _Standing | None) -> None:
+    def _check_not_too_late(self, standing: Standing | None) -> None:
         is_merged = standing is not None and standing.is_merged
         if self._scheme is not None and not self._scheme.takes_newcomers and not is_merged:
             raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
-
-    def _free_number(self) -> int:
-        taken = {standing.number for standing in self._standings.values()}
-        return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
     async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:  # noqa: D102
         self._roster.find(session)
@@ -397,11 +300,11 @@ class Trunk(Conductor, TrunkService):
             self._check_not_too_late(standing)
         self._roster.set_ready(member, True)
         standing.is_ready = True
-        self._change()
+        self._changes.tell()
         ticket = self._ticket(member, after)
         if ticket is None:
             standing.is_asking = True
-            await self._until(lambda: self._ticket(member, after, is_taken=False) is not None, POLL_SECONDS)
+            await self._changes.until(lambda: self._ticket(member, after, is_taken=False) is not None, POLL_SECONDS)
             if self.ended is None:
                 self._roster.find(session)  # raises, if another one has taken its place
             ticket = self._ticket(member, after)
@@ -412,15 +315,13 @@ class Trunk(Conductor, TrunkService):
         if self.ended is not None:
             if is_taken:
                 self._roster.remove(member)
-                self._change()
+                self._changes.tell()
             return Ticket(status="over", reason=self.ended.reason)
         standing, gathering = self._standings[member.name], self._gathering
-        if gathering is None or gathering.epoch <= after or standing.status in ("new", "left"):
+        if gathering is None or gathering.epoch <= after:
             return None
-        index = 0 if standing.status == "present" else gathering.index + self._lead(standing, gathering)
-        if standing.status == "present" and standing.since[0] == gathering.epoch:
-            index = standing.since[1]
-        if index >= len(gathering.meetings) and gathering.meetings:
+        index = self._attendance.place_in(gathering, standing)
+        if index is None:
             return None
         if not is_taken:
             return Ticket(status="wait")
@@ -430,12 +331,6 @@ class Trunk(Conductor, TrunkService):
             standing.status, standing.since = "present", (gathering.epoch, index)
         parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
         return Ticket(status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters)
-
-    def _lead(self, standing: _Standing, gathering: Gathering) -> int:
-        """How many meetings ahead a source is sent; none if no other is there to hold the one that is on."""
-        place = (gathering.epoch, gathering.index)
-        are_there = any(other.status == "present" and other.since <= place for other in self._standings.values())
-        return standing.lead if are_there else 0
 
     async def bring(  # noqa: D102
         self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None
@@ -456,7 +351,7 @@ class Trunk(Conductor, TrunkService):
             self._traffic[1] += _num_bytes(tensors)
             gathering.put(name, index, content)
             standing.has_lost = False  # not before: the ticket with its parameters may have been lost
-            self._change()
+            self._changes.tell()
         return await gathering.answer_to(name, index, POLL_SECONDS)
 
     async def leave(self, session: str) -> None:  # noqa: D102
@@ -467,37 +362,10 @@ class Trunk(Conductor, TrunkService):
         if self._gathering is not None:
             self._gathering.forget(member.name)
         self._emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
-        self._change()
-
-    # Waiting.
+        self._changes.tell()
 
     def _emit(self, event: events.AnyEvent) -> None:
         self._around.emit(event)
-
-    def _change(self) -> None:
-        """Something happened that others may have waited for."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def _until_changed(self, seconds: float | None) -> bool:
-        waiting = asyncio.ensure_future(self._changed.wait())
-        try:
-            if seconds is None:
-                await asyncio.wait((waiting,))
-                return True
-            return await loops.settled(waiting, seconds)
-        finally:
-            waiting.cancel()
-
-    async def _until(self, is_so: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until something is so, or for at most so long."""
-        loop = asyncio.get_running_loop()
-        until = None if seconds is None else loop.time() + seconds
-        while not is_so():
-            left = None if until is None else until - loop.time()
-            if left is not None and left <= 0:
-                return
-            await self._until_changed(left)
 
 
 def _num_bytes(tensors: Mapping[str, torch.Tensor]) -> int:
