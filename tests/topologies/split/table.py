@@ -77,13 +77,12 @@ class Table:
         """A source that plays by itself, and the link that it has; what it tells goes to `told`."""
         link = FaultyTransport(self._network.host(name), Link(latency_seconds=0.05))
         transport = CountedTransport(link)
-        meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
         source = Source(
             reach_trunk(self._url, transport=transport),
             transport,
             name,
             Instant(),
-            lambda clock: meter,
+            lambda clock: ModelledMeter(PowerModel(), clock),
             emit=told.append,
             options=SourceOptions(load=lambda terms, number: view_of(self.plan.dataset, terms, number), **options),
         )
