@@ -75,6 +75,7 @@ WRONG = {
     "no such cut": (("split", "lost.toml"), "cut is 'f9'; allowed: 0, 1, 2, 3, 4, 5"),
     "cut before no layer to widen": (("split", "between.toml"), "must be linear or a convolution, not ReLU"),
     "no sources": (("split", "job.toml", "--local", "0"), "--local"),
+    "a name for many": (("split", "job.toml", "--local", "2", "--name", "x"), "leave out --name"),
     "a word for a number": (("split", "job.toml", "--local", "two"), "--local"),
     "token": (("split", "job.toml", "--token", "a b\n"), "a token is made of"),
     "cert alone": (("split", "job.toml", "--cert", "x.pem"), "--cert and --key belong together"),

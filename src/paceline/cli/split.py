@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import doors, power, results
 from paceline.cli.join import make_transport, print_json
 from paceline.cli.lines import one_line
+from paceline.errors import ConfigError
 from paceline.events import AnyEvent
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door, run_live
@@ -87,6 +89,9 @@ def split(
         if not as_json:
             print(f"the run is over: {one_line(reason)}")
         return
+    if local is not None:
+        alone = {"name": name, "data": data, "tls": tls, "cert": cert, "key": key, "fingerprint": fingerprint}
+        _refuse_with_local({**alone, "ca-file": ca_file, "host": host != trust.LOOPBACK})
     identity = doors.identity_of(tls, None, cert, key)  # first: what is wrong with it should leave no folder behind
     prepared = runs.prepare_split(config.load_split(Path(target)), folder)
     console = Console(stderr=as_json)
@@ -109,6 +114,14 @@ def split(
 
     door = Door(host=host, port=port, token=token, identity=identity, insecure=insecure)
     results.show_split(prepared, JoinedFleet(door, announce), console, make_meter, as_json=as_json)
+
+
+def _refuse_with_local(given: Mapping[str, object]) -> None:
+    refused = [f"--{option}" for option, value in given.items() if value]
+    if refused:
+        raise ConfigError(
+            f"--local starts sources that find their trunk on this machine: leave out {', '.join(refused)}"
+        )
 
 
 async def _take_part(source: Source) -> str:

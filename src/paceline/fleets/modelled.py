@@ -68,8 +68,9 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError(f"aggregates_per_second is {self.aggregates_per_second}; it must be above 0")
         if not 0 <= self.joins_at_seconds < math.inf:
             raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
-        if self.dies_at_seconds is not None and not self.dies_at_seconds >= 0:
-            raise ValueError(f"dies_at_seconds is {self.dies_at_seconds}; it must be at least 0")
+        for name in ("dies_at_seconds", "leaves_at_seconds"):
+            if getattr(self, name) is not None and not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
         for name in ("speed_noise", "link_noise", "loss", "skips"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
