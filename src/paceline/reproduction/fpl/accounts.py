@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from paceline.reproduction.fpl import costing, playing, setting
 from paceline.reproduction.fpl.costing import cost_rows, num_parameters
 from paceline.reproduction.fpl.measures import best
 from paceline.reproduction.fpl.playing import learning_rows
 from paceline.reproduction.fpl.setting import FEDAVG, PAPER_SCHEMES, Case, Size
+from paceline.reproduction.keeping import kept
 from paceline.reproduction.rows import Row
 
 LEARN, QUICK_LEARN = Size(1024, 600, 30, 3), Size(64, 20, 2, 0)
@@ -48,8 +50,16 @@ def account_rows(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """Of all schemes: what it learned until its loss was least, and what two epochs take with few samples and more."""
     for case in cases(seed, is_quick=is_quick):
         yield _trained_row(case, learning_rows(case, is_kept=not is_quick))
-        for row in cost_rows(case, QUICK_COUNTS if is_quick else COUNTS):
+        for row in _cost_rows(case, is_quick=is_quick):
             yield _row(part="costs", **row)
+
+
+def _cost_rows(case: Case, *, is_quick: bool) -> list[Row]:
+    """They are kept, as those of training are."""
+    if is_quick:
+        return list(cost_rows(case, QUICK_COUNTS))
+    files = (setting.__file__, playing.__file__, costing.__file__)
+    return kept(("fpl costs", tuple(case), COUNTS), files, lambda: list(cost_rows(case, COUNTS)))
 
 
 def _trained_row(case: Case, rows: Sequence[Row]) -> Row:
