@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 from paceline.reproduction import Row
 from paceline.reproduction.fpl.measures import best
@@ -31,7 +32,8 @@ def plot(rows: Sequence[Row]) -> Figure:
             _draw(axes[1], own, steps, colour, line, name)
     for panel in axes:
         panel.set_ylim(top=min(4.2, 1.05 * max(row["loss"] for row in rows)))
-    axes[1].set_xscale("log")
+    axes[1].set_xscale("log", base=2)
+    axes[1].xaxis.set_major_formatter(ScalarFormatter())
     label(axes[0], title="Fig. 5: by epoch", x="epoch", y="validation loss")
     label(axes[1], title="The same by updates of a model", x="updates", y="validation loss")
     add_legend(figure, axes[0])

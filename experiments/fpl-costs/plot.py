@@ -31,17 +31,22 @@ def plot(rows: Sequence[Row]) -> Figure:
             for s in schemes
         }
 
-    draw_bars(axes[0], column("accuracy"), place=-0.2, width=0.4, name="of an answer")
-    draw_bars(axes[0], column("joint_accuracy"), place=0.2, width=0.4, hatch="////", name="of five views together")
-    axes[0].legend(loc="lower right", fontsize=7, frameon=True)
+    draw_bars(axes[0], column("accuracy"), place=-0.2, width=0.4, name="of a model, where its loss is least")
+    draw_bars(
+        axes[0], column("joint_accuracy"), place=0.2, width=0.4, hatch="////", name="of five views together, in the end"
+    )
+    axes[0].set_ylim(0, 100)
+    axes[0].legend(loc="upper right", fontsize=7)
     label(axes[0], title="a: accuracy", x="", y="accuracy (%)")
     draw_bars(axes[3], column("num_parameters", 1e6))
     label(axes[3], title="b: parameters of all nodes", x="", y="millions")
     for place, (num_samples, unit, scale) in enumerate(((size, "minutes", 60), (PAPER_SAMPLES, "hours", 3600)), 1):
         _draw_time(axes[place], total("seconds", num_samples, scale), total("compute_seconds", num_samples, scale))
         label(axes[place], title=f"c: time, {num_samples:,} images", x="", y=unit)
-        draw_bars(axes[place + 3], total("num_bytes", num_samples, 1e9))
+        gigabytes = total("num_bytes", num_samples, 1e9)
+        draw_bars(axes[place + 3], gigabytes)
         axes[place + 3].set_yscale("log")
+        axes[place + 3].set_ylim(bottom=0.3 * min(map(min, gigabytes.values())))
         label(axes[place + 3], title=f"d: bytes sent, {num_samples:,} images", x="", y="GB")
     return figure
 
