@@ -137,6 +137,10 @@ class ModelledEngine(Engine):
         self._condition = condition
         self._chance = random.Random(seed)
 
+    async def rehearse(self, work: Callable[[], object], operations: float) -> None:
+        """Take the time of it, and no more."""
+        await self.run(lambda: None, operations)
+
     async def _run(self, work: Callable[[], T], operations: float) -> T:
         result = work()
         seconds = operations / self._condition.pace(self._per_second, self._chance)

@@ -33,6 +33,10 @@ class Engine(ABC):
         finally:
             self.busy_seconds += loop.time() - start
 
+    async def rehearse(self, work: Callable[[], object], operations: float) -> None:
+        """The same for work that nobody wants the outcome of, such as a benchmark's."""
+        await self.run(work, operations)
+
     @abstractmethod
     async def _run(self, work: Callable[[], T], operations: float) -> T: ...
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 
 from paceline.errors import ConfigError
+from paceline.learning.cutting import Chain
 from paceline.learning.engines import Engine
 from paceline.learning.segments import Branch, Head, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
@@ -65,19 +66,24 @@ def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_byt
     return max(trip / depth, trunk_seconds, max(works), max(ups), max(downs))
 
 
-async def measure_cut(terms: Terms, cut: str, engine: Engine, allowed: Sequence[str] | None) -> CutCost:
-    """What a cut costs a source: the subset benchmark of a branch, on a minibatch of no meaning."""
+async def measure_cuts(terms: Terms, engine: Engine, allowed: Sequence[str] | None) -> dict[str, CutCost]:
+    """What each cut would cost a source."""
     chain = make_chain(terms.task, allowed)
+    return {cut: await _time_branch(terms, chain, cut, engine) for cut in terms.cuts}
+
+
+async def _time_branch(terms: Terms, chain: Chain, cut: str, engine: Engine) -> CutCost:
+    """The subset benchmark of a branch, on a minibatch of no meaning."""
     branch = Branch(terms.task, chain.before(cut), chain.shapes[cut])
     x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
     gradient = torch.zeros(terms.task.batch_size, *chain.shapes[cut])
     operations = branch.operations
 
     async def forward() -> None:
-        await engine.run(lambda: branch.forward(0, x), operations.forward * len(x))
+        await engine.rehearse(lambda: branch.forward(0, x), operations.forward * len(x))
 
     async def backward() -> None:
-        await engine.run(lambda: branch.backward(0, gradient), operations.backward * len(x))
+        await engine.rehearse(lambda: branch.backward(0, gradient), operations.backward * len(x))
 
     forwards, backwards = [], []
     for _ in range(1 + _REPEATS):
@@ -100,7 +106,7 @@ async def _time_head(plan: SplitPlan, cut: str, sources: Sequence[str], engine: 
 async def _step(
     head: Head, inputs: dict[str, torch.Tensor], labels: torch.Tensor, engine: Engine, operations: float
 ) -> None:
-    await engine.run(lambda: head.step(inputs, labels), operations)
+    await engine.rehearse(lambda: head.step(inputs, labels), operations)
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:

@@ -21,7 +21,7 @@ from paceline.errors import BadReply, ConfigError, PacelineError, Refused, Remot
 from paceline.events import Emit, Phase
 from paceline.learning.engines import Engine
 from paceline.topologies.split.agendas import agenda
-from paceline.topologies.split.cuts import measure_cut
+from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.making import source_scheme
 from paceline.topologies.split.messages import Answer, Costs, Meeting, Tensors, Terms, Ticket, Welcome
 from paceline.topologies.split.samples import Samples, load_samples
@@ -148,7 +148,7 @@ class Source:
 
     async def _measure(self, terms: Terms) -> Costs:
         """The subset benchmark: what each cut would cost here, and what the link can do."""
-        cuts = {cut: await measure_cut(terms, cut, self._engine, self._options.allowed) for cut in terms.cuts}
+        cuts = await measure_cuts(terms, self._engine, self._options.allowed)
 
         def transfer(is_up: bool) -> Callable[[bool], Awaitable[int]]:
             async def send(is_large: bool) -> int:

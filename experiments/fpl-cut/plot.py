@@ -1,0 +1,54 @@
+"""Seconds to an accuracy on each fleet, by cut, beside what each cut learns."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from matplotlib.figure import Figure
+
+from paceline.reproduction import Row
+from paceline.reproduction.rows import by_seed, where
+from paceline.reproduction.statistics import estimate
+from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
+
+
+def plot(rows: Sequence[Row]) -> Figure:
+    """What each cut learns by epoch; and bars of the time that it takes, on a logarithmic scale."""
+    figure, axes = new_figure(num_columns=2)
+    for index, cut in enumerate(dict.fromkeys(row["cut"] for row in where(rows, part="learning"))):
+        own = where(rows, part="learning", cut=cut)
+        draw_curve(axes[0], own, x="epoch", y="accuracy", name=f"before {cut}", index=index)
+    label(axes[0], title="What each cut learns", x="epoch", y="accuracy (%)")
+    axes[0].legend(loc="lower right")
+    names = list(dict.fromkeys(row["fleet"] for row in where(rows, part="time")))
+    cuts = list(dict.fromkeys(row["cut"] for row in where(rows, part="time")))
+    reaching = _run().seconds_to_target
+    for index, cut in enumerate(cuts):
+        found = [estimate(reaching(own, fleet)[cut] for own in by_seed(rows).values()) for fleet in names]
+        places = [number + 0.2 * (index - 1.5) for number in range(len(names))]
+        axes[1].bar(
+            places,
+            [one.mean for one in found],
+            0.18,
+            yerr=[one.half_width or 0.0 for one in found],
+            color=PALETTE[index],
+            capsize=2,
+            label=cut if cut == "auto" else f"before {cut}",
+        )
+    axes[1].set_yscale("log")
+    axes[1].set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names], fontsize=7)
+    label(axes[1], title="Time to an accuracy that all reach", x="", y="seconds")
+    add_legend(figure, axes[1])
+    return figure
+
+
+def _run() -> ModuleType:
+    """The module beside this one, which knows how a time is told."""
+    spec = importlib.util.spec_from_file_location("fpl_cut_run", Path(__file__).with_name("run.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

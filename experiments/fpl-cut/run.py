@@ -1,0 +1,113 @@
+"""Where to cut a model, for given devices and links: two fixed cuts, and the one that is chosen by measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from paceline.devices.cell import Cell
+from paceline.fleets.devices import in_cell
+from paceline.fleets.modelled import VirtualDevice
+from paceline.reproduction import About, Row
+from paceline.reproduction.fpl.variants import (
+    CUTS,
+    FULL_SIZE,
+    NUM_SOURCES,
+    QUICK_SIZE,
+    cut_rules,
+    learned,
+    timed,
+)
+from paceline.reproduction.rows import where
+
+ABOUT = About(
+    figure="ours, beyond Malandrino and Chiasserini, Fig. 6 (c)",
+    claim="A cut that is chosen by measuring is as fast to an accuracy as the better of two fixed ones, or faster.",
+    duration="30 minutes",
+    num_seeds=3,
+    num_quick_seeds=1,
+)
+AUTO, FIXED = "auto", ("f1", "f2")
+MARGIN = 1.0  # points below the best accuracy of the cut that learns least, which all have to reach
+
+
+def fleets(seed: int) -> Mapping[str, Sequence[VirtualDevice]]:
+    """Five sources and an edge server each, of speeds and links that there are; ours."""
+    edge = VirtualDevice(name="edge", samples_per_second=3000.0, is_trunk=True)
+    small_edge = VirtualDevice(name="edge", samples_per_second=600.0, is_trunk=True)
+    phones = VirtualDevice(name="phone", count=NUM_SOURCES, samples_per_second=400.0)
+    pis = VirtualDevice(
+        name="pi", count=NUM_SOURCES, samples_per_second=30.0, down_mbit=100.0, up_mbit=100.0, latency_ms=1.0
+    )
+    jetsons = VirtualDevice(
+        name="jetson", count=NUM_SOURCES, samples_per_second=500.0, down_mbit=60.0, up_mbit=60.0, latency_ms=4.0
+    )
+    mixed = [
+        VirtualDevice(name="laptop", count=2, samples_per_second=500.0, down_mbit=100.0, up_mbit=100.0, latency_ms=2.0),
+        VirtualDevice(name="old-pi", count=3, samples_per_second=60.0, down_mbit=40.0, up_mbit=20.0, latency_ms=5.0),
+    ]
+    return {
+        "Pis on Ethernet": [edge, pis],
+        "phones in a cell": [edge, *in_cell(Cell(seed=seed), [phones])],
+        "Jetsons on WiFi": [small_edge, jetsons],
+        "laptops and old Pis": [edge, *mixed],
+    }
+
+
+def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
+    """Each cut is trained, and timed on every fleet; so is what is chosen there."""
+    size = QUICK_SIZE if is_quick else FULL_SIZE
+    for cut in CUTS:
+        for row in learned(cut_rules(cut), size, seed, is_kept=not is_quick):
+            yield _row("learning", "", cut, cut, row["epoch"], row["accuracy"], None)
+    for fleet, devices in list(fleets(seed).items())[: 1 if is_quick else None]:
+        for cut in (*CUTS, AUTO):
+            found = timed(cut_rules(cut), devices, size, seed)
+            yield _row("time", fleet, cut, found.cut, None, None, round(found.epoch_seconds, 4))
+
+
+def _row(
+    part: str, fleet: str, cut: str, chosen: str, epoch: int | None, accuracy: float | None, seconds: float | None
+) -> Row:
+    return {
+        "part": part,
+        "fleet": fleet,
+        "cut": cut,
+        "chosen": chosen,
+        "epoch": epoch,
+        "accuracy": accuracy,
+        "epoch_seconds": seconds,
+    }
+
+
+def measures(rows: Sequence[Row]) -> dict[str, float]:
+    """Of each fleet: seconds to an accuracy that all reach, and those of the choice over those of the fixed cuts."""
+    found: dict[str, float] = {}
+    epochs = epochs_to_target(rows)
+    for cut, number in epochs.items():
+        found[f"{cut}: epochs to the accuracy"] = number
+        found[f"{cut}: best accuracy"] = max(row["accuracy"] for row in where(rows, part="learning", cut=cut))
+    gains: list[float] = []
+    for fleet in dict.fromkeys(row["fleet"] for row in where(rows, part="time")):
+        seconds = seconds_to_target(rows, fleet)
+        for cut, value in seconds.items():
+            found[f"{fleet}, {cut}: seconds to the accuracy"] = value
+        best = min(seconds[cut] for cut in FIXED)
+        found[f"{fleet}: auto, times the better fixed cut"] = seconds[AUTO] / best
+        gains.append(seconds[AUTO] / best)
+    found["auto, times the better fixed cut: where it gains most"] = min(gains)
+    found["auto, times the better fixed cut: where it gains least"] = max(gains)
+    return found
+
+
+def epochs_to_target(rows: Sequence[Row]) -> dict[str, int]:
+    """In which epoch each cut reaches the accuracy."""
+    curves = {cut: where(rows, part="learning", cut=cut) for cut in CUTS}
+    target = min(max(row["accuracy"] for row in curve) for curve in curves.values()) - MARGIN
+    return {cut: next(row["epoch"] for row in curve if row["accuracy"] >= target) for cut, curve in curves.items()}
+
+
+def seconds_to_target(rows: Sequence[Row], fleet: str) -> dict[str, float]:
+    """How long that takes on a fleet, by cut."""
+    epochs = epochs_to_target(rows)
+    own = where(rows, part="time", fleet=fleet)
+    return {row["cut"]: epochs[row["chosen"]] * row["epoch_seconds"] for row in own}
