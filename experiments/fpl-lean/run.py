@@ -18,10 +18,10 @@ from paceline.reproduction.fpl.variants import (
 from paceline.reproduction.rows import where
 
 ABOUT = About(
-    figure="ours, beyond Malandrino and Chiasserini, Fig. 6",
+    figure="beyond Malandrino and Chiasserini, Fig. 6",
     claim="A junction of low rank and values of 4 bits learn as well as a full junction and 32 bits.",
-    duration="40 minutes",
-    num_seeds=3,
+    duration="30 minutes",
+    num_seeds=2,
     num_quick_seeds=1,
 )
 QUICK_VARIANTS = (FULL, LEAN)
