@@ -1,4 +1,4 @@
-"""Times steps of a model that is split over sources and a trunk: `python benchmarks/split.py` (about fifteen minutes).
+"""Times steps of a model that is split over sources and a trunk: `python benchmarks/split.py` (half an hour).
 
 All systems train the same parts on the same minibatches, and must come to the same loss. `one-process` does all parts'
 work one after the other, with nothing between them. `paceline` are a trunk and sources, each a process, over HTTP on
