@@ -31,6 +31,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
 	$(BIN)/python benchmarks/gossip.py --systems virtual,paceline,sockets,mixing-sockets \
 		--markdown benchmarks/results/gossip.md
+	$(BIN)/python benchmarks/split.py --markdown benchmarks/results/split.md
 
 bench-flower: .venv/.installed-bench .venv-flower/.installed
 	$(BIN)/python benchmarks/rounds.py --markdown benchmarks/results/rounds.md

@@ -25,6 +25,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("subset.py", "training,download", "error"),
         ("stressors.py", "training,downloading", "train_slowdown"),
         ("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
+        ("split.py", "one-process,sockets,torch-rpc,paceline,virtual", "steps_per_second"),
         ("points.py", "svd+k-means,incremental-svd+lsh,pca+lsh", "seconds"),
     ],
 )

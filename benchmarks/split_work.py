@@ -1,0 +1,140 @@
+"""What split.py splits: models and where they are cut, samples drawn at random, and the parts that peers train.
+
+All systems train the same parts in the same order on the same minibatches; what differs is what is between the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from paceline.learning.coding import Bits
+from paceline.learning.datasets import Dataset, Normalisation
+from paceline.learning.junction import JunctionSpec
+from paceline.learning.models import ModelSpec
+from paceline.learning.segments import Branch, make_chain, make_head
+from paceline.learning.shards import minibatch_sizes
+from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.learning.views import ViewSpec
+from paceline.topologies.split import SplitJob, SplitPlan
+from paceline.topologies.split.samples import Passes, inputs_of, labels_of
+
+NUM_EPOCHS = 2
+"""Of which the first is left out."""
+
+_NUM_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Work:
+    """A model, where it is cut, and the minibatches that it is trained on."""
+
+    model: str
+    cut: str
+    junction: Literal["full", "low-rank"]
+    side: int
+    batch_size: int
+
+
+WORKS = {
+    "tiny": Work("two-nn", "5", "full", 8, 2),  # hardly any work: what is left is what steps cost by themselves
+    "three-nn": Work("three-nn", "3", "full", 28, 32),
+    "leaf-cnn": Work("leaf-cnn", "f2", "low-rank", 28, 32),
+}
+
+
+def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits: Bits = 32) -> SplitPlan:
+    """A job of two epochs of so many steps, which is tested on one sample after each and makes no copies."""
+    what = WORKS[work]
+    chance = np.random.default_rng(0)
+    x = chance.integers(0, 256, (num_steps * what.batch_size, 1, what.side, what.side), dtype=np.uint8)
+    y = np.arange(len(x), dtype=np.uint8) % _NUM_CLASSES
+    dataset = Dataset("random", x, y, x[:1], y[:1], Normalisation.of(x))
+    job = SplitJob(
+        cut=what.cut,
+        epochs=NUM_EPOCHS,
+        batch_size=what.batch_size,
+        sources=num_sources,
+        depth=depth,
+        bits=bits,
+        patience_seconds=60.0,
+        backup_epochs=0,
+        junction=JunctionSpec(form=what.junction),
+        model=ModelSpec(name=what.model),
+        optimizer=OptimizerSpec(options={"lr": 0.01}),
+        view=(ViewSpec(),),
+    )
+    task = Task(
+        model=job.model,
+        optimizer=job.optimizer,
+        normalisation=dataset.normalisation,
+        input_shape=dataset.input_shape,
+        num_classes=_NUM_CLASSES,
+        batch_size=job.batch_size,
+    )
+    chain = make_chain(task)
+    model_bytes = sum(parameter.nbytes for layer in chain.layers.values() for parameter in layer.parameters())
+    return SplitPlan(
+        job=job, task=task, dataset=dataset, cuts=(what.cut,), shapes=chain.shapes, model_bytes=model_bytes
+    )
+
+
+def num_steps(plan: SplitPlan) -> int:
+    """Of an epoch."""
+    return len(minibatch_sizes(len(plan.dataset.y_train), plan.job.batch_size))
+
+
+def source_name(number: int) -> str:
+    """Of a source, from 1: the weights that a junction begins with follow from it."""
+    return f"source-{number}"
+
+
+def tensor_bytes(work: str, bits: int = 32) -> int:
+    """What a minibatch's values at the cut take, and their gradients as much again."""
+    plan = make_plan(work, 1, 1)
+    return 2 * WORKS[work].batch_size * int(np.prod(plan.shapes[WORKS[work].cut])) * bits // 8
+
+
+class SourcePart:
+    """A branch with its samples."""
+
+    def __init__(self, plan: SplitPlan) -> None:
+        chain, cut = plan.chain(), plan.cuts[0]
+        self._terms = plan.terms(1, plan.cuts)
+        self._passes = Passes(self._terms)
+        self._x = plan.dataset.x_train
+        self.branch = Branch(plan.task, chain.before(cut), chain.shapes[cut])
+
+    def forward(self, epoch: int, step: int) -> torch.Tensor:
+        """What it makes of a minibatch."""
+        return self.branch.forward(step, inputs_of(self._x[self._passes.samples(epoch, step)], self._terms))
+
+    def backward(self, step: int, gradient: torch.Tensor) -> None:
+        """Learn."""
+        self.branch.backward(step, gradient)
+
+
+class TrunkPart:
+    """The head with the labels.
+
+    Attributes:
+        losses: of each step.
+    """
+
+    def __init__(self, plan: SplitPlan) -> None:
+        chain = plan.chain()
+        names = [source_name(number) for number in range(1, plan.job.sources + 1)]
+        self._passes = Passes(plan.terms(1, plan.cuts))
+        self._y = plan.dataset.y_train
+        self._head = make_head(plan.task, chain, plan.cuts[0], names, plan.job.merge)
+        self.losses: list[float] = []
+
+    def step(self, epoch: int, step: int, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Learn from what sources made of a minibatch; returns the gradients of it."""
+        loss, gradients = self._head.step(inputs, labels_of(self._y[self._passes.samples(epoch, step)]))
+        self.losses.append(loss)
+        return gradients
