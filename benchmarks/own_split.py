@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import forks
 import processes
 import split_work
 from paceline.axon import loops
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.devices.energy import PowerModel, ProcessMeter
+from paceline.devices.energy import Clock, PowerModel, ProcessMeter
 from paceline.events import AnyEvent, PhaseStarted, SplitEpochEnded
 from paceline.learning.engines import ThreadEngine
 from paceline.topologies.parallel import Surroundings, hosted
@@ -81,8 +80,8 @@ async def _give(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
     return last.since(before), 0.0
 
 
-def _meter() -> ProcessMeter:
-    return ProcessMeter(PowerModel(), time.monotonic)
+def _meter(clock: Clock) -> ProcessMeter:
+    return ProcessMeter(PowerModel(), clock)
 
 
 if __name__ == "__main__":
