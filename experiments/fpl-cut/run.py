@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from paceline.devices.cell import Cell
@@ -26,12 +27,13 @@ ABOUT = About(
     num_seeds=2,
     num_quick_seeds=1,
 )
+NUM_DRAWN = 4  # fleets that nobody looked at before the rule of choice was fixed
 AUTO, FIXED = "auto", ("f1", "f2")
 MARGIN = 1.0  # points below the best accuracy of the cut that learns least, which all have to reach
 
 
 def fleets(seed: int) -> Mapping[str, Sequence[VirtualDevice]]:
-    """Five sources and an edge server each, of speeds and links that there are; ours."""
+    """Five sources and an edge server each: of speeds and links that there are, and drawn at random; ours."""
     edge = VirtualDevice(name="edge", samples_per_second=3000.0, is_trunk=True)
     small_edge = VirtualDevice(name="edge", samples_per_second=600.0, is_trunk=True)
     phones = VirtualDevice(name="phone", count=NUM_SOURCES, samples_per_second=400.0)
@@ -50,7 +52,28 @@ def fleets(seed: int) -> Mapping[str, Sequence[VirtualDevice]]:
         "phones in a cell": [edge, *in_cell(Cell(seed=seed), [phones])],
         "Jetsons on WiFi": [small_edge, jetsons],
         "laptops and old Pis": [edge, *mixed],
+        **{f"drawn {number}": _drawn(seed, number) for number in range(1, NUM_DRAWN + 1)},
     }
+
+
+def _drawn(seed: int, number: int) -> Sequence[VirtualDevice]:
+    """Sources and trunk of any speed, on any links, evenly by their logarithm."""
+    chance = random.Random(f"fleet {number} of trial {seed}")
+
+    def draw(least: float, most: float) -> float:
+        return float(least * (most / least) ** chance.random())
+
+    sources = [
+        VirtualDevice(
+            name=f"source-{source}",
+            samples_per_second=draw(20.0, 600.0),
+            down_mbit=draw(5.0, 200.0),
+            up_mbit=draw(5.0, 200.0),
+            latency_ms=draw(1.0, 10.0),
+        )
+        for source in range(1, NUM_SOURCES + 1)
+    ]
+    return [VirtualDevice(name="edge", samples_per_second=draw(500.0, 4000.0), is_trunk=True), *sources]
 
 
 def run(seed: int, *, is_quick: bool) -> Iterator[Row]:

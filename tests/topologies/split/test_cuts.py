@@ -7,7 +7,7 @@ from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
 from paceline.topologies.split import AveragingSpec, make_plan
 from paceline.topologies.split import plans as plans_module
-from paceline.topologies.split.cuts import choose_cut, step_seconds
+from paceline.topologies.split.cuts import choose_cut, fastest, step_seconds
 from paceline.topologies.split.messages import Costs, CutCost
 from tests.topologies.split.runs import device, play, small_job, small_plan
 
@@ -35,6 +35,15 @@ def costs(forward=0.1, backward=0.2, up=1000.0, down=2000.0, latency=0.04):
 )
 def test_a_step_takes_what_the_formula_says(sources, trunk_seconds, num_bytes, depth, expected):
     assert step_seconds("x", sources, trunk_seconds, num_bytes, depth) == pytest.approx(expected)
+
+
+def test_a_cut_with_fewer_layers_must_be_so_much_faster():
+    num_layers = {"c2": 1, "f1": 2, "f2": 3}
+    assert fastest({"c2": 10.0, "f1": 10.0, "f2": 10.0}, num_layers) == "f2"
+    assert fastest({"c2": 10.0, "f1": 6.0, "f2": 10.0}, num_layers) == "f1"  # 1.5 times 6 is below 10
+    assert fastest({"c2": 10.0, "f1": 7.0, "f2": 10.0}, num_layers) == "f2"
+    assert fastest({"c2": 4.4, "f1": 7.0, "f2": 10.0}, num_layers) == "c2"  # 2.25 times 4.4 is below 10
+    assert fastest({"c2": 4.5, "f1": 7.0, "f2": 10.0}, num_layers) == "f2"
 
 
 FLEETS = {

@@ -5,6 +5,10 @@ From one answer of the trunk to the next there is a whole round trip, t + max_i(
 minibatches are under way as the depth allows. Nobody does two things at once, so that a step takes
 
     max( (t + max_i(f_i + u_i + d_i + b_i)) / depth,  t,  max_i(f_i + b_i),  max_i(u_i),  max_i(d_i) ).
+
+An epoch is not worth the same with every cut: the fewer layers a branch has of its own, the less it can adapt to what
+its source sees, and the more epochs it takes. How many is not known beforehand. Each layer fewer counts as half as many
+epochs again, which is about what experiments/fpl-cut found with LEAF's network.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import asyncio
 import functools
 import math
 import statistics
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -26,6 +30,9 @@ from paceline.learning.shards import minibatch_sizes
 from paceline.topologies.split.messages import Costs, CutCost, Terms
 from paceline.topologies.split.plans import SplitPlan
 
+EPOCHS_PER_LAYER = 1.5
+"""How many times as many epochs it takes where branches have a layer fewer that learns."""
+
 _REPEATS = 3  # after a warm-up; the median counts
 
 
@@ -37,7 +44,7 @@ class Chosen(NamedTuple):
 
 
 async def choose_cut(plan: SplitPlan, sources: Sequence[str], costs: Sequence[Costs], engine: Engine) -> Chosen:
-    """The cut whose epochs are expected to be the shortest, by what sources measured and the trunk measures now."""
+    """The cut that is expected to be the fastest to learn, by what sources measured and the trunk measures now."""
     if not costs:
         raise ConfigError("no source has measured what a cut would cost it; name a cut")
     job, num_samples = plan.job, len(plan.dataset.y_train)
@@ -47,7 +54,17 @@ async def choose_cut(plan: SplitPlan, sources: Sequence[str], costs: Sequence[Co
         num_bytes = job.batch_size * math.prod(plan.shapes[cut]) * job.bits / 8
         trunk_seconds = await _time_head(plan, cut, sources, engine)
         expected[cut] = num_steps * step_seconds(cut, costs, trunk_seconds, num_bytes, job.depth)
-    return Chosen(min(expected, key=lambda cut: expected[cut]), expected)
+    return Chosen(fastest(expected, plan.num_layers), expected)
+
+
+def fastest(expected_seconds: Mapping[str, float], num_layers: Mapping[str, int]) -> str:
+    """The cut that is expected to be the fastest to learn.
+
+    Args:
+        expected_seconds: of an epoch, by cut.
+        num_layers: that learn in a branch, by cut.
+    """
+    return min(expected_seconds, key=lambda cut: expected_seconds[cut] * EPOCHS_PER_LAYER ** -num_layers[cut])
 
 
 def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_bytes: float, depth: int) -> float:

@@ -31,12 +31,15 @@ class SplitPlan:
 
     Attributes:
         cuts: where the model may be cut: where the job says, or all places that are to be weighed.
+        num_layers: that learn in a branch, by cut.
+        shapes: of what each layer takes, for one sample.
     """
 
     job: SplitJob
     task: Task
     dataset: Dataset
     cuts: tuple[str, ...]
+    num_layers: dict[str, int]
     shapes: dict[str, tuple[int, ...]]
     model_bytes: int
 
@@ -99,11 +102,13 @@ def make_plan(job: SplitJob) -> SplitPlan:
         if layer not in chain.layers:
             raise ConfigError(f"[averaging] layers has {layer!r}; {suggest(layer, chain.layers)}")
     parameters = [parameter for layer in chain.layers.values() for parameter in layer.parameters()]
+    cuts = _cuts(job, chain)
     return SplitPlan(
         job=job,
         task=task,
         dataset=dataset,
-        cuts=_cuts(job, chain),
+        cuts=cuts,
+        num_layers={cut: sum(map(_learns, chain.before(cut))) for cut in cuts},
         shapes=chain.shapes,
         model_bytes=sum(parameter.nbytes for parameter in parameters),
     )
