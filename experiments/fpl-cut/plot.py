@@ -21,6 +21,7 @@ def plot(rows: Sequence[Row]) -> Figure:
     for index, cut in enumerate(dict.fromkeys(row["cut"] for row in where(rows, part="learning"))):
         own = where(rows, part="learning", cut=cut)
         draw_curve(axes[0], own, x="epoch", y="accuracy", name=f"before {cut}", index=index)
+    axes[0].set_ylim(0, 80)  # with few seeds, intervals go far beyond
     label(axes[0], title="What each cut learns", x="epoch", y="accuracy (%)")
     axes[0].legend(loc="lower right")
     names = list(dict.fromkeys(row["fleet"] for row in where(rows, part="time")))
@@ -39,7 +40,8 @@ def plot(rows: Sequence[Row]) -> Figure:
             label=cut if cut == "auto" else f"before {cut}",
         )
     axes[1].set_yscale("log")
-    axes[1].set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names], fontsize=7)
+    axes[1].set_ylim(bottom=5)
+    axes[1].set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names], fontsize=7)
     label(axes[1], title="Time to an accuracy that all reach", x="", y="seconds")
     add_legend(figure, axes[1])
     return figure

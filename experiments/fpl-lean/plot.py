@@ -16,10 +16,12 @@ def plot(rows: Sequence[Row]) -> Figure:
     figure, axes = new_figure(num_columns=2)
     for index, variant in enumerate(dict.fromkeys(row["variant"] for row in rows)):
         own = where(rows, variant=variant)
-        name = f"{variant}: {own[0]['num_junction'] / 1e6:.2f} million weights"
+        name = f"{variant} ({own[0]['num_junction'] / 1e6:.1f} M)"
         draw_curve(axes[0], own, x="epoch", y="accuracy", name=name, index=index)
         sent = [{**row, "megabytes": row["epoch"] * own[-1]["num_bytes"] / 1e6} for row in own]
         draw_curve(axes[1], sent, x="megabytes", y="accuracy", name=name, index=index)
+    for panel in axes:
+        panel.set_ylim(0, 80)  # with few seeds, intervals go far beyond
     label(axes[0], title="Accuracy by epoch", x="epoch", y="accuracy (%)")
     axes[1].set_xscale("log")
     label(axes[1], title="Accuracy by what was sent", x="MB sent and received", y="accuracy (%)")
