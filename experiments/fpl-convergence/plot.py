@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from paceline.reproduction import Row
 from paceline.reproduction.fpl.measures import best
@@ -32,6 +32,7 @@ def plot(rows: Sequence[Row]) -> Figure:
             _draw(axes[1], own, steps, colour, line, name)
     for panel in axes:
         panel.set_ylim(top=min(4.2, 1.05 * max(row["loss"] for row in rows)))
+    axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[1].set_xscale("log", base=2)
     axes[1].xaxis.set_major_formatter(ScalarFormatter())
     label(axes[0], title="Fig. 5: by epoch", x="epoch", y="validation loss")
