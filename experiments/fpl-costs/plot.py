@@ -53,6 +53,6 @@ def plot(rows: Sequence[Row]) -> Figure:
 
 def _draw_time(axes: Axes, seconds: dict[str, list[float]], compute: dict[str, list[float]]) -> None:
     """All of it, and in front of that the part in which somebody works."""
-    draw_bars(axes, seconds, hatch="....", name="network")
+    draw_bars(axes, seconds, hatch="xx", name="network")
     draw_bars(axes, {scheme: [sum(own) / len(own)] for scheme, own in compute.items()}, name="processing")
     axes.legend(fontsize=7, frameon=True)

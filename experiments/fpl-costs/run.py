@@ -23,7 +23,7 @@ ABOUT = About(
     figure="Malandrino and Chiasserini, Fig. 6",
     claim="FPL is next best in accuracy to sending all images, takes no longer than alternatives, and sends almost ten "
     "times less than gFL.",
-    duration="50 minutes",
+    duration="55 minutes",
     num_seeds=3,
     num_quick_seeds=1,
 )

@@ -34,7 +34,7 @@ def plot(rows: Sequence[Row]) -> Figure:
     axes[0].legend(fontsize=7)
     label(axes[0], title="Table I: energy over SL's", x="", y="times SL's")
     for place, column, hatch, name in (
-        (-0.2, "cpu_seconds", "....", "modelled: products only"),
+        (-0.2, "cpu_seconds", "xx", "modelled: products only"),
         (0.2, "process_seconds", "", "measured: with the optimizer"),
     ):
         milliwatt_hours = {s: [1e6 * kwh(epoch(own, s, column)) for own in seeds.values()] for s in schemes}

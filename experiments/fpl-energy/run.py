@@ -13,7 +13,7 @@ from paceline.reproduction.fpl.setting import FPL_F1, FPL_F2, FPLS, GFL_CFF, GFL
 ABOUT = About(
     figure="Malandrino and Chiasserini, Table I",
     claim="FPL takes less energy than gFL: 0.21 to 0.25 kWh, where gFL takes 0.23 to 0.33.",
-    duration="50 minutes",
+    duration="55 minutes",
     num_seeds=3,
     num_quick_seeds=1,
 )
