@@ -8,7 +8,7 @@ from paceline import axon
 from paceline.axon.transports import Transport
 from paceline.topologies.split.messages import TrunkService
 
-_CALL_SECONDS = 60.0  # longer than the trunk holds any call back
+_CALL_SECONDS = 300.0  # longer than the trunk holds any call back, and than a large model takes on a slow link
 
 
 def reach_trunk(url: str, *, transport: Transport | None = None, **trust: Any) -> axon.Remote:
