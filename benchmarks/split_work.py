@@ -79,7 +79,13 @@ def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bi
     chain = make_chain(task)
     model_bytes = sum(parameter.nbytes for layer in chain.layers.values() for parameter in layer.parameters())
     return SplitPlan(
-        job=job, task=task, dataset=dataset, cuts=(what.cut,), shapes=chain.shapes, model_bytes=model_bytes
+        job=job,
+        task=task,
+        dataset=dataset,
+        cuts=(what.cut,),
+        num_layers={},  # the cut is known: none is to be chosen
+        shapes=chain.shapes,
+        model_bytes=model_bytes,
     )
 
 

@@ -242,7 +242,7 @@ def test_images_that_are_not_those_of_the_trunk_are_refused(change, said):
 
 
 COST = CutCost(forward_seconds=0.1, backward_seconds=0.2)
-CUTS = {"3": COST, "5": CutCost(forward_seconds=0.2, backward_seconds=0.2)}
+CUTS = {"3": COST, "5": CutCost(forward_seconds=2.0, backward_seconds=2.0)}
 
 
 @pytest.mark.parametrize(
