@@ -12,7 +12,6 @@ import msgspec
 import paceline
 from paceline import axon, events
 from paceline.allocation import Allocation, Candidate, Timings
-from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.axon.transports import CountedTransport
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.energy import Meter
@@ -20,7 +19,7 @@ from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset import benchmark, benchmark_states
-from paceline.errors import BadReply, ConfigError, PacelineError, Refused, RemoteError, TransportError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
 from paceline.events import Emit, Phase
 from paceline.learning.shards import Array
 from paceline.learning.tasks import Task
@@ -28,8 +27,8 @@ from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Receipt, Standing, Ticket, Welcome, Work
 from paceline.topologies.parallel.seats import Seat, SeatLink, num_bytes, order_seed, round_seed
+from paceline.topologies.rejoining import until_over
 
-_FINAL_STATUS = (401, 404, 422)  # a wrong token, or no orchestrator: trying again would not help
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
 
 
@@ -104,28 +103,9 @@ class Learner:
     async def run(self) -> str:
         """Take part until the run is over; returns the reason. Joins again by itself when the connection is lost."""
         try:
-            return await self._run()
+            return await until_over(self._join, self._take_part, self._options.patience_seconds)
         finally:
             await self._activity.aclose()
-
-    async def _run(self) -> str:
-        pause, failing_since = FIRST_PAUSE_SECONDS, None
-        while True:
-            try:
-                await self._join()
-                failing_since, pause = None, FIRST_PAUSE_SECONDS
-                return await self._take_part()
-            except RemoteError as error:
-                if error.type_name != "LookupError":
-                    raise
-            except TransportError as error:
-                if isinstance(error, BadReply) or (isinstance(error, Refused) and error.status in _FINAL_STATUS):
-                    raise
-                failing_since = self._time() if failing_since is None else failing_since
-                if self._time() + pause - failing_since > self._options.patience_seconds:
-                    raise
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     async def measure(self) -> Profile:
         """Join, measure this device, and leave."""

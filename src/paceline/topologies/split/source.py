@@ -13,13 +13,14 @@ from typing import Any
 
 import paceline
 from paceline import axon, events
-from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, retry
+from paceline.axon.retry import LONGEST_PAUSE_SECONDS, retry
 from paceline.axon.transports import CountedTransport
 from paceline.devices.energy import MakeMeter, Meter
 from paceline.devices.subset import fit_lane, time_transfers
-from paceline.errors import BadReply, ConfigError, PacelineError, Refused, RemoteError, TransportError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
 from paceline.events import Emit, Phase
 from paceline.learning.engines import Engine
+from paceline.topologies.rejoining import until_over
 from paceline.topologies.split.agendas import agenda
 from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.making import source_scheme
@@ -27,7 +28,6 @@ from paceline.topologies.split.messages import Answer, Costs, Meeting, Tensors, 
 from paceline.topologies.split.samples import Samples, load_samples
 from paceline.topologies.split.schemes import SourceScheme
 
-_FINAL_STATUS = (401, 404, 422)  # a wrong token, or no trunk: trying again would not help
 _ECHO_BYTES = 1 << 19  # to time a link with; a trunk takes messages of 1 MiB in any case
 _PHASES: dict[str, Phase] = {
     "step": "train",
@@ -100,23 +100,10 @@ class Source:
 
     async def run(self) -> str:
         """Take part until the run is over; returns the reason. Joins again by itself when the connection is lost."""
-        pause, failing_since = FIRST_PAUSE_SECONDS, None
-        while True:
-            try:
-                await self._join()
-                failing_since, pause = None, FIRST_PAUSE_SECONDS
-                return await self._take_part()
-            except RemoteError as error:
-                if error.type_name != "LookupError":
-                    raise PacelineError(f"{self._trunk.url} refused {self._name!r}: {error.remote_message}") from error
-            except TransportError as error:
-                if isinstance(error, BadReply) or (isinstance(error, Refused) and error.status in _FINAL_STATUS):
-                    raise
-                failing_since = self._time() if failing_since is None else failing_since
-                if self._time() + pause - failing_since > self._options.patience_seconds:
-                    raise
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        try:
+            return await until_over(self._join, self._take_part, self._options.patience_seconds)
+        except RemoteError as error:
+            raise PacelineError(f"{self._trunk.url} refused {self._name!r}: {error.remote_message}") from error
 
     async def leave(self) -> None:
         """Say goodbye, if the trunk can be reached: the junction loses what it learned of this source."""
