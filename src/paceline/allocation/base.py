@@ -128,7 +128,7 @@ class AllocationPolicy(ABC):
     needs_outlook: ClassVar[bool] = False
 
     @property
-    def states_told(self) -> Literal["never", "once", "each round"]:  # noqa: D102
+    def states_told(self) -> Literal["never", "once", "each round"]:
         return "never"
 
     @abstractmethod

@@ -204,10 +204,10 @@ class MedAllocation(PoolPolicy):
             raise ValueError(f"held_back is {self.held_back}; allowed: 0 to below 1")
 
     @property
-    def held_share(self) -> float:  # noqa: D102
+    def held_share(self) -> float:
         return self.held_back
 
-    def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:  # noqa: D102
+    def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:
         return candidate.outlook
 
 
@@ -223,10 +223,10 @@ class MmttAllocation(PoolPolicy):
     knowledge: Literal["uncertain", "ideal"] = "uncertain"
 
     @property
-    def states_told(self) -> Literal["never", "once", "each round"]:  # noqa: D102
+    def states_told(self) -> Literal["never", "once", "each round"]:
         return "each round" if self.knowledge == "ideal" else "once"
 
-    def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:  # noqa: D102
+    def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:
         known = [outlook for outlook in candidate.outlook if outlook.state == candidate.state]
         if not known:
             raise ConfigError(f"{candidate.name} did not tell its state; mmtt needs to know it")

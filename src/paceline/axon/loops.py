@@ -134,7 +134,7 @@ class BackgroundLoop(Runner):
         """Run a coroutine there; the future is for other threads."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # noqa: D102
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call on Axon's own event loop would wait for itself; await a Coro stub")
@@ -180,7 +180,7 @@ class ThreadLoop(Runner):
         self._process_id = os.getpid()
         _thread_loops.add(self)
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # noqa: D102
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         task = self._loop.create_task(coroutine)
         try:
             return self._loop.run_until_complete(task)

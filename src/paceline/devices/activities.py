@@ -55,11 +55,11 @@ class Undisturbed(Activity):
     probabilities = (1.0,)
     state = "idle"
 
-    def begin_round(self) -> None:  # noqa: D102
+    def begin_round(self) -> None:
         return
 
     @contextlib.contextmanager
-    def held_in(self, state: str) -> Iterator[None]:  # noqa: D102
+    def held_in(self, state: str) -> Iterator[None]:
         assert state in self.states
         yield
 
@@ -88,15 +88,15 @@ class StressedActivity(Activity):
         self._phase: Phase = "idle"
         self._stressors = {name: STRESSORS[name](fetch) for name in self.states}
 
-    def begin_round(self) -> None:  # noqa: D102
+    def begin_round(self) -> None:
         self._be_in(draw_state(self._distribution, self._chance).name)
 
-    def turn_to(self, phase: Phase) -> None:  # noqa: D102
+    def turn_to(self, phase: Phase) -> None:
         self._phase = phase
         self._be_in(self.state)
 
     @contextlib.contextmanager
-    def held_in(self, state: str) -> Iterator[None]:  # noqa: D102
+    def held_in(self, state: str) -> Iterator[None]:
         assert state in self.states
         before = self.state
         self._be_in(state)
@@ -105,7 +105,7 @@ class StressedActivity(Activity):
         finally:
             self._be_in(before)
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         self.turn_to("idle")  # stops all of them, also if the wait for the first is cancelled
         for stressor in self._stressors.values():
             await stressor.aclose()

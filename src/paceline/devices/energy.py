@@ -115,7 +115,7 @@ class ProcessMeter(Meter):
         self._process = psutil.Process()
         super().__init__(power, clock)
 
-    def busy_seconds(self) -> float:  # noqa: D102
+    def busy_seconds(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
@@ -131,7 +131,7 @@ class ModelledMeter(Meter):
         """The device worked for so long, on one core."""
         self._busy += seconds
 
-    def busy_seconds(self) -> float:  # noqa: D102
+    def busy_seconds(self) -> float:
         return self._busy
 
 
@@ -179,7 +179,7 @@ class CodeCarbonMeter(ProcessMeter):
         self._count()  # tells now if nothing can be had of it
         super().__init__(power, clock)
 
-    def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:  # noqa: D102
+    def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:
         return self._count() + self._power.joules(0.0, 0.0, num_bytes)
 
     def _count(self) -> float:
@@ -190,7 +190,7 @@ class CodeCarbonMeter(ProcessMeter):
         self._tracker.start_task()
         return float(counted.energy_consumed) * JOULES_PER_KWH
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._tracker.stop()
 
 

@@ -56,13 +56,13 @@ class NoStressor(Stressor):
 
     phases = frozenset()
 
-    def start(self) -> None:  # noqa: D102
+    def start(self) -> None:
         return
 
-    def stop(self) -> None:  # noqa: D102
+    def stop(self) -> None:
         return
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         return
 
 
@@ -81,7 +81,7 @@ class ComputeStressor(Stressor):
         self._is_unwanted: threading.Event | None = None  # of the thread that runs, if any
         self._threads: list[threading.Thread] = []  # that may not have ended
 
-    def start(self) -> None:  # noqa: D102
+    def start(self) -> None:
         if self._is_unwanted is not None:
             return
         self._is_unwanted = threading.Event()
@@ -90,12 +90,12 @@ class ComputeStressor(Stressor):
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
-    def stop(self) -> None:  # noqa: D102
+    def stop(self) -> None:
         if self._is_unwanted is not None:
             self._is_unwanted.set()
             self._is_unwanted = None
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         self.stop()
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
@@ -123,18 +123,18 @@ class TransferStressor(Stressor):
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # that have not ended: that one, and those that were cancelled
 
-    def start(self) -> None:  # noqa: D102
+    def start(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
             self._tasks.add(self._task)
             self._task.add_done_callback(self._tasks.discard)
 
-    def stop(self) -> None:  # noqa: D102
+    def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)

@@ -91,27 +91,27 @@ class JobLaunch(Launch[Orchestrator]):
     first_round: int = 1
 
     @property
-    def seed(self) -> int:  # noqa: D102
+    def seed(self) -> int:
         return self.plan.job.seed
 
     @property
-    def min_learners(self) -> int:  # noqa: D102
+    def min_learners(self) -> int:
         return self.plan.job.min_learners
 
     @property
-    def max_model_bytes(self) -> int:  # noqa: D102
+    def max_model_bytes(self) -> int:
         return self.plan.terms.model_bytes
 
     @property
-    def import_paths(self) -> Sequence[str]:  # noqa: D102
+    def import_paths(self) -> Sequence[str]:
         path = self.plan.job.model.import_path
         return () if path is None else (path,)
 
     @property
-    def federated_job(self) -> Job | None:  # noqa: D102
+    def federated_job(self) -> Job | None:
         return None if self.plan.job.data.placement == "served" else self.plan.job
 
-    def orchestrator(self, around: Surroundings) -> Orchestrator:  # noqa: D102
+    def orchestrator(self, around: Surroundings) -> Orchestrator:
         around = replace(around, emit=self.emit, save=self.save, started_at=self.started_at)
         return Orchestrator(self.plan, self.state, around, self.first_round)
 
@@ -130,27 +130,27 @@ class PoolLaunch(Launch[Pool]):
     admit: Callable[[dict[str, Any]], Admitted]
 
     @property
-    def seed(self) -> int:  # noqa: D102
+    def seed(self) -> int:
         return self.spec.seed
 
     @property
-    def min_learners(self) -> int:  # noqa: D102
+    def min_learners(self) -> int:
         return self.spec.min_learners
 
     @property
-    def min_left(self) -> int:  # noqa: D102
+    def min_left(self) -> int:
         return 1
 
     @property
-    def max_model_bytes(self) -> int:  # noqa: D102
+    def max_model_bytes(self) -> int:
         return max([self.spec.max_model_bytes, *(job.plan.terms.model_bytes for job in self.jobs)])
 
     @property
-    def import_paths(self) -> Sequence[str]:  # noqa: D102
+    def import_paths(self) -> Sequence[str]:
         paths = [job.plan.job.model.import_path for job in self.jobs]
         return [path for path in paths if path is not None]
 
-    def orchestrator(self, around: Surroundings) -> Pool:  # noqa: D102
+    def orchestrator(self, around: Surroundings) -> Pool:
         around = replace(around, emit=self.emit, started_at=self.started_at)
         return Pool(self.spec, self.jobs, around, self.admit)
 
@@ -169,36 +169,36 @@ class SplitLaunch(Launch[Trunk]):
     make_meter: MakeMeter = lambda clock: ProcessMeter(PowerModel(), clock)
 
     @property
-    def seed(self) -> int:  # noqa: D102
+    def seed(self) -> int:
         return self.plan.job.seed
 
     @property
-    def min_learners(self) -> int:  # noqa: D102
+    def min_learners(self) -> int:
         return self.plan.job.sources
 
     @property
-    def min_left(self) -> int:  # noqa: D102
+    def min_left(self) -> int:
         return 1
 
     @property
-    def max_model_bytes(self) -> int:  # noqa: D102
+    def max_model_bytes(self) -> int:
         return self.plan.max_message_bytes
 
     @property
-    def import_paths(self) -> Sequence[str]:  # noqa: D102
+    def import_paths(self) -> Sequence[str]:
         path = self.plan.job.model.import_path
         return () if path is None else (path,)
 
     @property
-    def command(self) -> str:  # noqa: D102
+    def command(self) -> str:
         return "split"
 
     @property
-    def options(self) -> Sequence[str]:  # noqa: D102
+    def options(self) -> Sequence[str]:
         path = self.plan.job.data.path
         return () if path is None else ("--data", path, "--apply-view")
 
-    def orchestrator(self, around: Surroundings) -> Trunk:  # noqa: D102
+    def orchestrator(self, around: Surroundings) -> Trunk:
         return self.trunk(around, ThreadEngine(), self.make_meter)
 
     def trunk(self, around: Surroundings, engine: Engine, make_meter: MakeMeter) -> Trunk:

@@ -25,7 +25,7 @@ class JoinedFleet(LiveFleet):
         self._announce = announce
 
     @contextlib.asynccontextmanager
-    async def devices(  # noqa: D102
+    async def devices(
         self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
         self._announce(address)

@@ -45,7 +45,7 @@ class LiveFleet(Fleet):
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def run(self, launch: Launch[C]) -> C:  # noqa: D102
+    def run(self, launch: Launch[C]) -> C:
         return run_live(self.play(launch))
 
     @abstractmethod

@@ -37,7 +37,7 @@ class LocalPeers(PeerFleet):
         self._devices = devices
         self._store = () if store_url is None else ("--store", store_url)
 
-    def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102
+    def run(self, launch: GossipLaunch) -> Concluded:
         least, num_devices = launch.plan.job.min_peers, len(self._devices)
         if num_devices < least:
             raise ConfigError(f"there are {num_devices} devices; the job's min_peers is {least}")

@@ -128,12 +128,12 @@ class Condition(Activity):
         noise = self.device.speed_noise * (2 * chance.random() - 1)
         return per_second * self.device.cpu_share * self.speed * (1 + noise)
 
-    def begin_round(self) -> None:  # noqa: D102
+    def begin_round(self) -> None:
         if self.device.states:
             self._be_in(draw_state(self.device.states, self._chance))
 
     @contextlib.contextmanager
-    def held_in(self, state: str) -> Iterator[None]:  # noqa: D102
+    def held_in(self, state: str) -> Iterator[None]:
         before, speed, bandwidth = self.state, self.speed, self._line.bandwidth
         self._be_in(self._known[state])
         try:
@@ -181,10 +181,10 @@ class ModelledTrainer(Trainer):
         self._meter = meter
         self._kept: torch.optim.Optimizer | None = None
 
-    def initial_parameters(self) -> Vectors:  # noqa: D102
+    def initial_parameters(self) -> Vectors:
         return self._initial
 
-    async def train(  # noqa: D102
+    async def train(
         self,
         parameters: Vectors,
         shards: Sequence[Shard],
@@ -223,7 +223,7 @@ class ModelledTrainer(Trainer):
             num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
 
-    async def losses(self, parameters: Vectors, shard: Shard) -> Losses:  # noqa: D102
+    async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         values = np.zeros(shard.num_samples, np.float32)
         if self._model is not None:
             values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
@@ -231,7 +231,7 @@ class ModelledTrainer(Trainer):
         await self._work(seconds)
         return Losses(values, seconds)
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:  # noqa: D102
+    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
         seconds = shard.num_samples / self._now(self._device.aggregates_per_second)
         points = remembered(shard.x, shard.y, spec)  # devices that hold the same still take the time each
         await self._work(seconds)

@@ -84,7 +84,7 @@ class OnePeer(PeerFleet):
         self._announce = announce
         self._watch_points = watch_points
 
-    def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102
+    def run(self, launch: GossipLaunch) -> Concluded:
         return run_live(self._run(launch))
 
     async def _run(self, launch: GossipLaunch) -> Concluded:

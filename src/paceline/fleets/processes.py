@@ -60,7 +60,7 @@ class ProcessFleet(LiveFleet):
         self._orders = orders
 
     @contextlib.asynccontextmanager
-    async def devices(  # noqa: D102
+    async def devices(
         self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
         def emit(event: events.AnyEvent) -> None:

@@ -60,7 +60,7 @@ class VirtualFleet(Fleet):
         self.devices = singles(devices)
         self._is_time_only = is_time_only
 
-    def run(self, launch: Launch[C]) -> C:  # noqa: D102
+    def run(self, launch: Launch[C]) -> C:
         torch.manual_seed(launch.seed)  # dropout and the like draw from there
         num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores

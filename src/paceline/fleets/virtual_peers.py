@@ -45,7 +45,7 @@ class VirtualPeers(PeerFleet):
         self.devices = singles(devices)
         self.is_trained = not is_time_only
 
-    def run(self, launch: GossipLaunch) -> Concluded:  # noqa: D102
+    def run(self, launch: GossipLaunch) -> Concluded:
         torch.manual_seed(launch.plan.job.seed)  # dropout and the like draw from there
         num_threads = torch.get_num_threads()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores

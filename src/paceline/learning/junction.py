@@ -82,7 +82,7 @@ class Junction(Merge):
             block = self.blocks[_key(source)] = self._block()
             block.start(spec.start, len(sources), self._chance(source))
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         total: torch.Tensor = self.bias
         for source, x in inputs.items():
             total = total + self.blocks[_key(source)](x.flatten(1))
@@ -191,7 +191,7 @@ class Concatenation(Merge):
         self._shape = tuple(shape)
         self.sources = list(sources)
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         some = next(iter(inputs.values()))
         missing = some.new_zeros(len(some), *self._shape)
         return torch.cat([inputs.get(source, missing) for source in self.sources], dim=1)

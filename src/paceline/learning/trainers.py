@@ -173,10 +173,10 @@ class ThreadTrainer(Trainer):
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
             model.task.optimizer.try_out()
 
-    def initial_parameters(self) -> Vectors:  # noqa: D102
+    def initial_parameters(self) -> Vectors:
         return self._model.parameters()
 
-    async def train(  # noqa: D102
+    async def train(
         self,
         parameters: Vectors,
         shards: Sequence[Shard],
@@ -193,10 +193,10 @@ class ThreadTrainer(Trainer):
         halt_at = self._clock.time() + (until - asyncio.get_running_loop().time())
         return await _in_thread(self._train, parameters, shards, iterations, halt_at, seed, is_shuffled, optimizer)
 
-    async def losses(self, parameters: Vectors, shard: Shard) -> Losses:  # noqa: D102
+    async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         return await _in_thread(self._find_losses, parameters, shard)
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:  # noqa: D102
+    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
         return await _in_thread(self._aggregate, shard, spec)
 
     def _train(

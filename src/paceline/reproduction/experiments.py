@@ -56,19 +56,19 @@ class About:
 class Run(Protocol):
     """The `run` of an experiment: the rows of one seed."""
 
-    def __call__(self, seed: int, *, is_quick: bool) -> Iterable[Row]: ...  # noqa: D102
+    def __call__(self, seed: int, *, is_quick: bool) -> Iterable[Row]: ...
 
 
 class Measures(Protocol):
     """The `measures` of an experiment: figures of one seed, by name."""
 
-    def __call__(self, rows: Sequence[Row]) -> Mapping[str, float]: ...  # noqa: D102
+    def __call__(self, rows: Sequence[Row]) -> Mapping[str, float]: ...
 
 
 class Plot(Protocol):
     """The `plot` of an experiment."""
 
-    def __call__(self, rows: Sequence[Row]) -> Figure: ...  # noqa: D102
+    def __call__(self, rows: Sequence[Row]) -> Figure: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ class CountedTransport(Transport):
         self.bytes_sent = 0
         self.bytes_received = 0
 
-    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         self.bytes_sent += num_bytes(request.body)
         reply = await self._inner.request(address, request, timeout=timeout)
         self.bytes_received += num_bytes(reply.body)
@@ -42,10 +42,8 @@ class CountedTransport(Transport):
             self.bytes_received += num_bytes(body)
             yield body
 
-    async def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def reply_host(self, address: Address) -> str:
         return await self._inner.reply_host(address)
 
-    async def listen(  # noqa: D102
-        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
-    ) -> Listener:
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         return await self._inner.listen(app, host, port, identity)

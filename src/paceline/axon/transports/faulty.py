@@ -32,15 +32,13 @@ class FaultyTransport(Transport):
         self.cut = self._line.cut
         self.mend = self._line.mend
 
-    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         return await self._line.exchange(
             address, request, lambda: self._inner.request(address, request, timeout=timeout), timeout=timeout
         )
 
-    async def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def reply_host(self, address: Address) -> str:
         return await self._inner.reply_host(address)
 
-    async def listen(  # noqa: D102
-        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
-    ) -> Listener:
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         return await self._inner.listen(app, host, port, identity)

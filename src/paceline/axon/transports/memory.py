@@ -38,7 +38,7 @@ class MemoryListener(Listener):
         self.pumps: WeakSet[Pump] = WeakSet()
         self._network = network
 
-    async def close(self) -> None:  # noqa: D102
+    async def close(self) -> None:
         self._network.listeners.pop((self.address.host, self.address.port), None)
         exchanges = list(self.exchanges)
         for exchange in exchanges:
@@ -60,7 +60,7 @@ class MemoryTransport(Transport):
         self._host = host
         self.line = Line(link)
 
-    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))
         far = None if listener is None else listener.line
         return await self.line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout, far=far)
@@ -87,12 +87,10 @@ class MemoryTransport(Transport):
         listener.pumps.add(pump)
         return Reply(reply.status, reply.headers, stream=pump.stream)
 
-    async def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def reply_host(self, address: Address) -> str:
         return self._host
 
-    async def listen(  # noqa: D102
-        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
-    ) -> Listener:
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         address = Address(self._host, port or next(self._network.free_ports))
         key = (address.host, address.port)
         if key in self._network.listeners:

@@ -32,13 +32,13 @@ class FrameCoding(Coding):
 
     content_type = AXON_TYPE
 
-    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:  # noqa: D102
+    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
         value = wire.decode_as(Kind.CALL, content, limits)
         if not (isinstance(value, list) and len(value) == 2):
             raise WireError("a call is a list of two: positional and named arguments")
         return _checked_arguments(*value)
 
-    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:  # noqa: D102
+    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
         return wire.encode(kind, value, limits)
 
 
@@ -47,7 +47,7 @@ class JsonCoding(Coding):
 
     content_type = JSON_TYPE
 
-    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:  # noqa: D102
+    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
         if content.nbytes > limits.max_meta_bytes:
             raise WireError(f"{content.nbytes} bytes of JSON; {limits.max_meta_bytes} are allowed")
         text = bytes(content)
@@ -61,7 +61,7 @@ class JsonCoding(Coding):
             ) from error
         return _checked_arguments([], value) if isinstance(value, dict) else _checked_arguments(value, {})
 
-    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:  # noqa: D102
+    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
         try:
             return [msgspec.json.encode({kind.name.lower(): value}, enc_hook=tensors.to_list) + b"\n"]
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

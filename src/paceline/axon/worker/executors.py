@@ -57,14 +57,14 @@ class Executor(ABC):
 class LoopExecutor(Executor):
     """On the event loop: for ``async def``, and for functions too short to be worth a thread."""
 
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: D102
+    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         try:
             result = function(*args, **kwargs)
         except asyncio.CancelledError as error:
             raise _raisable(error) from error
         return await loops.uncancelled(result) if inspect.isawaitable(result) else result
 
-    async def stream(  # noqa: D102
+    async def stream(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         items = function(*args, **kwargs)
@@ -94,11 +94,11 @@ class ThreadExecutor(Executor):
         self._num_idle = 0
 
     @staticmethod
-    def check(function: Callable[..., Any]) -> None:  # noqa: D102
+    def check(function: Callable[..., Any]) -> None:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{function.__qualname__} is async and runs on the loop; use executor='loop'")
 
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: D102
+    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
@@ -113,7 +113,7 @@ class ThreadExecutor(Executor):
             await self._submit(job)
             return await future
 
-    async def stream(  # noqa: D102
+    async def stream(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         loop = asyncio.get_running_loop()
@@ -147,7 +147,7 @@ class ThreadExecutor(Executor):
                 flag.set()
                 ahead.release()  # a generator that waits for room sees the flag and ends
 
-    async def close(self) -> None:  # noqa: D102
+    async def close(self) -> None:
         for _ in range(self._num_threads):
             self._jobs.put(None)
 

@@ -56,14 +56,14 @@ class ProcessExecutor(Executor):
         self._transport = HttpTransport()
 
     @staticmethod
-    def check(function: Callable[..., Any]) -> None:  # noqa: D102
+    def check(function: Callable[..., Any]) -> None:
         _location_of(function)
 
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: D102
+    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         async with self._child(function) as child:
             return await child.caller.call("run", args, kwargs)
 
-    async def stream(  # noqa: D102
+    async def stream(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         async with self._child(function) as child:
@@ -71,7 +71,7 @@ class ProcessExecutor(Executor):
             async for item in items:
                 yield item
 
-    async def close(self) -> None:  # noqa: D102
+    async def close(self) -> None:
         for child in self._children:
             child.kill()
         for child in list(self._children):

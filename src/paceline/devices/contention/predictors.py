@@ -42,11 +42,11 @@ class RecentPredictor(Predictor):
     def __init__(self, *, num_epochs: int = RECENT_EPOCHS) -> None:
         self._recent: collections.deque[float] = collections.deque(maxlen=num_epochs)
 
-    def samples_per_second(self) -> float:  # noqa: D102
+    def samples_per_second(self) -> float:
         assert self._recent, "nothing was observed, not even a benchmark"
         return 1 / statistics.median(self._recent)
 
-    def observe(self, num_samples: int, seconds: float) -> None:  # noqa: D102
+    def observe(self, num_samples: int, seconds: float) -> None:
         if num_samples > 0 and seconds > 0:
             self._recent.append(seconds / num_samples)
 
@@ -82,10 +82,10 @@ class ContentionPredictor(Predictor):
         """What a sample takes when nobody else uses the device, as it looks now."""
         return statistics.median(self._alone)
 
-    def samples_per_second(self) -> float:  # noqa: D102
+    def samples_per_second(self) -> float:
         return 1 / (self.seconds_per_sample_alone * self._slowdown.ratio(self._usage()))
 
-    def observe(self, num_samples: int, seconds: float) -> None:  # noqa: D102
+    def observe(self, num_samples: int, seconds: float) -> None:
         if num_samples > 0 and seconds > 0:
             self._alone.append(seconds / num_samples / self._slowdown.ratio(self._usage()))
 

@@ -47,7 +47,7 @@ class TestbedFleet(Fleet):
             )
         self._spare_cores = max(num_cores - wanted, 0.0)
 
-    def run(self, launch: Launch[C]) -> C:  # noqa: D102
+    def run(self, launch: Launch[C]) -> C:
         return run_live(self._run(launch))
 
     async def _run(self, launch: Launch[C]) -> C:

@@ -28,13 +28,13 @@ class GossipedStore(Store):
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
 
-    async def publish(self, figures: Figures) -> None:  # noqa: D102
+    async def publish(self, figures: Figures) -> None:
         self._membership.amend(figures=figures)
 
-    async def read(self) -> dict[str, Figures]:  # noqa: D102
+    async def read(self) -> dict[str, Figures]:
         return {member.name: member.figures for member in self._membership.living() if member.figures is not None}
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         return
 
 

@@ -107,7 +107,7 @@ class MixingExchange(Exchange):
         self._copies = Copies(ties.start)
         self._pending: asyncio.Task[tuple[Vectors, int, dict[str, Vectors], dict[str, float]]] | None = None
 
-    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:  # noqa: D102
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:
         trained = await self._ties.trainer.train(parameters, [shard], is_shuffled=False, keeps_optimizer=True)
         outcome = Outcome(trained.parameters, trained.num_samples, trained.seconds)
         self._ties.turn_to("exchange")
@@ -122,21 +122,21 @@ class MixingExchange(Exchange):
         outcome.exchange_seconds = loop.time() - start
         return outcome
 
-    async def settle(self, parameters: Vectors) -> Vectors:  # noqa: D102
+    async def settle(self, parameters: Vectors) -> Vectors:
         outcome = Outcome(parameters)
         await self._take_in(outcome, parameters)
         return outcome.parameters
 
-    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:  # noqa: D102
+    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:
         return await self._board.show(epoch, base, wait_seconds)
 
-    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:  # noqa: D102
+    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:
         raise ValueError("this job mixes models after each epoch; there are no pushes in it")
 
-    def share(self, newcomer: Member, transfer: str) -> int:  # noqa: D102
+    def share(self, newcomer: Member, transfer: str) -> int:
         return 0
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         if self._pending is not None:
             self._pending.cancel()
             await asyncio.gather(self._pending, return_exceptions=True)

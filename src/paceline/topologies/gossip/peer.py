@@ -314,29 +314,29 @@ class Peer(PeerService):
 
     # What others call.
 
-    async def meet(self, view: View) -> View:  # noqa: D102
+    async def meet(self, view: View) -> View:
         return self._meetings.hear(view)
 
-    async def show(self, epoch: int, base: int) -> Shown:  # noqa: D102
+    async def show(self, epoch: int, base: int) -> Shown:
         return self._counted(await self._exchange.show(epoch, base, _POLL_SECONDS))
 
-    async def push(self, learner: str, transfer: str, mass: int, parameters: dict[str, Any]) -> bool:  # noqa: D102
+    async def push(self, learner: str, transfer: str, mass: int, parameters: dict[str, Any]) -> bool:
         return await self._exchange.push(transfer[:_MAX_TEXT], mass, parameters)
 
-    async def adopt(self, learner: str, transfer: str) -> Shown:  # noqa: D102
+    async def adopt(self, learner: str, transfer: str) -> Shown:
         newcomer, mass = self._membership.get(learner), 0
         if transfer and newcomer is not None and newcomer.is_living:
             mass = self._exchange.share(newcomer, transfer[:_MAX_TEXT])
         standing = self._standing
         return self._counted(Shown(status="ready", epoch=standing.epoch, parameters=standing.parameters, mass=mass))
 
-    async def settled(self) -> Shown:  # noqa: D102
+    async def settled(self) -> Shown:
         return self._counted(await self._conclusion.settled(_POLL_SECONDS))
 
-    async def conclude(self, learner: str) -> Shown:  # noqa: D102
+    async def conclude(self, learner: str) -> Shown:
         return self._counted(await self._conclusion.conclude(_POLL_SECONDS))
 
-    async def progress(self) -> Progress:  # noqa: D102
+    async def progress(self) -> Progress:
         standing = self._standing
         return Progress(
             learner=self.name,

@@ -34,13 +34,13 @@ class PushSumExchange(Exchange):
         self._is_settled = False
 
     @property
-    def mass(self) -> float:  # noqa: D102
+    def mass(self) -> float:
         return (self.account.mass + self.account.waiting) / FULL_MASS
 
-    def begin(self, mass: int) -> None:  # noqa: D102
+    def begin(self, mass: int) -> None:
         self.account.mass += mass
 
-    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:  # noqa: D102
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:
         outcome = Outcome(parameters)
         batch_size, first = self._ties.job.batch_size, 0
         while first < shard.num_samples:
@@ -62,16 +62,16 @@ class PushSumExchange(Exchange):
             first = last
         return outcome
 
-    async def settle(self, parameters: Vectors) -> Vectors:  # noqa: D102
+    async def settle(self, parameters: Vectors) -> Vectors:
         if self._pushes:
             await asyncio.wait(self._pushes)
         self._is_settled = True
         return self._merged(parameters)
 
-    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:  # noqa: D102
+    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:
         raise ValueError("in this job models are pushed; ask for the newest with adopt")
 
-    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:  # noqa: D102
+    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:
         if not 0 < mass <= MAX_MASS:
             raise ValueError(f"the mass of a push is above 0 and at most {MAX_MASS}")
         reason = self._judge.why_unusable(parameters)
@@ -86,7 +86,7 @@ class PushSumExchange(Exchange):
         self._ties.traffic.received += sum(vector.nbytes for vector in parameters.values())
         return True
 
-    def share(self, newcomer: Member, transfer: str) -> int:  # noqa: D102
+    def share(self, newcomer: Member, transfer: str) -> int:
         life = f"{newcomer.name}/{newcomer.life}"
         if life not in self._shared and len(self._shared) < MAX_MEMBERS:
             push = self.account.send(transfer, newcomer.name)
@@ -94,7 +94,7 @@ class PushSumExchange(Exchange):
             self.account.confirm(transfer)
         return self._shared.get(life, 0)
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         for push in list(self._pushes):
             push.cancel()
         await asyncio.gather(*self._pushes, return_exceptions=True)

@@ -71,17 +71,17 @@ class RedisStore(Store):
             retry=Retry(NoBackoff(), 1),  # a connection that was kept may be of a server that was since started anew
         )
 
-    async def publish(self, figures: Figures) -> None:  # noqa: D102
+    async def publish(self, figures: Figures) -> None:
         pipeline = self._client.pipeline(transaction=True)
         pipeline.set(self._key(figures.learner), msgspec.json.encode(figures), px=self._ttl_ms)
         pipeline.sadd(self._index, figures.learner)
         pipeline.pexpire(self._index, self._ttl_ms)
         await self._done(pipeline.execute())
 
-    async def read(self) -> dict[str, Figures]:  # noqa: D102
+    async def read(self) -> dict[str, Figures]:
         return await self._done(self._read())
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         await self._done(self._client.aclose())
 
     async def _read(self) -> dict[str, Figures]:

@@ -108,11 +108,11 @@ class FallbackStore(Store):
         self._retry_seconds = retry_seconds
         self._failed_at: float | None = None  # None while the primary answers
 
-    async def publish(self, figures: Figures) -> None:  # noqa: D102
+    async def publish(self, figures: Figures) -> None:
         await self._try_primary(lambda: self._primary.publish(figures))
         await self._backup.publish(figures)
 
-    async def read(self) -> dict[str, Figures]:  # noqa: D102
+    async def read(self) -> dict[str, Figures]:
         found: dict[str, Figures] = {}
 
         async def read_primary() -> None:
@@ -121,7 +121,7 @@ class FallbackStore(Store):
         await self._try_primary(read_primary)
         return {**await self._backup.read(), **found}
 
-    async def aclose(self) -> None:  # noqa: D102
+    async def aclose(self) -> None:
         try:
             await self._primary.aclose()
         finally:

@@ -82,7 +82,7 @@ class Pool(Conductor, PoolService):
 
     # The life of a pool.
 
-    async def run(self) -> None:  # noqa: D102
+    async def run(self) -> None:
         self._origin = self._time() - self._around.started_at
         self._emit(
             events.PoolStarted(
@@ -98,10 +98,10 @@ class Pool(Conductor, PoolService):
         self._emit(self.ended)
         self._announce()
 
-    async def farewell(self) -> None:  # noqa: D102
+    async def farewell(self) -> None:
         await self._wait(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
 
-    def now(self) -> float:  # noqa: D102
+    def now(self) -> float:
         return round(self._time() - self._origin, 6)
 
     @property
@@ -329,7 +329,7 @@ class Pool(Conductor, PoolService):
 
     # What those who have jobs call.
 
-    async def submit(self, tables: dict[str, Any]) -> str:  # noqa: D102
+    async def submit(self, tables: dict[str, Any]) -> str:
         if self.ended is not None:
             raise ValueError("all jobs of this pool are over; it takes no other")
         if len(self._open_jobs) >= MAX_JOBS:
@@ -339,10 +339,10 @@ class Pool(Conductor, PoolService):
             raise ValueError(f"there is a job {admitted.plan.job.name!r} in this pool already; names must differ")
         return self._let_in(admitted).name
 
-    async def progress(self) -> list[JobProgress]:  # noqa: D102
+    async def progress(self) -> list[JobProgress]:
         return [job.progress for job in self._jobs.values()]
 
-    async def follow(self, job: str) -> JobProgress:  # noqa: D102
+    async def follow(self, job: str) -> JobProgress:
         followed = self._jobs.get(job)
         if followed is None:
             raise LookupError(f"there is no job {job[:80]!r} in this pool")
@@ -351,7 +351,7 @@ class Pool(Conductor, PoolService):
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> Welcome:  # noqa: D102
+    async def join(self, learner: str, version: str, price: float) -> Welcome:
         check_version(version)
         if not 0 <= price < math.inf:
             raise ValueError(f"price is {price}; it must be at least 0")
@@ -368,7 +368,7 @@ class Pool(Conductor, PoolService):
         member.seat = first.name
         return Welcome(session=member.session, offer=first.course.plan.offer)
 
-    async def declare(self, session: str, standing: Standing) -> None:  # noqa: D102
+    async def declare(self, session: str, standing: Standing) -> None:
         member = self._find(session)
         total = sum(outlook.probability for outlook in standing.outlook)
         if not standing.outlook or len(standing.outlook) > _MAX_STATES or abs(total - 1) > _TOLERANCE:
@@ -384,17 +384,17 @@ class Pool(Conductor, PoolService):
         if any(abs(likely[state] - placed_with.get(state, 0.0)) > _MUCH for state in likely):
             self._is_due = True
 
-    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:  # noqa: D102
+    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
         return self._course_of(self._find(session)).sample(num_shards, with_parameters)
 
-    async def discard(self, session: str, data: bytes) -> None:  # noqa: D102
+    async def discard(self, session: str, data: bytes) -> None:
         self._find(session)
 
-    async def fill(self, session: str, num_bytes: int) -> bytes:  # noqa: D102
+    async def fill(self, session: str, num_bytes: int) -> bytes:
         self._find(session)
         return filling(num_bytes)
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:  # noqa: D102
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
         member, until = self._find(session), self._time() + POLL_SECONDS
         member.state = state
         if member.seat in self._jobs:
@@ -445,21 +445,19 @@ class Pool(Conductor, PoolService):
         member.seat = to.name
         return Ticket(status="seat", offer=to.course.plan.offer)
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:  # noqa: D102
+    async def take(self, session: str, round: int, num_shards: int) -> Work:
         member = self._find(session)
         return self._course_of(member).take(member.name, round, num_shards)
 
-    async def more(self, session: str, round: int) -> Work:  # noqa: D102
+    async def more(self, session: str, round: int) -> Work:
         member = self._find(session)
         return self._course_of(member).more(member.name, round)
 
-    async def update(  # noqa: D102
-        self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
-    ) -> Receipt:
+    async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         member = self._find(session)
         return self._course_of(member).update(member.name, round, parameters, num_samples)
 
-    async def leave(self, session: str) -> None:  # noqa: D102
+    async def leave(self, session: str) -> None:
         member = self._find(session)
         self._lose(member)
         self._roster.remove(member)

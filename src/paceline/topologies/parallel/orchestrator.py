@@ -69,7 +69,7 @@ class Orchestrator(Conductor, OrchestratorService):
 
     # The life of a run.
 
-    async def run(self) -> None:  # noqa: D102
+    async def run(self) -> None:
         course = self._course
         course.start()
         while course.why_over is None:
@@ -83,10 +83,10 @@ class Orchestrator(Conductor, OrchestratorService):
         """The parameters after the last round that was closed."""
         return self._course.state
 
-    def now(self) -> float:  # noqa: D102
+    def now(self) -> float:
         return self._course.now()
 
-    async def farewell(self) -> None:  # noqa: D102
+    async def farewell(self) -> None:
         try:
             await loops.within(FAREWELL_SECONDS, self._course.until(lambda: self._roster.are_all_told))
         except asyncio.TimeoutError:
@@ -134,28 +134,28 @@ class Orchestrator(Conductor, OrchestratorService):
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> Welcome:  # noqa: D102
+    async def join(self, learner: str, version: str, price: float) -> Welcome:
         check_version(version)
         member, is_back = self._roster.join(learner)
         self._course.give_up(learner)  # whatever its former self was doing
         self._course.emit(events.LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
         return Welcome(session=member.session, offer=self._plan.offer)
 
-    async def declare(self, session: str, standing: Standing) -> None:  # noqa: D102
+    async def declare(self, session: str, standing: Standing) -> None:
         self._roster.find(session).standings[""] = standing
 
-    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:  # noqa: D102
+    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
         self._roster.find(session)
         return self._course.sample(num_shards, with_parameters)
 
-    async def discard(self, session: str, data: bytes) -> None:  # noqa: D102
+    async def discard(self, session: str, data: bytes) -> None:
         self._roster.find(session)
 
-    async def fill(self, session: str, num_bytes: int) -> bytes:  # noqa: D102
+    async def fill(self, session: str, num_bytes: int) -> bytes:
         self._roster.find(session)
         return filling(num_bytes)
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:  # noqa: D102
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
         member, course = self._roster.find(session), self._course
         member.state = state
         self._roster.set_ready(member, True)
@@ -192,18 +192,16 @@ class Orchestrator(Conductor, OrchestratorService):
             allocation=opened.allocated_to(member.name),
         )
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:  # noqa: D102
+    async def take(self, session: str, round: int, num_shards: int) -> Work:
         return self._course.take(self._roster.find(session).name, round, num_shards)
 
-    async def more(self, session: str, round: int) -> Work:  # noqa: D102
+    async def more(self, session: str, round: int) -> Work:
         return self._course.more(self._roster.find(session).name, round)
 
-    async def update(  # noqa: D102
-        self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
-    ) -> Receipt:
+    async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         return self._course.update(self._roster.find(session).name, round, parameters, num_samples)
 
-    async def leave(self, session: str) -> None:  # noqa: D102
+    async def leave(self, session: str) -> None:
         member = self._roster.find(session)
         self._lose(member)
         self._roster.remove(member)

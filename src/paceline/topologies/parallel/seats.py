@@ -110,12 +110,12 @@ class SeatLink(Link):
         self._session = session
         self._seat = seat
 
-    async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:  # noqa: D102
+    async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
         num_served = num_shards if self._seat.store is None else 0
         work: Work = await self._orchestrator.sample.coro(self._session, num_served, with_parameters)
         return self._seat.shards_of(work, num_shards, (0,)), num_bytes(work)
 
-    async def send(self, num_bytes: int) -> None:  # noqa: D102
+    async def send(self, num_bytes: int) -> None:
         await self._orchestrator.discard.coro(self._session, bytes(num_bytes))
 
 

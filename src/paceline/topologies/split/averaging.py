@@ -38,7 +38,7 @@ class AveragingAtTrunk(TrunkScheme):
         self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
         self._copies: dict[str, Vectors] = {}
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Tensors:  # noqa: D102
+    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Tensors:
         match meeting.phase:
             case "test":
                 reason = _why_no_test(tensors, self._terms.num_test_samples)
@@ -50,9 +50,7 @@ class AveragingAtTrunk(TrunkScheme):
             raise ValueError(f"{meeting.phase}: {reason}")
         return tensors
 
-    async def meet(  # noqa: D102
-        self, epoch: int, meeting: Meeting, brought: Mapping[str, Tensors]
-    ) -> Mapping[str, Tensors]:
+    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         if meeting.phase == "test":
             for tensors in brought.values():
                 loss, num_right, num_samples = tensors[_TESTED].tolist()
@@ -66,14 +64,14 @@ class AveragingAtTrunk(TrunkScheme):
         mean = mean_of(list(brought.values()))
         return dict.fromkeys(brought, mean)
 
-    def remove(self, source: str) -> None:  # noqa: D102
+    def remove(self, source: str) -> None:
         self._copies.pop(source, None)
 
-    def parameters_for(self, source: str) -> Vectors:  # noqa: D102
+    def parameters_for(self, source: str) -> Vectors:
         own = self._copies.get(source)
         return mean_of(list(self._copies.values())) if own is None else own
 
-    def state(self) -> State:  # noqa: D102
+    def state(self) -> State:
         models = {source: self._layout.unpack(copy) for source, copy in self._copies.items()}
         return {f"sources.{source}.{name}": tensor for source, own in models.items() for name, tensor in own.items()}
 
@@ -93,10 +91,10 @@ class AveragingAtSource(SourceScheme):
         self._shared_layout = Layout(_shared(self._state, terms.layers))
         self._optimizer = self._model.new_optimizer()
 
-    def load(self, parameters: Vectors) -> None:  # noqa: D102
+    def load(self, parameters: Vectors) -> None:
         self._state = {name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()}
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:  # noqa: D102
+    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
         if meeting.phase == "backup":
             return self._model.layout.pack(self._state)
         if meeting.phase == "test":
@@ -104,7 +102,7 @@ class AveragingAtSource(SourceScheme):
         await self._train(epoch)
         return self._shared_layout.pack(self._state)
 
-    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:  # noqa: D102
+    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:
         if meeting.phase == "average":
             self._state.update({name: tensor.clone() for name, tensor in self._shared_layout.unpack(answer).items()})
 

@@ -49,7 +49,7 @@ class BranchesAtTrunk(TrunkScheme):
         self._operations = self._head.operations(self._shape, sources)
         self.takes_newcomers = job.scheme == "fpl"
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> torch.Tensor | Vectors:  # noqa: D102
+    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> torch.Tensor | Vectors:
         if meeting.phase == "backup":
             reason = self._judge.why_unusable(tensors)
             if reason is not None:
@@ -57,9 +57,7 @@ class BranchesAtTrunk(TrunkScheme):
             return tensors
         return decode(tensors, (self._num_samples(meeting), *self._shape), self._terms.bits)
 
-    async def meet(  # noqa: D102
-        self, epoch: int, meeting: Meeting, brought: Mapping[str, torch.Tensor]
-    ) -> Mapping[str, Tensors]:
+    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
         match meeting.phase:
             case "step":
                 return await self._step(epoch, meeting, brought)
@@ -100,11 +98,11 @@ class BranchesAtTrunk(TrunkScheme):
             return self._passes.size(meeting.number)
         return len(self._dataset.y_test[part(meeting.number)])
 
-    def add(self, source: str) -> None:  # noqa: D102
+    def add(self, source: str) -> None:
         self._head.add(source)
         self._change([*self._sources, source])
 
-    def remove(self, source: str) -> None:  # noqa: D102
+    def remove(self, source: str) -> None:
         self._head.remove(source)
         self._copies.pop(source, None)
         self._change([name for name in self._sources if name != source])
@@ -114,14 +112,14 @@ class BranchesAtTrunk(TrunkScheme):
         if sources:
             self._operations = self._head.operations(self._shape, sources)
 
-    def num_merged(self) -> int:  # noqa: D102
+    def num_merged(self) -> int:
         return count_parameters(self._head.merge)
 
-    def parameters_for(self, source: str) -> Vectors:  # noqa: D102
+    def parameters_for(self, source: str) -> Vectors:
         own = self._copies.get(source)
         return mean_of(list(self._copies.values())) if own is None else own
 
-    def state(self) -> State:  # noqa: D102
+    def state(self) -> State:
         branches = {source: self._layout.unpack(copy) for source, copy in self._copies.items()}
         return {
             **{f"branches.{source}.{name}": tensor for source, own in branches.items() for name, tensor in own.items()},
@@ -145,10 +143,10 @@ class BranchAtSource(SourceScheme):
         self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth)
         self._passes = Passes(terms)
 
-    def load(self, parameters: Vectors) -> None:  # noqa: D102
+    def load(self, parameters: Vectors) -> None:
         self._branch.load(self._layout.unpack(parameters))
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:  # noqa: D102
+    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
         if meeting.phase == "backup":
             return self._layout.pack(self._branch.state())
         is_step, branch, samples = meeting.phase == "step", self._branch, self._samples
@@ -162,7 +160,7 @@ class BranchAtSource(SourceScheme):
 
         return await self._engine.run(forward, branch.operations.forward * len(stored))
 
-    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:  # noqa: D102
+    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:
         if meeting.phase != "step":
             return
         num_samples = self._passes.size(meeting.number)
@@ -170,7 +168,7 @@ class BranchAtSource(SourceScheme):
         learn = functools.partial(self._branch.backward, meeting.number, gradient)
         await self._engine.run(learn, self._branch.operations.backward * num_samples)
 
-    def forget(self) -> None:  # noqa: D102
+    def forget(self) -> None:
         self._branch.forget()
 
 

@@ -36,7 +36,7 @@ class ImagesAtTrunk(TrunkScheme):
         self._handed: dict[str, dict[int, Array]] = {}
         self._num_train_parts = num_parts_of(terms.num_samples)
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:  # noqa: D102
+    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:
         data = self._dataset.x_train if meeting.number < self._num_train_parts else self._dataset.x_test
         number = meeting.number if meeting.number < self._num_train_parts else meeting.number - self._num_train_parts
         like, x = torch.from_numpy(data[part(number)]), tensors.get("values", torch.empty(0))
@@ -49,14 +49,12 @@ class ImagesAtTrunk(TrunkScheme):
             raise ValueError("images hold NaN or infinity")
         return x.numpy()
 
-    async def meet(  # noqa: D102
-        self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]
-    ) -> Mapping[str, Tensors]:
+    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]) -> Mapping[str, Tensors]:
         for source, x in brought.items():
             self._handed.setdefault(source, {})[meeting.number] = x
         return {}
 
-    async def finish(self, epoch: int) -> float | None:  # noqa: D102
+    async def finish(self, epoch: int) -> float | None:
         train, test = self._shards("train"), self._shards("test")
         seed = self._terms.task.seed * 1_000_003 + epoch
         minibatches = self._model.minibatches(self._state, train, seed, optimizer=self._optimizer)
@@ -83,10 +81,10 @@ class ImagesAtTrunk(TrunkScheme):
         whole = [parts for parts in self._handed.values() if all(number in parts for number in numbers)]
         return [Shard(np.concatenate([parts[number] for number in numbers]), y) for parts in whole]
 
-    def parameters_for(self, source: str) -> Vectors:  # noqa: D102
+    def parameters_for(self, source: str) -> Vectors:
         return {}
 
-    def state(self) -> State:  # noqa: D102
+    def state(self) -> State:
         return self._state
 
 
@@ -97,10 +95,10 @@ class ImagesAtSource(SourceScheme):
         self._samples = samples
         self._num_train_parts = num_parts_of(terms.num_samples)
 
-    def load(self, parameters: Vectors) -> None:  # noqa: D102
+    def load(self, parameters: Vectors) -> None:
         return
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:  # noqa: D102
+    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
         is_train = meeting.number < self._num_train_parts
         number = meeting.number if is_train else meeting.number - self._num_train_parts
         x = (self._samples.train if is_train else self._samples.test).x[part(number)]

@@ -67,7 +67,7 @@ class Trunk(Conductor, TrunkService):
 
     # The life of a run.
 
-    async def run(self) -> None:  # noqa: D102
+    async def run(self) -> None:
         self._started = asyncio.get_running_loop().time() - self._around.started_at
         names = [f"source {number}" for number in range(1, self._job.sources + 1)]
         sizes = {} if self._job.cut == AUTO and self._job.is_split else self._plan.num_parameters(self._cut, names)
@@ -117,10 +117,10 @@ class Trunk(Conductor, TrunkService):
         assert self._scheme is not None
         return self._scheme.state()
 
-    def now(self) -> float:  # noqa: D102
+    def now(self) -> float:
         return asyncio.get_running_loop().time() - self._started
 
-    async def farewell(self) -> None:  # noqa: D102
+    async def farewell(self) -> None:
         await self._changes.until(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
 
     async def _until_ready(self) -> None:
@@ -254,7 +254,7 @@ class Trunk(Conductor, TrunkService):
 
     # What sources call.
 
-    async def join(self, source: str, version: str) -> Welcome:  # noqa: D102
+    async def join(self, source: str, version: str) -> Welcome:
         check_version(version)
         if source == NAME:
             raise ValueError(f"{NAME!r} cannot be a source's name; it is the trunk's")
@@ -277,13 +277,13 @@ class Trunk(Conductor, TrunkService):
         if self._scheme is not None and not self._scheme.takes_newcomers and not is_merged:
             raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
 
-    async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:  # noqa: D102
+    async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:
         self._roster.find(session)
         if not 0 <= num_bytes <= MAX_ECHO_BYTES:
             raise ValueError(f"{num_bytes} bytes to give; 0 to {MAX_ECHO_BYTES} are given")
         return bytes(num_bytes)
 
-    async def declare(self, session: str, costs: Costs) -> None:  # noqa: D102
+    async def declare(self, session: str, costs: Costs) -> None:
         standing = self._standings[self._roster.find(session).name]
         if set(costs.cuts) != set(self._plan.cuts):
             raise ValueError(f"costs are of {', '.join(costs.cuts)}; they are to be of {', '.join(self._plan.cuts)}")
@@ -293,7 +293,7 @@ class Trunk(Conductor, TrunkService):
             raise ValueError("costs must be at least 0, and rates above 0")
         standing.costs = costs
 
-    async def next_epoch(self, session: str, after: int) -> Ticket:  # noqa: D102
+    async def next_epoch(self, session: str, after: int) -> Ticket:
         member = self._roster.find(session)
         standing = self._standings[member.name]
         if self.ended is None:
@@ -332,9 +332,7 @@ class Trunk(Conductor, TrunkService):
         parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
         return Ticket(status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters)
 
-    async def bring(  # noqa: D102
-        self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None
-    ) -> Answer:
+    async def bring(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> Answer:
         name, gathering = self._roster.find(session).name, self._gathering
         if self._former is not None and self._former.epoch == epoch:
             gathering = self._former  # the last answer may have been lost
@@ -354,7 +352,7 @@ class Trunk(Conductor, TrunkService):
             self._changes.tell()
         return await gathering.answer_to(name, index, POLL_SECONDS)
 
-    async def leave(self, session: str) -> None:  # noqa: D102
+    async def leave(self, session: str) -> None:
         member = self._roster.find(session)
         self._roster.remove(member)
         standing = self._standings[member.name]

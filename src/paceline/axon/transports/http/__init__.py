@@ -30,7 +30,7 @@ class HttpTransport(Transport):
         self._max_body_bytes = max_body_bytes
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
 
-    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:  # noqa: D102
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
@@ -43,7 +43,7 @@ class HttpTransport(Transport):
         if pool is not None:
             await pool.close()
 
-    async def reply_host(self, address: Address) -> str:  # noqa: D102
+    async def reply_host(self, address: Address) -> str:
         if trust.is_ip_address(address.host):
             return self._local_host(address)
         return await asyncio.get_running_loop().run_in_executor(None, self._local_host, address)  # asks for the name
@@ -58,9 +58,7 @@ class HttpTransport(Transport):
                 raise Unreachable(f"{address}: {getattr(error, 'strerror', error)}") from error
             return str(probe.getsockname()[0])
 
-    async def listen(  # noqa: D102
-        self, app: App, host: str, port: int, identity: ServerIdentity | None = None
-    ) -> Listener:
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         listener = HttpListener(app)
         await listener.start(host, port, identity)
         return listener

@@ -163,7 +163,7 @@ class ClientConnection(HttpProtocol):
             self._finish()
         return reply
 
-    def head_received(self, head: bytes) -> int:  # noqa: D102
+    def head_received(self, head: bytes) -> int:
         fields = Head(httptools.HttpResponseParser, head)
         self._keep_alive = fields.keep_alive
         self._reply = Reply(fields.parser.get_status_code(), fields.headers)
@@ -179,23 +179,23 @@ class ClientConnection(HttpProtocol):
             raise ProtocolError(f"a reply of {length} bytes is over the limit of {self._max_body_bytes}")
         return length
 
-    def body_received(self, body: memoryview) -> None:  # noqa: D102
+    def body_received(self, body: memoryview) -> None:
         assert self._reply is not None
         self._reply.body = [body]
         self._answer(self._reply)
 
-    def chunk_received(self, chunk: memoryview) -> None:  # noqa: D102
+    def chunk_received(self, chunk: memoryview) -> None:
         assert self._chunks is not None
         self._chunks.put(chunk)
         if not chunk:
             self._chunks = None
             self._finish()
 
-    def fail(self, error: Exception) -> None:  # noqa: D102
+    def fail(self, error: Exception) -> None:
         self._break_off(BadReply(f"{self.address} answered no valid HTTP: {error}"))
         self.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+    def connection_lost(self, exc: Exception | None) -> None:
         self._pool.discard(self)
         has_begun = self._filled > 0 or self._target is not None or self._chunks is not None
         super().connection_lost(exc)

@@ -80,7 +80,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     # Reading: called by the event loop.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=SMALL_BYTES, low=0)
         _keep_alive(transport.get_extra_info("socket"))
@@ -88,12 +88,12 @@ class HttpProtocol(asyncio.BufferedProtocol):
         is_uvloop = type(transport).__module__.startswith("uvloop")
         self._copies_on_write = is_tls or not (is_uvloop or sys.version_info >= (3, 12))
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: D102
+    def get_buffer(self, sizehint: int) -> memoryview:
         if self._target is not None:
             return self._target[self._received :]
         return self._scratch_view if self._is_discarding else self._scratch_view[self._filled :]
 
-    def buffer_updated(self, nbytes: int) -> None:  # noqa: D102
+    def buffer_updated(self, nbytes: int) -> None:
         self.last_activity = self.loop.time()
         if self._is_discarding:
             return
@@ -199,10 +199,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     # Writing.
 
-    def pause_writing(self) -> None:  # noqa: D102
+    def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
 
-    def resume_writing(self) -> None:  # noqa: D102
+    def resume_writing(self) -> None:
         self.last_activity = self.loop.time()
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
@@ -236,7 +236,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     # The end.
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+    def connection_lost(self, exc: Exception | None) -> None:
         self.close()  # Python 3.10 calls a TLS transport unclosed that its peer has closed
         self._transport = None
         self._target = None

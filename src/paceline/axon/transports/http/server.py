@@ -103,7 +103,7 @@ class ServerConnection(HttpProtocol):
         self._num_pending_bytes = 0
         self.task: asyncio.Task[None] | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if len(self._listener.connections) >= MAX_CONNECTIONS and not self._listener.drop_idlest():
             self.abort()
@@ -112,14 +112,14 @@ class ServerConnection(HttpProtocol):
         name = transport.get_extra_info("peername")
         self._peer = name[0] if name else ""
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+    def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._listener.connections.discard(self)
         self._release()
         if self.task is not None:
             self.task.cancel()
 
-    def head_received(self, head: bytes) -> int:  # noqa: D102
+    def head_received(self, head: bytes) -> int:
         fields = Head(httptools.HttpRequestParser, head)
         self._keep_alive = fields.keep_alive
         path, _, query = fields.target.decode("latin-1").partition("?")
@@ -145,7 +145,7 @@ class ServerConnection(HttpProtocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return length
 
-    def body_grew(self, num_bytes: int) -> None:  # noqa: D102
+    def body_grew(self, num_bytes: int) -> None:
         self._num_pending_bytes += num_bytes
         self._listener.num_pending_bytes += num_bytes
         if self._listener.num_pending_bytes > MAX_PENDING_BYTES:
@@ -155,7 +155,7 @@ class ServerConnection(HttpProtocol):
         self._listener.num_pending_bytes -= self._num_pending_bytes
         self._num_pending_bytes = 0
 
-    def body_received(self, body: memoryview) -> None:  # noqa: D102
+    def body_received(self, body: memoryview) -> None:
         if self.task is not None:
             return  # refused already
         assert self._request is not None
@@ -163,7 +163,7 @@ class ServerConnection(HttpProtocol):
         self.task = self.loop.create_task(self._respond(self._request))
         self._request = None
 
-    def fail(self, error: Exception) -> None:  # noqa: D102
+    def fail(self, error: Exception) -> None:
         status = error.status if isinstance(error, ProtocolError) else 400
         self._release()
         self._refuse_unread(Reply.refusal(status, str(error)))

@@ -1,0 +1,68 @@
+"""Range checks of fields, from their annotations: one message for Python and for files."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import typing
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+_FINITE = sys.float_info.max  # msgspec takes no infinite bound
+
+Count = Annotated[int, Meta(ge=1)]
+"""A number of things of which there is at least one."""
+Seed = Annotated[int, Meta(ge=0)]
+"""What random draws follow from."""
+Positive = Annotated[float, Meta(gt=0, le=_FINITE)]
+"""A finite number above 0."""
+NotNegative = Annotated[float, Meta(ge=0, le=_FINITE)]
+"""A finite number, at least 0."""
+Ratio = Annotated[float, Meta(ge=0, le=1)]
+"""A part of a whole."""
+Share = Annotated[float, Meta(gt=0, le=1)]
+"""A part of a whole, and not nothing."""
+
+
+def check_fields(owner: Any) -> None:
+    """Raise `ValueError` for the first field of a struct or dataclass whose value is outside its annotated range."""
+    for name, meta in _bounds_of(type(owner)).items():  # type: ignore[arg-type]
+        reason = why_outside(getattr(owner, name), meta)
+        if reason is not None:
+            raise ValueError(f"{name} is {getattr(owner, name)}; {reason}")
+
+
+def why_outside(value: Any, meta: Meta) -> str | None:
+    """Return what is allowed if a number is outside a range; None if it is inside, or there is no value."""
+    if value is None or (
+        (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    ):
+        return None
+    least = None if meta.ge is None else f"at least {meta.ge:g}"
+    above = None if meta.gt is None else f"above {meta.gt:g}"
+    most = None if meta.le in (None, _FINITE) else f"at most {meta.le:g}"
+    below = None if meta.lt is None else f"below {meta.lt:g}"
+    if least is not None and most is not None:
+        return f"allowed: {meta.ge:g} to {meta.le:g}"
+    return "it must be " + " and ".join(part for part in (least, above, most, below) if part is not None)
+
+
+@functools.cache
+def _bounds_of(kind: Any) -> dict[str, Meta]:
+    """Return the range of each field that has one."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found = {name: range_of(hint) for name, hint in hints.items()}
+    return {name: meta for name, meta in found.items() if meta is not None}
+
+
+def range_of(hint: Any) -> Meta | None:
+    """Return the range in an annotation, also where it may be None; None if it has none."""
+    for part in (hint, *typing.get_args(hint)):
+        for extra in getattr(part, "__metadata__", ()):
+            if isinstance(extra, Meta) and any(b is not None for b in (extra.ge, extra.gt, extra.le, extra.lt)):
+                return extra
+    return None
