@@ -1,58 +1,60 @@
-"""A job of the parallel topology: model, data and rules."""
+"""Jobs of the parallel topology: one that has the fleet to itself, and a pool of several that share it."""
 
 from __future__ import annotations
 
-import math
+import collections
 import re
-from typing import Any
+from typing import Annotated, ClassVar
 
-import msgspec
+from msgspec import Meta
 
 from paceline import allocation
-from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy
+from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllocation, PoolPolicy
 from paceline.allocation.base import MAX_OVERTIME
+from paceline.checks import Count, NotNegative, Positive, Ratio, Seed, Share, check_fields
+from paceline.errors import ConfigError
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-
-TABLES = ("model", "optimizer", "data", "allocation", "aggregation")
-"""Fields of a job that are tables of their own in a job file; the others are its [job] table."""
-
+from paceline.topologies.base import JobSpec
 
 JOB_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(JobSpec, frozen=True, kw_only=True):
     """What is trained, on what, and by which rules.
 
     Attributes:
-        name: what it is called where there are several; else it may stay empty.
-        rounds: how many there are.
-        deadline_seconds: how long each may take.
+        name: name among other jobs; may stay empty where there is one.
+        rounds: number of rounds.
+        deadline_seconds: time limit of each round.
         overtime: how far past its deadline a round waits for updates, as a ratio of it. At 0, it closes at the deadline
             and training halts in time for that; else, it waits so long, and all that was taken is trained.
         iterations: passes of each learner over its shards.
         batch_size: samples per minibatch.
-        seed: of everything that is drawn at random.
+        seed: seed of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
         benchmark_shards: shards that a device measures itself with.
-        audit_rate: of the updates, the part that is trained again at the orchestrator to see whether the work was done;
-            a learner that cheats is excluded.
+        audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
+            learner that cheats is excluded.
         target_accuracy: ends the run once reached, as a ratio.
     """
 
-    deadline_seconds: float
+    table: ClassVar[str] = "job"
+    tables: ClassVar[tuple[str, ...]] = ("model", "optimizer", "data", "allocation", "aggregation")
+
+    deadline_seconds: Positive
     name: str = ""
-    overtime: float = 0.0
-    rounds: int = 10
-    iterations: int = 1
-    batch_size: int = 32
-    seed: int = 0
-    min_learners: int = 1
-    benchmark_shards: int = 8
-    audit_rate: float = 0.0
-    target_accuracy: float | None = None
+    overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
+    rounds: Count = 10
+    iterations: Count = 1
+    batch_size: Count = 32
+    seed: Seed = 0
+    min_learners: Count = 1
+    benchmark_shards: Count = 8
+    audit_rate: Ratio = 0.0
+    target_accuracy: Share | None = None
     model: ModelSpec = ModelSpec(name="two-nn")
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
@@ -60,17 +62,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     aggregation: AggregationSpec = AggregationSpec()
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "iterations", "batch_size", "min_learners", "benchmark_shards"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if not 0 < self.deadline_seconds < math.inf:
-            raise ValueError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
-        if not 0 <= self.overtime <= MAX_OVERTIME:
-            raise ValueError(f"overtime is {self.overtime}; allowed: 0 to {MAX_OVERTIME:g}")
-        if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
-            raise ValueError(f"target_accuracy is {self.target_accuracy}; it must be above 0 and at most 1")
-        if not 0 <= self.audit_rate <= 1:
-            raise ValueError(f"audit_rate is {self.audit_rate}; allowed: 0 to 1")
+        check_fields(self)
         if self.allocation.decided_by == "peers":
             raise ValueError(
                 f"{allocation.describe(self.allocation)['policy']} is a policy of peers, which train without an "
@@ -87,27 +79,58 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not first a dot"
             )
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it must be at least 0")
 
     def is_reached_by(self, accuracy: float | None) -> bool:
-        """Whether a model of this accuracy ends the run before its last round."""
+        """Return whether a model of this accuracy ends the run before its last round."""
         return self.target_accuracy is not None and accuracy is not None and accuracy >= self.target_accuracy
 
-    def described(self) -> dict[str, Any]:
-        """The tables of a job file that make this job, every default spelled out."""
-        rules = {name: getattr(self, name) for name in self.__struct_fields__ if name not in TABLES}
-        if not self.name:
-            del rules["name"]
-        return {
-            "job": _without_none(rules),
-            "model": _without_none(msgspec.to_builtins(self.model)),
-            "optimizer": {"name": self.optimizer.name, **self.optimizer.options},
-            "data": _without_none(msgspec.to_builtins(self.data)),
-            "allocation": _without_none(allocation.describe(self.allocation)),
-            "aggregation": msgspec.to_builtins(self.aggregation),
-        }
 
+class Pool(JobSpec, frozen=True, kw_only=True):
+    """Several jobs that share one fleet, and the rules by which they do.
 
-def _without_none(table: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if value is not None}
+    Attributes:
+        jobs: jobs to begin with, with names that differ; learners of all of them are allocated by the pool's policy.
+        allocation: decides which learner trains how much of which job.
+        min_learners: the pool begins when so many are ready.
+        total_budget: limit of all that is ever paid; None for no limit. The policy's own budget is for one round.
+        patience_seconds: how long to wait for learners that are expected, between two rounds.
+        idle_seconds: how long to wait for another job when all are over.
+        moves_learners: whether learners are placed anew when jobs or learners come or go; else they stay in their jobs
+            until those are over, and other jobs wait.
+        max_model_bytes: size limit of models that are submitted.
+        seed: seed of what the pool itself draws at random.
+    """
+
+    table: ClassVar[str] = "pool"
+    tables: ClassVar[tuple[str, ...]] = ("allocation",)
+    nested: ClassVar[str] = "jobs"
+
+    jobs: tuple[Job, ...] = ()
+    allocation: PoolPolicy = MedAllocation()
+    min_learners: Count = 1
+    total_budget: NotNegative | None = None
+    patience_seconds: NotNegative = 10.0
+    idle_seconds: NotNegative = 0.0
+    moves_learners: bool = True
+    max_model_bytes: Annotated[int, Meta(ge=1, le=1 << 34)] = 1 << 28
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.allocation, PoolPolicy):
+            pooled = ", ".join(
+                sorted(name for name, kind in allocation.POLICIES.items() if issubclass(kind, PoolPolicy))
+            )
+            name = allocation.describe(self.allocation)["policy"]
+            raise ValueError(f"policy {name!r} is for one job alone; a pool's is one of {pooled}")
+        for name, count in collections.Counter(job.name for job in self.jobs).items():
+            if count > 1 or not name:
+                raise ValueError(f"{count} jobs are called {name!r}; in a pool each needs a name of its own")
+        for job in self.jobs:
+            if job.data.placement == "local":
+                raise ValueError(f'job {job.name}: [data] placement is "local"; jobs of a pool are "served"')
+
+    def check_size(self, model_bytes: int) -> None:
+        """Raise `ConfigError` for a model that is too large to be submitted."""
+        if model_bytes > self.max_model_bytes:
+            raise ConfigError(f"the model has {model_bytes} bytes; this pool allows {self.max_model_bytes}")

@@ -1,8 +1,8 @@
-"""What orchestrator and learners say to each other, and the service that the orchestrator offers.
+"""Messages between orchestrator and learners, and the service that the orchestrator offers.
 
 In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters and how many samples they were trained on. Nothing is told of the hardware; only policies
-that need profiles, such as csa, have them declared.
+shards, trained parameters and how many samples they were trained on. Nothing is said of the hardware; only policies
+that need profiles, such as csa, have learners declare them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from paceline.allocation import Allocation, Terms
 from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.tasks import Task
 
-MAX_NAME_LENGTH = 64
 MAX_SHARDS = 1 << 20
-"""That a learner may take in one round."""
+"""Most shards that a learner may take in one round."""
 MAX_FILL_BYTES = 1 << 24
 MAX_SERVED_SHARDS = 1 << 14
-"""That it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
+"""Most shards that it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +57,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a learner that is ready for a round.
 
     Attributes:
-        status: ``open``: take part now; ``wait``: ask again; ``seat``: take a seat in another job, then ask again;
+        status: ``open``: take part now; ``wait``: ask again; ``move``: enrol in another job, then ask again;
             ``over``: there is no further round.
         seconds_left: until the round's deadline.
         allocation: what the orchestrator has allocated, for policies that it decides.
@@ -66,7 +65,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
         reason: why to wait, or why it is over.
     """
 
-    status: Literal["open", "wait", "seat", "over"]
+    status: Literal["open", "wait", "move", "over"]
     round: int = 0
     seconds_left: float = 0.0
     allocation: Allocation | None = None
@@ -89,8 +88,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     may_be_more: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a learner tells of itself where the orchestrator decides.
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a learner declares of itself where the orchestrator decides.
 
     Attributes:
         max_shards: the most it takes in a round; None for no limit.
@@ -112,8 +111,26 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a job.
+
+    Attributes:
+        status: ``waiting``: nobody trains it yet; ``running``; ``over``.
+        num_closed: number of rounds that are done, of `rounds`.
+        num_learners: number of learners that train it.
+    """
+
+    job: str
+    status: Literal["waiting", "running", "over"]
+    num_closed: int
+    rounds: int
+    num_learners: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
 class OrchestratorService(ABC):
-    """What learners call. Each method but `join` raises `LookupError` for a session that is not known (any more)."""
+    """What learners, and those who have jobs, call. What takes a session raises `LookupError` for one that is not known (any more)."""
 
     @abstractmethod
     async def join(self, learner: str, version: str, price: float) -> Welcome:
@@ -126,12 +143,12 @@ class OrchestratorService(ABC):
         """
 
     @abstractmethod
-    async def declare(self, session: str, standing: Standing) -> None:
-        """Tell what the orchestrator needs to decide what the learner trains; not called if the learner decides."""
+    async def declare(self, session: str, declaration: Declaration) -> None:
+        """Declare what the orchestrator needs to decide what the learner trains; not called if the learner decides."""
 
     @abstractmethod
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
-        """Something to measure with: shards drawn at random, and the parameters if they are wanted."""
+        """Return something to measure with: shards drawn at random, and the parameters if they are wanted."""
 
     @abstractmethod
     async def discard(self, session: str, data: bytes) -> None:
@@ -139,7 +156,7 @@ class OrchestratorService(ABC):
 
     @abstractmethod
     async def fill(self, session: str, num_bytes: int) -> bytes:
-        """Bytes of no meaning, to keep a link busy."""
+        """Return bytes without meaning, to keep a link busy."""
 
     @abstractmethod
     async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
@@ -151,14 +168,14 @@ class OrchestratorService(ABC):
 
     @abstractmethod
     async def take(self, session: str, round: int, num_shards: int) -> Work:
-        """The newest parameters and so many shards; the same ones if asked again. Raises `ValueError` if too late.
+        """Take the newest parameters and so many shards; the same ones if asked again. Raises `ValueError` if too late.
 
-        Where data stays on the devices, `num_shards` tells how many of its own shards the learner will train.
+        Where data stays on the devices, `num_shards` is how many of its own shards the learner will train.
         """
 
     @abstractmethod
     async def more(self, session: str, round: int) -> Work:
-        """Further shards, when those that were taken are trained; none if there are none for this learner."""
+        """Take further shards, when the first ones are trained; none if there are none for this learner."""
 
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
@@ -167,3 +184,15 @@ class OrchestratorService(ABC):
     @abstractmethod
     async def leave(self, session: str) -> None:
         """Take no further part."""
+
+    @abstractmethod
+    async def submit(self, tables: dict[str, Any]) -> str:
+        """Add a job to a pool, as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
+
+    @abstractmethod
+    async def follow(self, job: str) -> JobProgress:
+        """Wait for a job to end, but not long; returns its progress. Raises `LookupError` if there is no such job."""
+
+    @abstractmethod
+    async def progress(self) -> list[JobProgress]:
+        """Return the progress of each job, in the order in which they came."""

@@ -1,217 +1,239 @@
-"""The orchestrator of a parallel job: opens rounds for who is ready, hands out shards, averages what comes in time."""
+"""The orchestrator: keeps the sessions of learners, hands out shards, averages what comes in time.
+
+Who takes part in which round is decided by its two kinds: `SingleJob` and `JobPool`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from typing import ClassVar
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 
-import paceline
-from paceline.axon import loops
-from paceline.learning.averaging import State
+from paceline.allocation import Candidate
+from paceline.events import Event
+from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.conductor import Conductor
-from paceline.topologies.parallel.course import Course, Surroundings
-from paceline.topologies.parallel.events import RunEnded
 from paceline.topologies.parallel.messages import (
     MAX_FILL_BYTES,
+    Declaration,
+    JobProgress,
+    Offer,
     OrchestratorService,
     Receipt,
-    Standing,
     Ticket,
     Welcome,
     Work,
 )
-from paceline.topologies.parallel.plans import Plan
-from paceline.topologies.parallel.roster import Member, Roster
+from paceline.topologies.parallel.rounds import OpenRound
+from paceline.topologies.parallel.training import JobTraining
+from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 
-FAREWELL_SECONDS = 5.0
-POLL_SECONDS = 20.0  # a long-poll is answered at the latest after this, as middle boxes want it
-CHEATED = "an audit found that it bills work it did not do"
+_CHEATED = "an audit found that it bills work it did not do"
 
 
-def check_version(version: str) -> None:
-    """Raise `ValueError` if a device's Paceline speaks another language."""
-    if version.split(".")[:2] != paceline.__version__.split(".")[:2]:
-        raise ValueError(
-            f"version mismatch: the orchestrator runs paceline {paceline.__version__}, the device {version[:40]}; "
-            "install the same on both"
+@dataclass
+class LearnerSession(Session):
+    """A learner that joined.
+
+    Attributes:
+        price: what it asks for a shard.
+        job: the job that it is in; empty if there is but one, or none yet.
+        declarations: what it declared of itself, by job.
+        state: the state that it is in, if it says so.
+    """
+
+    price: float = 0.0
+    job: str = ""
+    declarations: dict[str, Declaration] = field(default_factory=dict)
+    state: str | None = None
+
+    def as_candidate(self, job: str = "") -> Candidate:
+        """Return the learner as a policy sees it, by what it declared for this job."""
+        declared = self.declarations.get(job) or Declaration()
+        return Candidate(
+            name=self.name,
+            profile=declared.profile,
+            max_shards=declared.max_shards,
+            price=self.price,
+            outlook=declared.outlook,
+            state=self.state or declared.state,
         )
 
 
-def filling(num_bytes: int) -> bytes:
-    """Bytes of no meaning; raises `ValueError` for too many."""
-    if not 0 <= num_bytes <= MAX_FILL_BYTES:
-        raise ValueError(f"{num_bytes} bytes to fill a link with; 0 to {MAX_FILL_BYTES} are given")
-    return bytes(num_bytes)
-
-
-class Orchestrator(Conductor, OrchestratorService):
-    """Runs a plan's rounds with whoever joins. `run` is its life; the other methods are called by learners.
-
-    Args:
-        state: the parameters to start from.
-        first_round: later than 1 for a run that goes on.
-
-    Attributes:
-        ended: how the run ended, once it has.
-    """
+class Orchestrator(Host, OrchestratorService):
+    """Trains jobs with whoever joins. `run` is its life; the service is for learners and those who have jobs."""
 
     calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
 
-    def __init__(self, plan: Plan, state: State, around: Surroundings, first_round: int = 1) -> None:
-        self._plan = plan
-        self._job = plan.job
-        self._course = Course(plan, state, around, first_round)
-        self._roster = Roster()
-        self.ended: RunEnded | None = None
-        self._opening: asyncio.Future[None] | None = None  # of the next round, or the end: what learners wait for
-
-    # The life of a run.
-
-    async def run(self) -> None:
-        course = self._course
-        course.start()
-        while course.why_over is None:
-            await self._until_enough_are_ready(course.num_closed + 1)
-            await self._play()
-        self.ended = course.end(course.why_over)
-        self._announce()
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._roster = Roster(LearnerSession)
+        self._changes = Changes()  # for rounds and for whoever waits for enough learners
+        self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
+        self._ended: str | None = None  # why the run is over, once it is
 
     @property
-    def state(self) -> State:
-        """The parameters after the last round that was closed."""
-        return self._course.state
+    @abstractmethod
+    def _jobs(self) -> Iterable[JobTraining]:
+        """All jobs, those that are over included."""
 
-    def now(self) -> float:
-        return self._course.now()
+    @abstractmethod
+    def _training_of(self, session: LearnerSession) -> JobTraining:
+        """Return the job that a learner is in; raises `ValueError` if it is in none."""
 
-    async def farewell(self) -> None:
-        try:
-            await loops.within(FAREWELL_SECONDS, self._course.until(lambda: self._roster.are_all_told))
-        except asyncio.TimeoutError:
-            return
+    @abstractmethod
+    def _offer_first(self, session: LearnerSession) -> Offer | None:
+        """Return the job that a newcomer begins with; None if there is none yet."""
 
-    async def _until_enough_are_ready(self, number: int) -> None:
-        wanted, told = self._job.min_learners, -1
+    @abstractmethod
+    def _progress_of(self, job: JobTraining) -> JobProgress:
+        """Return how far a job is."""
+
+    @property
+    def outcome(self) -> Outcome:
+        outcomes = {
+            job.prepared.job.name: Outcome(
+                job.state, {"loss": job.loss, "accuracy": job.accuracy, "rounds": job.num_closed}
+            )
+            for job in self._jobs
+        }
+        return outcomes[""] if "" in outcomes else Outcome({}, {}, outcomes)
+
+    async def drain(self) -> None:
+        await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)
+
+    def _end(self, reason: str) -> None:
+        self._ended = reason
+        self._openings.notify()
+
+    async def _until_ready(self, number: int, least: int) -> None:
+        """Wait until so many learners are ready, for round `number`."""
+        reported = -1
 
         def are_enough() -> bool:
-            nonlocal told
+            nonlocal reported
             num_ready = self._roster.num_ready
-            if num_ready < wanted and num_ready != told:
-                told = num_ready
-                self._course.emit(
-                    WaitingForLearners(at=self.now(), round=number, num_ready=num_ready, min_learners=wanted)
+            if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
+                reported = num_ready
+                self._emit(
+                    WaitingForLearners(at=self._now(), round=number, num_ready=num_ready, min_learners=least)
                 )
-            return num_ready >= wanted
+            return num_ready >= least
 
-        await self._course.until(are_enough)
+        await self._changes.until(are_enough)
 
-    async def _play(self) -> None:
-        course, ready = self._course, self._roster.ready
-        allocation = None
-        if self._job.allocation.decided_by == "orchestrator":
-            allocated = self._job.allocation.allocate(self._plan.terms, [member.as_candidate() for member in ready])
-            allocation = dict(zip((member.name for member in ready), allocated, strict=True))
-        opened = course.open((member.name for member in ready), allocation)
-        self._announce()
-        seconds = await course.last(opened)
-        for member in self._roster:
-            if member.name in opened.awaited:
-                self._roster.set_ready(member, False)
-        await course.close(opened, seconds)
-        for name in sorted(opened.exposed):
-            self._roster.exclude(name, CHEATED)
-            course.emit(LearnerLeft(at=self.now(), learner=name, reason=f"excluded: {CHEATED}"))
-        for member in self._roster.count_missed():
-            course.emit(LearnerLeft(at=self.now(), learner=member.name, reason="nothing was heard of it"))
+    def _is_waiting_worth_reporting(self) -> bool:
+        return True
 
-    def _announce(self) -> None:
-        """Wake all learners that wait."""
-        if self._opening is not None:
-            self._opening.set_result(None)
-            self._opening = None
+    def _exclude_exposed(self, closed: OpenRound) -> None:
+        """Let nobody back in who proved to be a cheat."""
+        for name in sorted(closed.exposed):
+            self._roster.exclude(name, _CHEATED)
+            self._emit(LearnerLeft(at=self._now(), learner=name, reason=f"excluded: {_CHEATED}"))
+
+    def _lose(self, session: LearnerSession) -> None:
+        """Count on a learner no longer, until it asks again."""
+        self._roster.set_ready(session, False)
+        for job in self._jobs:
+            if job.round is not None and session.name not in job.round.shares:
+                job.give_up(session.name)
+        self._changes.notify()
+
+    def _find(self, session: str) -> LearnerSession:
+        return self._roster.find(session)
+
+    def _now(self) -> float:
+        return round(self._env.now(), 6)
+
+    def _emit(self, event: Event) -> None:
+        self._env.emit(event)
 
     # What learners call.
 
     async def join(self, learner: str, version: str, price: float) -> Welcome:
         check_version(version)
-        member, is_back = self._roster.join(learner)
-        self._course.give_up(learner)  # whatever its former self was doing
-        self._course.emit(LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
-        return Welcome(session=member.session, offer=self._plan.offer)
+        if not 0 <= price < math.inf:
+            raise ValueError(f"price is {price}; it must be at least 0")
+        session, is_back = self._roster.join(learner)
+        session.price = price
+        for job in self._jobs:
+            job.give_up(learner)  # whatever its former self was doing
+        self._emit(LearnerJoined(at=self._now(), learner=learner, is_back=is_back))
+        self._changes.notify()
+        return Welcome(session=session.key, offer=self._offer_first(session))
 
-    async def declare(self, session: str, standing: Standing) -> None:
-        self._roster.find(session).standings[""] = standing
+    async def declare(self, session: str, declaration: Declaration) -> None:
+        found = self._find(session)
+        found.declarations[found.job] = declaration
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
-        self._roster.find(session)
-        return self._course.sample(num_shards, with_parameters)
+        return self._training_of(self._find(session)).sample(num_shards, with_parameters)
 
     async def discard(self, session: str, data: bytes) -> None:
-        self._roster.find(session)
+        self._find(session)
 
     async def fill(self, session: str, num_bytes: int) -> bytes:
-        self._roster.find(session)
-        return filling(num_bytes)
+        self._find(session)
+        return padding(num_bytes, MAX_FILL_BYTES)
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
-        member, course = self._roster.find(session), self._course
-        member.state = state
-        self._roster.set_ready(member, True)
-        if course.round is not None and course.round.number <= after:
-            course.round.give_up(member.name)  # it has delivered, or will not take part in this one
-        course.changed.set()
-        ticket = self._ticket(member, after)
-        if ticket is None:
-            try:
-                self._opening = self._opening or asyncio.get_running_loop().create_future()
-                await loops.settled(self._opening, POLL_SECONDS)
-            except asyncio.CancelledError:  # the device is gone; if not, it will ask again
-                self._lose(member)
-                raise
-            if self.ended is None:
-                self._roster.find(session)  # raises, if another one has taken its place
-            ticket = self._ticket(member, after)
-        return ticket or Ticket(status="wait", reason="no round is open")
+    async def take(self, session: str, round: int, num_shards: int) -> Work:
+        found = self._find(session)
+        return self._training_of(found).take(found.name, round, num_shards)
 
-    def _ticket(self, member: Member, after: int) -> Ticket | None:
-        """To the round that is open, or to none any more; None if there is nothing to say yet."""
-        if self.ended is not None:
-            self._lose(member)
-            self._roster.remove(member)
-            return Ticket(status="over", round=self.ended.rounds, reason=self.ended.reason)
-        opened = self._course.round
-        if opened is None or not opened.is_open_to(member.name, after):
+    async def more(self, session: str, round: int) -> Work:
+        found = self._find(session)
+        return self._training_of(found).more(found.name, round)
+
+    async def update(
+        self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
+    ) -> Receipt:
+        found = self._find(session)
+        return self._training_of(found).update(found.name, round, parameters, num_samples)
+
+    async def leave(self, session: str) -> None:
+        found = self._find(session)
+        self._lose(found)
+        self._roster.remove(found)
+        self._emit(LearnerLeft(at=self._now(), learner=found.name, reason="it said goodbye"))
+
+    def _ticket_to(self, job: JobTraining, session: LearnerSession, after: int) -> Ticket | None:
+        """Let a learner into the round that is open; None if there is none for it."""
+        opened = job.round
+        if opened is None or not opened.is_open_to(session.name, after):
             return None
-        opened.expect(member.name)
+        opened.expect(session.name)
         return Ticket(
             status="open",
             round=opened.number,
-            seconds_left=opened.due_at - self._course.time(),
-            allocation=opened.allocated_to(member.name),
+            seconds_left=opened.due_at - job.time(),
+            allocation=opened.allocated_to(session.name),
         )
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:
-        return self._course.take(self._roster.find(session).name, round, num_shards)
+    async def _wait_for_opening(self, session: LearnerSession, seconds: float) -> None:
+        """Hold a learner back until there may be something for it; raises if another has taken its name meanwhile."""
+        try:
+            await self._openings.next(seconds)
+        except BaseException:  # the device is gone; if not, it will ask again
+            self._lose(session)
+            raise
+        if self._ended is None:
+            self._find(session.key)
 
-    async def more(self, session: str, round: int) -> Work:
-        return self._course.more(self._roster.find(session).name, round)
+    # What those who have jobs call.
 
-    async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
-        return self._course.update(self._roster.find(session).name, round, parameters, num_samples)
+    async def submit(self, tables: dict[str, Any]) -> str:
+        raise ValueError("this orchestrator trains one job; start it with a pool file to submit others")
 
-    async def leave(self, session: str) -> None:
-        member = self._roster.find(session)
-        self._lose(member)
-        self._roster.remove(member)
-        self._course.emit(LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
+    async def progress(self) -> list[JobProgress]:
+        return [self._progress_of(job) for job in self._jobs]
 
-    def _lose(self, member: Member) -> None:
-        """Count on a member no longer, until it asks again."""
-        self._roster.set_ready(member, False)
-        opened = self._course.round
-        if opened is not None and member.name not in opened.shares:
-            opened.give_up(member.name)
-        self._course.changed.set()
+    async def follow(self, job: str) -> JobProgress:
+        followed = next((one for one in self._jobs if one.prepared.job.name == job), None)
+        if followed is None:
+            raise LookupError(f"there is no job {job[:80]!r} in this pool")
+        await self._changes.until(lambda: self._progress_of(followed).status == "over", POLL_SECONDS)
+        return self._progress_of(followed)

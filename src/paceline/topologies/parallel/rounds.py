@@ -10,7 +10,7 @@ import torch
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.cycle import mean_difference
 from paceline.learning.averaging import Judge, RunningAverage
-from paceline.topologies.parallel.pots import Pot
+from paceline.topologies.parallel.reserve import ShardReserve
 
 
 @dataclass
@@ -46,7 +46,7 @@ class OpenRound:
         awaited: learners whose update, or word that none will come, is still missing.
         overtime_seconds: for which it stays open after its deadline while updates are awaited.
         allocation: by learner, if the orchestrator decides.
-        pot: shards held back, for whoever is done first; None if there are none.
+        reserve: shards held back, for whoever is done first; None if there are none.
         delivered: learners whose update is in, and how many samples they have trained.
         arrivals: when those updates came, in seconds after it opened.
         held: updates among them that are to be audited before they count, with their numbers of samples.
@@ -60,7 +60,7 @@ class OpenRound:
     awaited: set[str]
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
-    pot: Pot | None = None
+    reserve: ShardReserve | None = None
     shares: dict[str, Share] = field(default_factory=dict)
     delivered: dict[str, int] = field(default_factory=dict)
     arrivals: dict[str, float] = field(default_factory=dict)
@@ -109,14 +109,14 @@ class OpenRound:
         if self.allocation is not None:
             untaken = [allocated for name, allocated in self.allocation.items() if name not in self.shares]
             wanted += sum(allocated.num_shards * shard_samples * allocated.iterations for allocated in untaken)
-        if self.pot is not None:
+        if self.reserve is not None:
             iterations = max((share.iterations for share in self.shares.values()), default=1)
-            wanted += self.pot.num_left * shard_samples * iterations
+            wanted += self.reserve.num_left * shard_samples * iterations
         return self.average.weight / wanted if wanted else 0.0
 
     def occupancy(self, seconds: float) -> float:
-        """Of the learners' time in a round that took so many seconds, the part until their updates came."""
-        names = self.shares.keys() | (() if self.allocation is None else self.allocation.keys())
+        """Return the part of the learners' time until their updates came, in a round that took so many seconds."""
+        names = sorted(self.shares.keys() | (() if self.allocation is None else self.allocation.keys()))
         busy = [min(self.arrivals.get(name, seconds if name in self.shares else 0.0), seconds) for name in names]
         return sum(busy) / (seconds * len(busy)) if busy and seconds > 0 else 0.0
 

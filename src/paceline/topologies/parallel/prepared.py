@@ -1,4 +1,4 @@
-"""A job made ready to run: its data cut into shards, its model's size known, its results judged."""
+"""A job made ready to serve: its data cut into shards, its model's size known, its results judged."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ from paceline.topologies.parallel.rounds import Share
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A job with all that is needed to serve it.
+class PreparedJob:
+    """A job with all that is needed to serve it, and the parameters it starts from.
 
     Attributes:
-        store: the shards to serve; None if data stays on the devices.
-        evaluate: loss and accuracy of parameters on the test data; None to leave that out.
+        state: parameters to start from.
+        store: shards to serve; None if data stays on the devices.
+        model: the model, for evaluation and audits.
+        evaluate: computes loss and accuracy of parameters on the test data; None to leave that out.
     """
 
     job: Job
     task: Task
     terms: Terms
+    state: State
     store: ShardStore | None
+    model: LocalModel
     evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
 
     @property
     def num_served_shards(self) -> int:
-        """Shards that the orchestrator has to hand out."""
+        """Number of shards that the orchestrator hands out."""
         return 0 if self.store is None else len(self.store)
 
     def draw(self, count: int) -> list[Shard]:
-        """Some of the shards to serve, at random."""
+        """Return some of the shards to serve, drawn at random."""
         assert self.store is not None
         return [self.store[number] for number in Deck(len(self.store), (self.job.seed,)).deal(count)]
 
     @property
     def offer(self) -> Offer:
-        """What a learner is told of it."""
+        """The job as it is offered to learners."""
         return Offer(
             task=self.task,
             terms=self.terms,
@@ -57,7 +61,7 @@ class Plan:
         )
 
     def share(self, deck: Deck, num_shards: int, iterations: int) -> Share:
-        """Shards for one learner, at most all there are."""
+        """Deal shards to one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
             return Share([[]], num_shards, num_shards * self.terms.shard_samples, iterations)
@@ -66,13 +70,13 @@ class Plan:
         return Share([numbers], len(numbers), num_samples, iterations)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
-        """Shards as they are sent: views of the store."""
+        """Return shards as they are sent: views of the store."""
         assert self.store is not None or not numbers
         return [tuple(self.store[number]) for number in numbers] if self.store is not None else []  # type: ignore[misc]
 
 
-def make_plan(job: Job) -> tuple[Plan, State]:
-    """Load a job's data and build its model; returns the plan and the initial parameters."""
+def prepare_job(job: Job) -> PreparedJob:
+    """Load a job's data and build its model; raises `ConfigError`."""
     dataset = datasets.load(job.data)
     task = Task(
         model=job.model,
@@ -100,4 +104,6 @@ def make_plan(job: Job) -> tuple[Plan, State]:
     )
 
     evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)
-    return Plan(job=job, task=task, terms=terms, store=store, evaluate=evaluate), state
+    return PreparedJob(
+        job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate
+    )

@@ -17,7 +17,6 @@ import torch
 
 import paceline
 from paceline.allocation import Allocation
-from paceline.axon import loops
 from paceline.events import Emit, Event
 from paceline.learning.audits import Auditor, Claim, Portion
 from paceline.learning.averaging import Judge, State
@@ -35,113 +34,76 @@ from paceline.topologies.parallel.events import (
     UpdateAudited,
     UpdateRefused,
 )
-from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
-from paceline.topologies.parallel.plans import Plan
-from paceline.topologies.parallel.pots import Pot
+from paceline.topologies.parallel.messages import MAX_SHARDS, JobProgress, Receipt, Work
+from paceline.topologies.parallel.prepared import PreparedJob
+from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.rounds import OpenRound
-from paceline.topologies.parallel.seats import order_seed
+from paceline.topologies.base import Environment
+from paceline.topologies.sessions import Changes
+from paceline.topologies.parallel.enrolment import order_seed
 
-T = TypeVar("T")
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Do heavy work without holding up the loop."""
-    return await asyncio.to_thread(work)
-
-
-async def in_place(work: Callable[[], T]) -> T:
-    """Do heavy work at once: on virtual time it takes none, and threads would make the order a matter of chance."""
-    return work()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What an orchestrator needs from where it runs.
-
-    Attributes:
-        emit: is told of all that happens.
-        save: keeps the parameters after each round.
-        aside: where heavy work is done.
-        clock: named in the record of the run.
-        started_at: the `at` of the first event; a resumed run goes on from its last one.
-        is_evaluated: whether the parameters are tried on the test data after each round.
-        chance: that decides which updates are audited; nobody may foresee it.
-    """
-
-    emit: Emit = lambda event: None
-    save: Callable[[int, State], None] = lambda round, state: None
-    aside: Callable[[Callable[[], Any]], Awaitable[Any]] = in_thread
-    clock: Literal["live", "virtual"] = "live"
-    started_at: float = 0.0
-    is_evaluated: bool = True
-    chance: random.Random = field(default_factory=random.SystemRandom)
-
-
-class Course:
-    """The rounds of a plan, one after the other.
+class JobTraining:
+    """The rounds of a job, one after the other.
 
     Args:
-        state: the parameters to start from.
+        changes: notified whenever something happens that a round may wait for.
         first_round: later than 1 for a run that goes on.
 
     Attributes:
-        plan: what is trained.
-        round: the one that is open.
-        num_closed: the number of the last one that was closed.
-        loss: of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
-        changed: set whenever something happens that a round may have waited for.
+        prepared: what is trained.
+        round: the round that is open.
+        num_closed: number of the last round that was closed.
+        loss: loss of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
     """
 
-    def __init__(self, plan: Plan, state: State, around: Surroundings, first_round: int = 1) -> None:
-        self.plan = plan
+    def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
+        self.prepared = prepared
         self.round: OpenRound | None = None
         self.num_closed = first_round - 1
-        self.changed = asyncio.Event()
-        self._job = plan.job
-        self._layout = Layout(state)
-        self._parameters = self._layout.pack(state)
-        self._around = around
+        self._job = prepared.job
+        self._layout = Layout(prepared.state)
+        self._parameters = self._layout.pack(prepared.state)
+        self._env = env
+        self._changes = changes
         self.loss: float | None = None
         self.accuracy: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._late: set[tuple[int, str]] = set()  # of the last round: round and learner
-        self._deck = self._deck_to_measure = Deck(plan.terms.num_shards, (self._job.seed, 0))
-        self._origin = 0.0
+        self._deck = self._deck_to_measure = Deck(prepared.terms.num_shards, (self._job.seed, 0))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._auditor = None
-        if self._job.audit_rate and around.is_evaluated:  # where time is all that passes, nothing was trained
-            model = LocalModel(plan.task, allowed=None)
-            self._auditor = Auditor(model, rate=self._job.audit_rate, chance=around.chance)
+        if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
+            model = LocalModel(prepared.task, allowed=None)
+            self._auditor = Auditor(model, rate=self._job.audit_rate, chance=env.rng)
 
     @property
     def state(self) -> State:
-        """The parameters after the last round that was closed."""
+        """Parameters after the last round that was closed."""
         return self._layout.unpack(self._parameters)
 
     @property
     def why_over(self) -> Literal["rounds done", "target accuracy reached"] | None:
-        """Why there is no further round; None if there is."""
+        """Reason why there is no further round; None if there is one."""
         if self._job.is_reached_by(self.accuracy):
             return "target accuracy reached"
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
     def start(self) -> None:
-        """Tell that learners may come; the clock of the run starts."""
-        self._origin = self.time() - self._around.started_at
+        """Record that learners may come."""
         self.emit(
             RunStarted(
                 at=self.now(),
                 job=self._job.described(),
-                clock=self._around.clock,
+                clock=self._env.clock,
                 first_round=self.num_closed + 1,
                 num_parameters=sum(vector.numel() for vector in self._parameters.values()),
-                num_shards=self.plan.num_served_shards,
+                num_shards=self.prepared.num_served_shards,
                 paceline=paceline.__version__,
             )
         )
 
     def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> RunEnded:
-        """Tell that the run is over."""
+        """Record that the job is over."""
         ended = RunEnded(at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy)
         self.emit(ended)
         return ended
@@ -149,14 +111,14 @@ class Course:
     # A round.
 
     def open(
-        self, awaited: Iterable[str], allocation: Mapping[str, Allocation] | None, pot: Pot | None = None
+        self, awaited: Iterable[str], allocation: Mapping[str, Allocation] | None, reserve: ShardReserve | None = None
     ) -> OpenRound:
         """Open the next round.
 
         Args:
-            awaited: learners that it waits for.
+            awaited: learners to wait for.
             allocation: by learner, if the orchestrator decides.
-            pot: shards besides those, for whoever is done first.
+            reserve: shards besides those, for whoever is done first.
         """
         number, deadline_seconds = self.num_closed + 1, self._job.deadline_seconds
         opened = OpenRound(
@@ -167,9 +129,9 @@ class Course:
             set(awaited),
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,
-            pot=pot,
+            reserve=reserve,
         )
-        self._deck = Deck(self.plan.terms.num_shards, (self._job.seed, number))
+        self._deck = Deck(self.prepared.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self.round = opened
         self.emit(
@@ -185,17 +147,8 @@ class Course:
     async def last(self, opened: OpenRound) -> float:
         """Let a round last until all are in, or its time is up; returns how many seconds it took."""
         open_seconds = opened.deadline_seconds + opened.overtime_seconds
-        try:
-            await loops.within(open_seconds, self.until(lambda: opened.is_complete))
-        except asyncio.TimeoutError:
-            return open_seconds
-        return min(self.time() - opened.opened_at, open_seconds)
-
-    async def until(self, is_reached: Callable[[], bool]) -> None:
-        """Wait for something that may be so after any change."""
-        while not is_reached():
-            self.changed.clear()
-            await self.changed.wait()
+        await self._changes.until(lambda: opened.is_complete, open_seconds)
+        return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
         """Average what came, evaluate and save it. After `last`, and at once: a round that is over takes no updates."""
@@ -206,8 +159,8 @@ class Course:
             self._parameters = closed.average.result(self._parameters)
         self.num_closed = closed.number
         await self._evaluate()
-        await self._around.aside(lambda: self._around.save(closed.number, self.state))
-        fulfilment = closed.fulfilment(self.plan.terms.shard_samples)
+        await self._env.run_blocking(lambda: self._env.save(closed.number, self.state))
+        fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self.emit(
             RoundClosed(
                 at=self.now(),
@@ -237,8 +190,8 @@ class Course:
             share = closed.shares[learner]
             first, *further = [
                 Portion(
-                    [Shard(*arrays) for arrays in self.plan.shards(numbers)],
-                    order_seed(self.plan.task.seed, closed.number, learner, portion),
+                    [Shard(*arrays) for arrays in self.prepared.shards(numbers)],
+                    order_seed(self.prepared.task.seed, closed.number, learner, portion),
                 )
                 for portion, numbers in enumerate(share.portions)
             ]
@@ -251,7 +204,7 @@ class Course:
                 num_samples=num_samples,
                 further=further,
             )
-            verdict = await self._around.aside(functools.partial(auditor.judge, claim))
+            verdict = await self._env.run_blocking(functools.partial(auditor.judge, claim))
             self.emit(
                 UpdateAudited(
                     at=self.now(),
@@ -267,9 +220,9 @@ class Course:
                 closed.expose(learner)
 
     async def _evaluate(self) -> None:
-        evaluate = self.plan.evaluate
-        if evaluate is not None and self._around.is_evaluated:
-            self.loss, self.accuracy = await self._around.aside(lambda: evaluate(self.state))
+        evaluate = self.prepared.evaluate
+        if evaluate is not None and self._env.trains:
+            self.loss, self.accuracy = await self._env.run_blocking(lambda: evaluate(self.state))
 
     # What learners do in it.
 
@@ -277,27 +230,27 @@ class Course:
         """Do not wait for a learner any longer, if a round is open."""
         if self.round is not None:
             self.round.give_up(learner)
-        self.changed.set()
+        self._changes.notify()
 
     def sample(self, num_shards: int, with_parameters: bool) -> Work:
-        """Something to measure with; raises `ValueError` for too much of it."""
+        """Return something to measure with; raises `ValueError` for too much of it."""
         if not 0 <= num_shards <= self._job.benchmark_shards:
             raise ValueError(f"{num_shards} shards to measure with; 0 to {self._job.benchmark_shards} are given")
-        shards = self.plan.shards(self._deck_to_measure.deal(num_shards))
+        shards = self.prepared.shards(self._deck_to_measure.deal(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
     def take(self, learner: str, round: int, num_shards: int) -> Work:
-        """Parameters and shards for a learner; raises `ValueError` if it is too late, or too much is asked for."""
+        """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much."""
         opened = self.round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
-        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.iterations)
+        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.prepared.terms.iterations)
         most = allocated.num_shards
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
-            share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.iterations)
+            share = opened.shares[learner] = self.prepared.share(self._deck, num_shards, allocated.iterations)
             opened.expect(learner)
             self.emit(
                 ShardsTaken(
@@ -311,27 +264,27 @@ class Course:
             )
         return Work(
             parameters=self._parameters,
-            shards=self.plan.shards(share.portions[0]),
+            shards=self.prepared.shards(share.portions[0]),
             seconds_left=opened.due_at - self.time(),
-            may_be_more=opened.pot is not None,
+            may_be_more=opened.reserve is not None,
         )
 
     def more(self, learner: str, round: int) -> Work:
-        """Further shards for a learner that is done with its own, if there are any for it; no parameters."""
+        """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
         opened = self.round
         share = opened.shares.get(learner) if opened is not None and opened.number == round else None
-        if opened is None or share is None or opened.pot is None or learner in opened.delivered:
+        if opened is None or share is None or opened.reserve is None or learner in opened.delivered:
             return Work(parameters={}, shards=[])
         seconds = self.time() - opened.opened_at
-        count = opened.pot.draw(learner, seconds)
+        count = opened.reserve.draw(learner, seconds)
         if not count:
             return Work(parameters={}, shards=[])
-        extra = self.plan.share(self._deck, count, share.iterations)
+        extra = self.prepared.share(self._deck, count, share.iterations)
         share.add(extra)
         self.emit(
             ShardsAdded(at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds)
         )
-        return Work(parameters={}, shards=self.plan.shards(extra.portions[0]), may_be_more=True)
+        return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
 
     def update(self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         """Take what a learner trained, if it can be used."""
@@ -339,12 +292,12 @@ class Course:
         seconds = self.time() - self._opened_at[round] if round in self._opened_at else None
         if opened is None or opened.number != round:
             is_late = seconds is not None and (round, learner) in self._late
-            told = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
-            return self._refuse(learner, round, told, seconds, is_late=is_late)
+            reason = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
+            return self._refuse(learner, round, reason, seconds, is_late=is_late)
         assert seconds is not None
         hold = self._auditor is not None and self._auditor.is_chosen()
         reason = opened.accept(learner, parameters, num_samples, seconds=seconds, hold=hold)
-        self.changed.set()
+        self._changes.notify()
         if reason is not None:
             return self._refuse(learner, round, reason, seconds)
         self.emit(UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds))
@@ -362,15 +315,27 @@ class Course:
     # Time.
 
     def time(self) -> float:
-        """Of the loop."""
+        """Loop time in seconds."""
         if self._loop is None:  # to ask for it each time would take longer than all the rest of this
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
     def now(self) -> float:
         """Seconds since the run started."""
-        return round(self.time() - self._origin, 6)
+        return round(self._env.now(), 6)
 
     def emit(self, event: Event) -> None:
-        """Tell what happened."""
-        self._around.emit(event)
+        """Record what happened."""
+        self._env.emit(event)
+
+    def progress(self, status: Literal["waiting", "running", "over"], num_learners: int) -> JobProgress:
+        """Return how far the job is."""
+        return JobProgress(
+            job=self._job.name,
+            status=status,
+            num_closed=self.num_closed,
+            rounds=self._job.rounds,
+            num_learners=num_learners,
+            loss=self.loss,
+            accuracy=self.accuracy,
+        )

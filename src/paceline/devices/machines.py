@@ -1,0 +1,104 @@
+"""The machine that a role runs on: who does its work, what else keeps it busy, and what that takes in energy."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+
+from paceline.devices.activities import Activity, StressedActivity, Undisturbed
+from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
+from paceline.devices.states import DeviceState
+from paceline.devices.stressors import Fetch
+from paceline.errors import ConfigError
+from paceline.learning.engines import Engine, ThreadEngine
+from paceline.learning.tasks import Task
+from paceline.learning.trainers import ThreadTrainer, Trainer
+from paceline.learning.training import LocalModel
+
+
+class Machine(ABC):
+    """Does the work of one device, real or modelled. One role uses it, on one event loop."""
+
+    @property
+    @abstractmethod
+    def meter(self) -> Meter:
+        """Meter of what the machine uses up."""
+
+    @abstractmethod
+    def trainer(self, task: Task) -> Trainer:
+        """Make the trainer of a task; raises `ConfigError` for a model that this device does not allow."""
+
+    @abstractmethod
+    def engine(self, operations_per_sample: float) -> Engine:
+        """Make what does work piece by piece.
+
+        Args:
+            operations_per_sample: to train the whole model on one sample; what a modelled speed refers to.
+        """
+
+    @abstractmethod
+    def activity(self, fetch: Fetch) -> Activity:
+        """Make what else keeps the machine busy; `fetch` downloads something without meaning."""
+
+    def close(self) -> None:
+        """Let go of what it measures with."""
+
+
+class LiveMachine(Machine):
+    """This machine, in real time; `ConfigError` for settings that cannot be.
+
+    Args:
+        slowdown: trains so many times slower than it can.
+        allowed: import paths or packages of models that it may load; None for any.
+        states: what it is kept busy with, by real stressors, as a trial.
+        are_states_known: whether it declares how likely the states are.
+        make_meter: makes the meter, once there is a clock.
+        watch_points: see `ThreadTrainer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        slowdown: float = 1.0,
+        allowed: Collection[str] | None = None,
+        states: Sequence[DeviceState] = (),
+        are_states_known: bool = True,
+        make_meter: MakeMeter = functools.partial(ProcessMeter, PowerModel()),
+        watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
+    ) -> None:
+        if not 1 <= slowdown < math.inf:
+            raise ConfigError(f"slowdown is {slowdown:g}; it must be at least 1")
+        self.slowdown = slowdown
+        self.allowed = allowed
+        self._states = states
+        self._are_states_known = are_states_known
+        self._make_meter = make_meter
+        self._watch_points = watch_points
+        self.activity(_fetch_nothing)  # raises now if something is wrong with the states
+
+    @functools.cached_property
+    def meter(self) -> Meter:
+        return self._make_meter(asyncio.get_running_loop().time)
+
+    def trainer(self, task: Task) -> Trainer:
+        return ThreadTrainer(LocalModel(task, self.allowed), self.slowdown, watch_points=self._watch_points)
+
+    def engine(self, operations_per_sample: float) -> Engine:
+        return ThreadEngine(self.slowdown)
+
+    def activity(self, fetch: Fetch) -> Activity:
+        if not self._states:
+            return Undisturbed()
+        return StressedActivity(self._states, fetch, random.Random(), are_known=self._are_states_known)
+
+    def close(self) -> None:
+        if "meter" in self.__dict__:
+            self.meter.close()
+
+
+async def _fetch_nothing() -> None:
+    return

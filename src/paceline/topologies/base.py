@@ -1,0 +1,384 @@
+"""The contract of a topology: the jobs it trains, the plan it makes of one, and the roles that carry a plan out.
+
+A topology is one folder. A fleet knows none of them: it asks the plan for its host, the role that stays with the run,
+and for a member on each device, gives each an environment, and lets them talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+from torch import nn
+
+import paceline
+from paceline import allocation, axon
+from paceline.allocation import AllocationPolicy
+from paceline.axon import Limits
+from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.devices.machines import LiveMachine, Machine
+from paceline.errors import ConfigError
+from paceline.events import Emit, Event
+from paceline.learning.averaging import State
+from paceline.learning.tasks import OptimizerSpec
+
+T = TypeVar("T")
+
+_OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
+
+
+# Jobs.
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of jobs: what is trained, on what, and by which rules; `ValueError` for what cannot be.
+
+    Attributes:
+        table: the table of a job file that announces this kind of job, and holds its plain fields.
+        tables: fields that are tables of their own in a job file.
+    """
+
+    table: ClassVar[str]
+    tables: ClassVar[tuple[str, ...]] = ()
+
+    def described(self) -> dict[str, Any]:
+        """Return the tables of a job file that make this job, every default spelled out."""
+        rules = {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.tables}
+        parts = {name: getattr(self, name) for name in self.tables}
+        return {
+            self.table: _without_none(rules),
+            **{name: _described(part) for name, part in parts.items() if part is not None},
+        }
+
+
+def _described(part: Any) -> Any:
+    if isinstance(part, AllocationPolicy):
+        return _without_none(allocation.describe(part))
+    if isinstance(part, OptimizerSpec):
+        return {"name": part.name, **part.options}
+    plain = msgspec.to_builtins(part)
+    return _without_none(plain) if isinstance(plain, dict) else plain
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None and value != ""}
+
+
+# What a role gets from where it runs.
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Do heavy work without holding up the loop."""
+    return await asyncio.to_thread(work)
+
+
+async def run_in_place(work: Callable[[], T]) -> T:
+    """Do heavy work at once: on virtual time it takes none, and threads would make the order a matter of chance."""
+    return work()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """What a role needs from where it runs.
+
+    Attributes:
+        clock: recorded with the run; roles tell time by `now` and by the running loop alone.
+        emit: receives the role's events.
+        save: keeps what was learned after a round or epoch.
+        now: seconds since the run started.
+        run_blocking: does heavy work.
+        machine: does the role's own work.
+        trains: whether models really learn; else only time passes.
+        rng: draws what nobody may foresee, such as who is audited.
+    """
+
+    clock: Literal["live", "virtual"] = "live"
+    emit: Emit = lambda event: None
+    save: Callable[[int, State], None] = lambda number, state: None
+    now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = run_in_thread
+    machine: Machine = field(default_factory=LiveMachine)
+    trains: bool = True
+    rng: random.Random = field(default_factory=random.SystemRandom)
+
+
+class Contact(NamedTuple):
+    """Whom to join: an address, and the fingerprint of its certificate, if that is self-made."""
+
+    address: str
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """What the owner of a device decides.
+
+    Attributes:
+        max_shards: the most it takes in a round; None for what the policy says.
+        price: what it asks for a shard, where work is paid for.
+        data: a file with data of its own (.npz), which never leaves the device.
+        part: number and count of the part of the job's data that it holds, counted from 1.
+        applies_view: whether its data is seen as the job says; else it is taken as it is.
+        allowed: import paths of models that it may load; None for any.
+        patience_seconds: how long it tries to reach a host that does not answer.
+        store_url: the Redis server where figures are shared; None to share them directly.
+        contention: a file that says how this device slows down beside others.
+    """
+
+    max_shards: int | None = None
+    price: float = 0.0
+    data: Path | None = None
+    part: tuple[int, int] | None = None
+    applies_view: bool = False
+    allowed: Collection[str] | None = None
+    patience_seconds: float = 300.0
+    store_url: str | None = None
+    contention: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node(Environment):
+    """A device as the role on it finds it.
+
+    Attributes:
+        number: its place among the devices of a fleet.
+        num_devices: that the fleet has.
+        life: grows when the device comes back under its name.
+        contacts: whom to join: the host, or other members where there is none; none for the first of all.
+        transport: carries its calls, and counts their bytes.
+        trust: further settings of `axon.connect`: token, ca_file.
+        fingerprint: of its own certificate.
+    """
+
+    name: str
+    number: int = 0
+    num_devices: int = 1
+    life: int = 1
+    contacts: Sequence[Contact] = ()
+    transport: CountedTransport = field(default_factory=lambda: CountedTransport(HttpTransport()))
+    trust: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str | None = None
+    options: DeviceOptions = DeviceOptions()  # noqa: RUF009  (frozen)
+
+    def connect(self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None) -> axon.Remote:
+        """Return the host, or another contact, to be called."""
+        address, fingerprint = contact or self.contacts[0]
+        trust = {**self.trust, **({} if fingerprint is None else {"fingerprint": fingerprint, "ca_file": None})}
+        return axon.connect(
+            address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust
+        )
+
+
+# Roles.
+
+
+class Role(ABC):
+    """One side of a topology, on one device or with the run.
+
+    Attributes:
+        calls: methods that others may call over the network; none if nobody calls this role.
+    """
+
+    calls: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    async def run(self, address: str) -> Any:
+        """Live until the run is over. Others can call from the start, at this address; empty if nobody calls."""
+
+
+class Outcome(NamedTuple):
+    """What came of a run.
+
+    Attributes:
+        state: what was learned, by name; empty where there are several jobs.
+        metrics: final figures: ``loss`` and ``accuracy``, None if they were not measured, and others.
+        jobs: outcomes of the jobs of a pool, by name.
+    """
+
+    state: State
+    metrics: dict[str, Any]
+    jobs: Mapping[str, Outcome] = {}
+
+
+class Host(Role):
+    """The role that stays with the run: the server that devices join, or one who only watches."""
+
+    @property
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """What came of the run, once it is over."""
+
+    async def drain(self) -> None:
+        """Wait, but not long, until all devices have heard that the run is over."""
+
+    def hear(self, event: Event) -> None:
+        """Receive the events of members that a fleet collects."""
+
+    def member_ended(self, name: str, learned: State | None) -> None:
+        """Learn that a member ended, and with what model, if it has one to show. Not called for a server's."""
+
+
+class Member(Role):
+    """The role on a device."""
+
+    @abstractmethod
+    async def run(self, address: str) -> State | None:
+        """Take part until the run is over; returns the model that this member ends with, if it has one."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Take no further part, and say so to others that can be reached."""
+
+
+class Plan(ABC):
+    """A job made ready to run: its data loaded, its model built.
+
+    Attributes:
+        topology: that made it.
+    """
+
+    topology: Topology[Any]
+    job: JobSpec
+
+    @property
+    @abstractmethod
+    def seed(self) -> int:
+        """Seed of everything that a fleet draws at random."""
+
+    @property
+    @abstractmethod
+    def min_devices(self) -> int:
+        """Devices that a run needs to begin."""
+
+    @property
+    def min_left(self) -> int:
+        """Devices that a run needs to go on."""
+        return self.min_devices
+
+    @property
+    @abstractmethod
+    def max_message_bytes(self) -> int:
+        """Most bytes of parameters in a message; anything larger is refused unread."""
+
+    @property
+    def import_paths(self) -> Sequence[str]:
+        """Models that devices have to load by import path."""
+        model = getattr(self.job, "model", None)
+        return () if model is None or model.import_path is None else (model.import_path,)
+
+    def device_options(self, number: int, count: int) -> Sequence[str]:
+        """Return options of the command that starts device `number` of `count`, counted from 1, without own data."""
+        return ()
+
+    @abstractmethod
+    def host(self, env: Environment) -> Host:
+        """Make the role that stays with the run."""
+
+    @abstractmethod
+    def member(self, node: Node, host: Host | None) -> Member:
+        """Make the role of a device.
+
+        Args:
+            host: if it is in this process.
+        """
+
+    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
+        """Build the model that a run learned; raises `ConfigError` if it is none."""
+        raise ConfigError(f"runs of {self.topology.name} have no single model")
+
+
+J = TypeVar("J", bound=JobSpec)
+
+
+class Topology(ABC, Generic[J]):
+    """A way to train together: who talks to whom.
+
+    Attributes:
+        jobs: its kinds of job, by the table of a job file that announces each.
+        is_served: whether devices join a host; else they join each other.
+        noun: what a device is called here, such as learner, source or peer.
+    """
+
+    name: ClassVar[str]
+    jobs: ClassVar[Mapping[str, type[JobSpec]]]
+    is_served: ClassVar[bool] = True
+    noun: ClassVar[str] = "learner"
+
+    @abstractmethod
+    def prepare(self, job: J) -> Plan:
+        """Load a job's data and build its model; raises `ConfigError`."""
+
+    @abstractmethod
+    def join(self, node: Node) -> Member:
+        """Make the role of a device that knows nothing but whom to join; only where there is a host."""
+
+    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+        """Prepare a run that was interrupted, to go on after the last round in its events.
+
+        Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
+
+        Args:
+            load: reads the checkpoint of a round.
+        """
+        raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What anybody may ask of an address: what is trained there.
+
+    Attributes:
+        job: the tables of the job, where devices need them to join.
+    """
+
+    topology: str
+    paceline: str
+    job: dict[str, Any] = {}
+
+
+@contextlib.asynccontextmanager
+async def serving(role: Role, plan: Plan, name: str, **settings: Any) -> AsyncIterator[str]:
+    """Let others call a role while the block runs; the address is empty if it has nothing to call.
+
+    Args:
+        name: of the device.
+        settings: as for `axon.Worker.serving`.
+    """
+    if not role.calls:
+        yield ""
+        return
+    most = plan.max_message_bytes
+    worker = axon.Worker(name, limits=Limits(max_body_bytes=most + most // 8 + _OVERHEAD_BYTES))
+    for call in sorted(role.calls):
+        worker.rpc(name=call)(getattr(role, call))
+    topology = plan.topology
+    job = {} if topology.is_served else plan.job.described()
+    description = Description(topology=topology.name, paceline=paceline.__version__, job=job)
+
+    async def describe() -> Description:
+        return description
+
+    worker.rpc(name="describe")(describe)
+    async with worker.serving(grace_seconds=0.5, **settings) as address:
+        yield str(address)
+
+
+class Described(ABC):
+    """The call that every role which can be called answers."""
+
+    @abstractmethod
+    async def describe(self) -> Description:
+        """Return what is trained here."""
+
+
+async def ask_what_runs_at(node: Node) -> Description:
+    """Ask the contact of a node what it could join there."""
+    found: Description = await node.connect(Described).describe.coro()
+    return found
+

@@ -1,0 +1,237 @@
+"""What roles of all topologies share: names and sessions of those who joined, waiting for changes, joining again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import paceline
+from paceline.axon import loops
+from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TransportError
+
+POLL_SECONDS = 20.0
+"""A long-poll is answered at the latest after this, because middle boxes drop idle connections."""
+
+DRAIN_SECONDS = 5.0
+"""How long a finished run waits for its devices to hear that it is over."""
+
+MAX_NAME_LENGTH = 64
+NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
+NAME_RULE = f"allowed: 1 to {MAX_NAME_LENGTH} letters, digits, and . _ - @, with spaces between"
+"""Names that devices may have."""
+
+MAX_DEVICES = 100_000
+"""Names that may join a run, those that left included."""
+
+_MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
+_FINAL_STATUS = (401, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigError` for a name that no device can have."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"name is {name[:80]!r}; {NAME_RULE}")
+
+
+def check_version(version: str) -> None:
+    """Raise `ValueError` if a device runs another minor version of Paceline: its messages may differ."""
+    if version.split(".")[:2] != paceline.__version__.split(".")[:2]:
+        raise ValueError(
+            f"version mismatch: the orchestrator runs paceline {paceline.__version__}, the device {version[:40]}; "
+            "install the same on both"
+        )
+
+
+def padding(num_bytes: int, most: int) -> bytes:
+    """Return bytes without meaning, to time or fill a link with; raises `ValueError` for more than `most`."""
+    if not 0 <= num_bytes <= most:
+        raise ValueError(f"{num_bytes} bytes to fill a link with; 0 to {most} are given")
+    return bytes(num_bytes)
+
+
+class Changes:
+    """Wakes all who wait whenever something has happened."""
+
+    def __init__(self) -> None:
+        self._next: asyncio.Future[None] | None = None
+
+    def notify(self) -> None:
+        """Wake all who wait."""
+        if self._next is not None:
+            self._next.set_result(None)
+            self._next = None
+
+    async def next(self, seconds: float | None = None) -> None:
+        """Wait for the next change, for at most so long."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        if seconds is None:
+            await asyncio.wait((self._next,))
+        else:
+            await loops.settled(self._next, seconds)
+
+    async def until(self, is_so: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until a condition holds after some change, or for at most so long."""
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        while not is_so():
+            left = None if end is None else end - loop.time()
+            if left is not None and left <= 0:
+                return
+            await self.next(left)
+
+
+@dataclass
+class Session:
+    """A device that joined.
+
+    Attributes:
+        key: what it shows in every later call.
+        is_ready: whether it waits for the next round or epoch.
+        num_missed: rounds in a row in which nothing was heard of it.
+        former: the session of the same name that it replaced.
+    """
+
+    name: str
+    key: str
+    is_ready: bool = False
+    has_been_ready: bool = False
+    num_missed: int = 0
+    former: Session | None = None
+
+
+S = TypeVar("S", bound=Session)
+
+
+class Roster(Generic[S]):
+    """The devices of a run, by session key and by name.
+
+    Args:
+        make: makes a session of a name and a key.
+    """
+
+    def __init__(self, make: Callable[[str, str], S]) -> None:
+        self._make = make
+        self._by_key: dict[str, S] = {}
+        self._by_name: dict[str, S] = {}
+        self._seen: set[str] = set()
+        self._excluded: dict[str, str] = {}
+        self.num_ready = 0
+
+    def __iter__(self) -> Iterator[S]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def join(self, name: str) -> tuple[S, bool]:
+        """Open a session; returns it, and whether one of that name was there before.
+
+        Raises `ValueError` for a name that cannot be, or is excluded.
+        """
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} cannot be a learner's name; {NAME_RULE}")
+        if name in self._excluded:
+            raise ValueError(f"{name!r} is excluded from this run: {self._excluded[name]}")
+        is_back = name in self._seen
+        if not is_back and len(self._seen) >= MAX_DEVICES:
+            raise ValueError(f"{MAX_DEVICES} learners have joined this run; no others can")
+        former = self._by_name.get(name)
+        if former is not None:
+            self.remove(former)
+            self._by_key[former.key] = former  # to answer it, should it still be there
+        session = self._make(name, secrets.token_hex(16))
+        session.former = former
+        self._by_key[session.key] = self._by_name[name] = session
+        self._seen.add(name)
+        return session, is_back
+
+    def find(self, key: str) -> S:
+        """Return a session; raises `LookupError`, or `RuntimeError` if another device has taken its name."""
+        session = self._by_key.get(key)
+        if session is None:
+            raise LookupError("this session is not known here; join again")
+        if self._by_name.get(session.name) is not session:
+            raise RuntimeError(f"another learner has joined as {session.name!r}; each needs a name of its own")
+        session.num_missed = 0
+        return session
+
+    def named(self, name: str) -> S | None:
+        """Return the session of a name, if there is one."""
+        return self._by_name.get(name)
+
+    def set_ready(self, session: S, is_ready: bool) -> None:
+        """Record whether a device will take part in the next round."""
+        if self._by_name.get(session.name) is session:
+            self.num_ready += is_ready - session.is_ready
+            session.is_ready = is_ready
+            session.has_been_ready |= is_ready
+
+    def remove(self, session: S) -> None:
+        """Forget a session."""
+        self.set_ready(session, False)
+        self._by_key.pop(session.key, None)
+        if session.former is not None:
+            self._by_key.pop(session.former.key, None)
+            session.former = None
+        if self._by_name.get(session.name) is session:
+            del self._by_name[session.name]
+
+    def exclude(self, name: str, reason: str) -> None:
+        """Forget a device, and refuse its name from now on."""
+        self._excluded[name] = reason
+        session = self._by_name.get(name)
+        if session is not None:
+            self.remove(session)
+
+    @property
+    def has_drained(self) -> bool:
+        """Whether nobody is left who may still ask: all left, have long been silent, or were never ready."""
+        return not any(session.has_been_ready and session.num_missed < _MISSED_ROUNDS for session in self)
+
+    @property
+    def ready(self) -> list[S]:
+        """Sessions that will take part in the next round, in the order of joining."""
+        return [session for session in self if session.is_ready]
+
+    def count_missed(self) -> list[S]:
+        """Count a round for those that are silent; returns, and forgets, who missed too many."""
+        for session in self:
+            session.num_missed += session.has_been_ready and not session.is_ready  # before, it measures itself
+        gone = [session for session in self if session.num_missed > _MISSED_ROUNDS]
+        for session in gone:
+            self.remove(session)
+        return gone
+
+
+async def until_over(
+    join: Callable[[], Awaitable[None]], take_part: Callable[[], Awaitable[str]], patience_seconds: float
+) -> str:
+    """Join and take part, again whenever the connection is lost, until the run is over; returns the reason.
+
+    Raises the last `TransportError` when nobody could be reached for so long, or at once if trying again would not
+    help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
+    """
+    loop = asyncio.get_running_loop()
+    pause, failing_since = FIRST_PAUSE_SECONDS, None
+    while True:
+        try:
+            await join()
+            failing_since, pause = None, FIRST_PAUSE_SECONDS
+            return await take_part()
+        except RemoteError as error:
+            if error.type_name != "LookupError":
+                raise
+        except TransportError as error:
+            if isinstance(error, BadReply) or (isinstance(error, Refused) and error.status in _FINAL_STATUS):
+                raise
+            failing_since = loop.time() if failing_since is None else failing_since
+            if loop.time() + pause - failing_since > patience_seconds:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
