@@ -75,7 +75,7 @@ def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None
     store = ShardStore(x, y, NUM_SAMPLES, seed=0)
     terms = Terms(
         deadline_seconds=job.deadline_seconds,
-        iterations=1,
+        local_epochs=1,
         model_bytes=model_bytes or sum(tensor.nbytes for tensor in LocalModel(task).state().values()),
         shard_bytes=store.shard_bytes,
         shard_samples=store.shard_samples,

@@ -95,7 +95,7 @@ def _take_part(policy: AllocationPolicy, terms: Terms, true: Device, candidate: 
     down_seconds = LATENCY_SECONDS + num_bytes / true.down_bytes
     halt_seconds = terms.deadline_seconds - policy.upload_seconds(terms, candidate)
     num_batches = max(1, math.floor((halt_seconds - down_seconds) * true.samples / BATCH_SAMPLES))
-    num_samples = min(num_batches * BATCH_SAMPLES, num_shards * terms.shard_samples * terms.iterations)
+    num_samples = min(num_batches * BATCH_SAMPLES, num_shards * terms.shard_samples * terms.local_epochs)
     train_seconds = num_samples / true.samples
     up_seconds = LATENCY_SECONDS + terms.model_bytes / true.up_bytes
     seconds = down_seconds + train_seconds + up_seconds

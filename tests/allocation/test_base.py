@@ -13,7 +13,7 @@ ROUND = Timings(down_bytes=10, down_seconds=1.0, num_samples=10, train_seconds=1
     ("field", "value"),
     [
         *(("deadline_seconds", value) for value in (0.0, -1.0, float("nan"), float("inf"))),
-        *(("iterations", 0), ("shard_samples", 0), ("model_bytes", -1), ("shard_bytes", -1), ("num_shards", -1)),
+        *(("local_epochs", 0), ("shard_samples", 0), ("model_bytes", -1), ("shard_bytes", -1), ("num_shards", -1)),
     ],
 )
 def test_impossible_terms_are_refused(field, value):

@@ -70,7 +70,7 @@ class TestDab:
 
 
 class TestEta:
-    def test_equal_samples_and_as_many_iterations_as_fit(self):
+    def test_equal_samples_and_as_many_local_epochs_as_fit(self):
         reply = solve(ETA)
         assert reply.allocation == [
             Share(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001

@@ -56,7 +56,7 @@ class AdaptiveDabAllocation(AllocationPolicy):
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
         counts = [self._shards(terms, candidate) for candidate in fleet]
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
         """The slow side of the uploads seen, and no less than their middle and the margin."""
@@ -70,7 +70,7 @@ class AdaptiveDabAllocation(AllocationPolicy):
         train, down = self._pace(candidate, "train"), self._pace(candidate, "down")
         latency_seconds, most = _latency_seconds(candidate), candidate.most_shards(terms)
         halt_seconds = terms.deadline_seconds - self.upload_seconds(terms, candidate)
-        passes = terms.iterations * terms.shard_samples
+        passes = terms.local_epochs * terms.shard_samples
         wanted = units_to_fill(
             halt_seconds,
             fixed_seconds=latency_seconds + terms.model_bytes * down.fast,

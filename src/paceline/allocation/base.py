@@ -26,7 +26,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         deadline_seconds: from the start of the learner's work until its update must be in.
-        iterations: passes over the allocated shards.
+        local_epochs: passes over the allocated shards.
         model_bytes: of the parameters as sent, the same in both directions.
         shard_bytes: of a shard as sent; 0 if data stays on the devices.
         shard_samples: in a shard.
@@ -35,7 +35,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     deadline_seconds: float
-    iterations: int
+    local_epochs: int
     model_bytes: int
     shard_bytes: int
     shard_samples: int
@@ -46,7 +46,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 < self.deadline_seconds < math.inf:
             raise ConfigError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
         for name, least in (
-            *(("iterations", 1), ("shard_samples", 1)),
+            *(("local_epochs", 1), ("shard_samples", 1)),
             *(("model_bytes", 0), ("shard_bytes", 0), ("num_shards", 0)),
         ):
             if getattr(self, name) < least:
@@ -98,10 +98,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Allocation(NamedTuple):
-    """What a learner is to train in a round: so many shards, in so many iterations."""
+    """What a learner is to train in a round: so many shards, in so many local epochs."""
 
     num_shards: int
-    iterations: int
+    local_epochs: int
 
 
 SITS_OUT = Allocation(0, 0)
@@ -109,7 +109,7 @@ SITS_OUT = Allocation(0, 0)
 
 
 class AllocationPolicy(ABC):
-    """Decides how many shards each learner trains in a round, and in how many iterations.
+    """Decides how many shards each learner trains in a round, and in how many local epochs.
 
     A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same answer. It opens
     no socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.

@@ -24,14 +24,14 @@ _PRECISION = 1e-6  # of the least time in which all can be done, as a ratio
 class CentralAllocation(AllocationPolicy):
     """Base of the policies that hand out all shards, each to one learner, by the profiles of all.
 
-    Learners that have no time for `min_iterations` over `min_shards` sit out, as do the slowest if there are fewer
+    Learners that have no time for `min_local_epochs` over `min_shards` sit out, as do the slowest if there are fewer
     shards than that for each. If the others cannot finish all data by the deadline, the least time in which they can
     takes its place, so that all overrun it alike: these policies fix the data, not the time.
 
     Attributes:
         min_shards: the least that a learner gets, if it gets any.
         max_shards: the most that a learner gets; None for no limit.
-        min_iterations: the least that a learner does.
+        min_local_epochs: the least that a learner does.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
@@ -39,31 +39,31 @@ class CentralAllocation(AllocationPolicy):
 
     min_shards: int = 1
     max_shards: int | None = None
-    min_iterations: int = 1
+    min_local_epochs: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("min_shards", "min_iterations"):
+        for name in ("min_shards", "min_local_epochs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.max_shards is not None and self.max_shards < self.min_shards:
             raise ConfigError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Shards and iterations of each; who has no profile sits out."""
+        """Shards and local epochs of each; who has no profile sits out."""
         able = self._able(terms, fleet)
         if not able:
             return [SITS_OUT] * len(fleet)
         total = min(terms.num_shards, sum(self._most(terms, fleet[index]) for index in able))
         steps = self._steps(terms, [fleet[index] for index in able])
-        counts, iterations = self._share_out(_stretched(steps, total, self.min_iterations), total)
+        counts, local_epochs = self._share_out(_stretched(steps, total, self.min_local_epochs), total)
         allocated = [SITS_OUT] * len(fleet)
-        for index, *share in zip(able, counts.tolist(), iterations.tolist(), strict=True):
+        for index, *share in zip(able, counts.tolist(), local_epochs.tolist(), strict=True):
             allocated[index] = Allocation(*share)
         return allocated
 
     @abstractmethod
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
-        """Shards and iterations; there is time for them."""
+        """Shards and local epochs; there is time for them."""
 
     def _most(self, terms: Terms, candidate: Candidate) -> int:
         most = candidate.most_shards(terms)
@@ -86,7 +86,9 @@ class CentralAllocation(AllocationPolicy):
         profile = candidate.profile
         if profile is None:
             return float("inf")
-        each = costs.download_seconds(terms, profile) + self.min_iterations * costs.iteration_seconds(terms, profile)
+        each = costs.download_seconds(terms, profile) + self.min_local_epochs * costs.local_epoch_seconds(
+            terms, profile
+        )
         return costs.fixed_seconds(terms, profile) + self.min_shards * each
 
     def _steps(self, terms: Terms, fleet: Sequence[Candidate]) -> Steps:
@@ -96,7 +98,7 @@ class CentralAllocation(AllocationPolicy):
 
         profiles = [candidate.profile for candidate in fleet if candidate.profile is not None]
         return Steps(
-            c2=np.array([costs.iteration_seconds(terms, profile) for profile in profiles]),
+            c2=np.array([costs.local_epoch_seconds(terms, profile) for profile in profiles]),
             c1=np.array([costs.download_seconds(terms, profile) for profile in profiles]),
             c0=np.array([costs.fixed_seconds(terms, profile) for profile in profiles]),
             cycle_seconds=terms.deadline_seconds,
@@ -107,7 +109,7 @@ class CentralAllocation(AllocationPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class CsaAllocation(CentralAllocation):
-    """The least staleness: each learner does as many iterations as fit, and they differ by as little as can be.
+    """The least staleness: each learner does as many local epochs as fit, and they differ by as little as can be.
 
     Exact, as in `CsaProblem`, in shards instead of samples.
     """
@@ -115,23 +117,23 @@ class CsaAllocation(CentralAllocation):
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         from paceline.allocation.exact import least_staleness
 
-        plan = least_staleness(steps, total, self.min_iterations)
-        return plan.counts, plan.iterations
+        plan = least_staleness(steps, total, self.min_local_epochs)
+        return plan.counts, plan.local_epochs
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyncAllocation(CentralAllocation):
-    """All do the same number of iterations, the most that all have time for, as in `SyncProblem`."""
+    """All do the same number of local epochs, the most that all have time for, as in `SyncProblem`."""
 
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         from paceline.allocation.exact import most_in_common, take_back
 
-        iterations = most_in_common(steps, total, self.min_iterations)
-        counts = take_back(steps.most_for(iterations), steps.low, total)
-        return counts, counts * 0 + iterations
+        local_epochs = most_in_common(steps, total, self.min_local_epochs)
+        counts = take_back(steps.most_for(local_epochs), steps.low, total)
+        return counts, counts * 0 + local_epochs
 
 
-def _stretched(steps: Steps, total: int, min_iterations: int) -> Steps:
+def _stretched(steps: Steps, total: int, min_local_epochs: int) -> Steps:
     """The same with the least time in which all can be done, if the deadline is too short."""
     from paceline.allocation.exact import find_conflict
 
@@ -139,11 +141,11 @@ def _stretched(steps: Steps, total: int, min_iterations: int) -> Steps:
         return dataclasses.replace(steps, cycle_seconds=seconds)
 
     fails = enough = steps.cycle_seconds
-    while find_conflict(in_seconds(enough), total, min_iterations) is not None:
+    while find_conflict(in_seconds(enough), total, min_local_epochs) is not None:
         fails, enough = enough, 2 * enough
     while enough - fails > _PRECISION * enough:
         middle = (fails + enough) / 2
-        if find_conflict(in_seconds(middle), total, min_iterations) is None:
+        if find_conflict(in_seconds(middle), total, min_local_epochs) is None:
             enough = middle
         else:
             fails = middle

@@ -18,11 +18,11 @@ def download_seconds(terms: Terms, profile: Profile) -> float:
     return terms.shard_bytes / profile.down.per_second
 
 
-def iteration_seconds(terms: Terms, profile: Profile) -> float:
+def local_epoch_seconds(terms: Terms, profile: Profile) -> float:
     """What one pass over a shard takes."""
     return terms.shard_samples / profile.train.per_second
 
 
 def shard_seconds(terms: Terms, profile: Profile) -> float:
     """What a shard adds to a round: its download and its training."""
-    return download_seconds(terms, profile) + terms.iterations * iteration_seconds(terms, profile)
+    return download_seconds(terms, profile) + terms.local_epochs * local_epoch_seconds(terms, profile)

@@ -39,7 +39,7 @@ class DabAllocation(AllocationPolicy):
         a = ⌊(D − 2·latency − Ωm/b_down − Ωm/b_up) / (μ·s/c + Ωd/b_down)⌋
 
     where D is the deadline, Ωm and Ωd the bytes of the model and of a shard of s samples, b the bytes per second,
-    c the samples per second and μ the iterations. With equal b and no latency it is Eq. 5 of Mays, Elsayed and
+    c the samples per second and μ the local epochs. With equal b and no latency it is Eq. 5 of Mays, Elsayed and
     Hassanein, "Decentralized Data Allocation via Local Benchmarking for Parallelized Mobile Edge Learning".
     """
 
@@ -58,7 +58,7 @@ class DabAllocation(AllocationPolicy):
             unit_seconds=shard_seconds(terms, candidate.profile),
             most=candidate.most_shards(terms),
         )
-        return Allocation(count, terms.iterations) if count else SITS_OUT
+        return Allocation(count, terms.local_epochs) if count else SITS_OUT
 
 
 class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ class DabProblem(Problem, frozen=True, kw_only=True):
         """Each learner's own maximum, so optimal; infeasible if none can finish a shard."""
         terms = Terms(
             deadline_seconds=self.deadline_seconds,
-            iterations=self.iterations,
+            local_epochs=self.iterations,
             model_bytes=self.model_bytes,
             shard_bytes=self.shard_bytes,
             shard_samples=self.shard_samples,
@@ -114,7 +114,7 @@ class DabProblem(Problem, frozen=True, kw_only=True):
         if not num_shards:
             return Reply(status="infeasible", reason=_too_slow(terms, fleet))
         shares = [
-            Share(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.iterations)
+            Share(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.local_epochs)
             for candidate, allocation in zip(fleet, allocated, strict=True)
         ]
         return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)

@@ -78,7 +78,7 @@ class EdgeGossipAllocation(GossipPolicy):
         rates = [_predicted(candidate) for candidate in fleet]
         usable = [rate if self.is_usable(rate) else 0.0 for rate in rates]
         counts = kept([candidate.most_shards(terms) for candidate in fleet], usable, self.max_ratio)
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
         """Those that are too slow, and those that nothing is predicted of."""
@@ -104,7 +104,7 @@ class AllDataAllocation(GossipPolicy):
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """All that each has."""
         counts = [candidate.most_shards(terms) for candidate in fleet]
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
         """Nobody: it predicts nothing."""

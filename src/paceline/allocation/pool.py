@@ -126,7 +126,7 @@ class PoolPolicy(AllocationPolicy):
         """As `assign`, for one job."""
         placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
-            Allocation(placements[candidate.name].num_shards, terms.iterations)
+            Allocation(placements[candidate.name].num_shards, terms.local_epochs)
             if candidate.name in placements
             else SITS_OUT
             for candidate in fleet
@@ -245,7 +245,7 @@ def _fixed_seconds(terms: Terms, profile: Profile) -> float:
 
 def _shard_seconds(terms: Terms, profile: Profile) -> float:
     """A shard on its way there, and its training."""
-    training = terms.iterations * terms.shard_samples / profile.train.per_second
+    training = terms.local_epochs * terms.shard_samples / profile.train.per_second
     return terms.shard_bytes / profile.down.per_second + training
 
 

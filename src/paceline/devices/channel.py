@@ -6,7 +6,7 @@ and section V: learners within 50 m indoors, half of them like a desktop, half l
     R = W·log2(1 + P·h/N0)   bits per second,
 
 with bandwidth W, transmit power P, gain h and noise power N0, the same both ways. With f operations per second, Cm
-operations per sample and iteration, and bits per sample and per model, a cycle takes c2·τ·d + c1·d + c0 seconds, where
+operations per sample and epoch, and bits per sample and per model, a cycle takes c2·τ·d + c1·d + c0 seconds, where
 
     c2 = Cm/f,   c1 = sample bits/R,   c0 = 2·model bits/R;
 
@@ -90,7 +90,7 @@ class Workload:
     """What is learned; the defaults are the paper's MNIST network of 784, 300, 124, 60 and 10 units.
 
     Attributes:
-        operations: per sample and iteration, forth and back, Cm; a device does one per clock cycle.
+        operations: per sample and local epoch, forth and back, Cm; a device does one per clock cycle.
         model_bits: 280,440 weights of 32 bits.
         sample_bits: ours: 784 pixels of 8 bits, as MNIST has them; the paper does not say.
     """
@@ -102,7 +102,7 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """Of a cycle's seconds: `c2` per sample and iteration, `c1` per sample, `c0` in all."""
+    """Of a cycle's seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
 
     c2: float
     c1: float
@@ -125,7 +125,7 @@ class Node:
     bytes_per_second: float
 
     def samples_per_second(self, workload: Workload) -> float:
-        """What it trains in one iteration."""
+        """What it trains in one local epoch."""
         return self.hertz / workload.operations
 
     def coefficients(self, workload: Workload, scenario: Scenario) -> Coefficients:

@@ -29,7 +29,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured of a device, for one job's model and one link.
 
     Attributes:
-        train: samples per second for one iteration of the job's model.
+        train: samples per second for one local epoch of the job's model.
         down: bytes per second from the orchestrator to the device.
         up: bytes per second from the device to the orchestrator.
         latency_seconds: what each call takes besides its bytes.

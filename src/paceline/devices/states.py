@@ -78,7 +78,7 @@ def draw_price(chance: random.Random) -> float:
 
 
 class StateRates(NamedTuple):
-    """What was measured of a device in one state: samples per second for one iteration, and bytes per second."""
+    """What was measured of a device in one state: samples per second for one local epoch, and bytes per second."""
 
     samples_per_second: float
     bytes_per_second: float

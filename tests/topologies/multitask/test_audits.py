@@ -32,7 +32,7 @@ def test_a_cheat_is_caught_unpaid_and_excluded(policy):
 
 
 def test_all_honest_learners_pass_also_if_they_halt():
-    _, told = play({"a": {"deadline_seconds": 2.0, "iterations": 3, "audit_rate": 1.0}}, fleet(3), is_time_only=False)
+    _, told = play({"a": {"deadline_seconds": 2.0, "local_epochs": 3, "audit_rate": 1.0}}, fleet(3), is_time_only=False)
     assert any(event.fulfilment < 1 for event in told.of(RoundClosed, "a"))
     audits = told.of(UpdateAudited, "a")
     assert len(audits) >= 6

@@ -71,7 +71,7 @@ class Balancer:
         fleet = self._fleet(known)
         terms = Terms(
             deadline_seconds=1.0,
-            iterations=1,
+            local_epochs=1,
             model_bytes=0,
             shard_bytes=0,
             shard_samples=1,

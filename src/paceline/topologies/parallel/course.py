@@ -247,7 +247,7 @@ class Course:
                 claimed=parameters,
                 shards=first.shards,
                 seed=first.seed,
-                iterations=share.iterations,
+                local_epochs=share.local_epochs,
                 num_samples=num_samples,
                 further=further,
             )
@@ -291,13 +291,13 @@ class Course:
         opened = self.round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
-        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.iterations)
+        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.local_epochs)
         most = allocated.num_shards
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
-            share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.iterations)
+            share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.local_epochs)
             opened.expect(learner)
             self.emit(
                 ShardsTaken(
@@ -305,7 +305,7 @@ class Course:
                     round=round,
                     learner=learner,
                     num_shards=share.num_shards,
-                    iterations=share.iterations,
+                    local_epochs=share.local_epochs,
                     seconds=self.time() - opened.opened_at,
                 )
             )
@@ -326,7 +326,7 @@ class Course:
         count = opened.pot.draw(learner, seconds)
         if not count:
             return Work(parameters={}, shards=[])
-        extra = self.plan.share(self._deck, count, share.iterations)
+        extra = self.plan.share(self._deck, count, share.local_epochs)
         share.add(extra)
         self.emit(
             ShardsAdded(at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds)

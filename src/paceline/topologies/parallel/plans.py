@@ -56,14 +56,14 @@ class Plan:
             benchmark_shards=self.job.benchmark_shards,
         )
 
-    def share(self, deck: Deck, num_shards: int, iterations: int) -> Share:
+    def share(self, deck: Deck, num_shards: int, local_epochs: int) -> Share:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
-            return Share([[]], num_shards, num_shards * self.terms.shard_samples, iterations)
+            return Share([[]], num_shards, num_shards * self.terms.shard_samples, local_epochs)
         numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
-        return Share([numbers], len(numbers), num_samples, iterations)
+        return Share([numbers], len(numbers), num_samples, local_epochs)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
         """Shards as they are sent: views of the store."""
@@ -91,7 +91,7 @@ def make_plan(job: Job) -> tuple[Plan, State]:
     store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
     terms = Terms(
         deadline_seconds=job.deadline_seconds,
-        iterations=job.iterations,
+        local_epochs=job.local_epochs,
         model_bytes=sum(tensor.nbytes for tensor in state.values()),
         shard_bytes=0 if store is None else store.shard_bytes,
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
