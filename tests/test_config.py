@@ -218,7 +218,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
             JOB + "[data]\nname = 'digits'\npath = 'x'",
             "[data]: data has either a name or a path, not name 'digits' and ",
         ),
-        (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0, and must be at least 1 sample"),
+        (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nshard_size = 'a'", "[data] shard_size = 'a': Expected `int`, got `str`"),
         (
             JOB + "[data]\nshards = 3",
@@ -257,7 +257,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         ),
         (
             JOB + "[allocation]\npolicy = 'adaptive-dab'\nwindow = 0",
-            "[allocation]: adaptive-dab: window is 0; allowed: ",
+            "[allocation]: adaptive-dab: window is 0; it must be",
         ),
         (
             JOB + "[allocation]\npolicy = 'adaptive-dab'\nwindow = 'a'",
@@ -465,7 +465,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
             DEVICE + "[cell]\nradius = 5",
             "[cell]: unknown key 'radius'; did you mean 'radius_metres'? Allowed: scheduling, radius_metres, ",
         ),
-        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0.0; it must be above 0"),
+        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0; it must be above 0"),
         (
             DEVICE + "[cell]\nscheduling = 'fair'",
             "[cell] scheduling = 'fair': Invalid enum value 'fair'; allowed: proportional-fair, equal",
@@ -522,7 +522,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         (DEVICE + "skips = 1", "device 1: skips is 1.0; it must be from 0 to below 1"),
         (DEVICE + "are_states_known = 'yes'", "device 1 are_states_known = 'yes': Expected `bool`, got `str`"),
         (DEVICE + "power = 6", "device 1 power = 6: Expected `object`, got `int`"),
-        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1.0; it must be at least 0"),
+        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1; it must be at least 0"),
         (
             DEVICE + "[device.power]\nbusy_wats = 1",
             "device 1 power: unknown key 'busy_wats'; did you mean 'busy_watts'?",

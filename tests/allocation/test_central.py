@@ -6,7 +6,6 @@ from paceline.allocation.csa import CsaProblem
 from paceline.allocation.cycle import CycleLearner
 from paceline.allocation.sync import SyncProblem
 from paceline.devices.profiles import Profile, Rate
-from paceline.errors import ConfigError
 from paceline.testing.allocation import TERMS, make_candidate
 
 
@@ -96,19 +95,6 @@ def test_limits_of_the_policy_and_of_learners_are_kept():
     assert all(2 <= shards <= most for (shards, _), most in zip(allocated, (3, 50, 50), strict=True))
     assert all(local_epochs >= 2 for _, local_epochs in allocated)
     assert sum(shards for shards, _ in allocated) == 103
-
-
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"min_shards": 0}, "min_shards is 0; it must be at least 1"),
-        ({"min_local_epochs": 0}, "min_local_epochs is 0; it must be at least 1"),
-        ({"min_shards": 5, "max_shards": 4}, "max_shards is 4, below min_shards, 5"),
-    ],
-)
-def test_limits_that_cannot_be_are_told(fields, told):
-    with pytest.raises(ConfigError, match=told):
-        SyncAllocation(**fields)
 
 
 def test_equal_shares_with_as_many_local_epochs_as_fit():

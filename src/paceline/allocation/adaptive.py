@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
 from paceline.allocation.pace import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
+from paceline.checks import Count, check_fields
 from paceline.devices.profiles import Rate
 from paceline.errors import ConfigError
 
@@ -38,20 +41,13 @@ class AdaptiveDabAllocation(AllocationPolicy):
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    window: int = 25
-    optimism: float = 0.75
-    caution: float = 2.1
-    margin: float = 0.01
+    window: Count = 25
+    optimism: Annotated[float, Meta(ge=0.5, le=1)] = 0.75
+    caution: Annotated[float, Meta(ge=0, le=10)] = 2.1
+    margin: Annotated[float, Meta(ge=0, le=0.5)] = 0.01
 
     def __post_init__(self) -> None:
-        for name, value, is_allowed, allowed in (
-            ("window", self.window, self.window >= 1, "at least 1"),
-            ("optimism", self.optimism, 0.5 <= self.optimism <= 1, "from 0.5 to 1"),
-            ("caution", self.caution, 0 <= self.caution <= 10, "from 0 to 10"),
-            ("margin", self.margin, 0 <= self.margin <= 0.5, "from 0 to 0.5"),
-        ):
-            if not is_allowed:
-                raise ConfigError(f"adaptive-dab: {name} is {value}; allowed: {allowed}")
+        check_fields(self)
 
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
+from paceline.checks import Count, CountOrZero, Positive, check_fields
 from paceline.devices.profiles import Outlook, Profile
-from paceline.errors import ConfigError
 
 _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
 _MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
@@ -34,25 +34,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
     """
 
-    deadline_seconds: float
-    local_epochs: int
-    model_bytes: int
-    shard_bytes: int
-    shard_samples: int
-    num_shards: int
-    overtime: float = 0.0
+    deadline_seconds: Positive
+    local_epochs: Count
+    model_bytes: CountOrZero
+    shard_bytes: CountOrZero
+    shard_samples: Count
+    num_shards: CountOrZero
+    overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.deadline_seconds < math.inf:
-            raise ConfigError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
-        for name, least in (
-            *(("local_epochs", 1), ("shard_samples", 1)),
-            *(("model_bytes", 0), ("shard_bytes", 0), ("num_shards", 0)),
-        ):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
-        if not 0 <= self.overtime <= MAX_OVERTIME:
-            raise ConfigError(f"overtime is {self.overtime}; allowed: 0 to {MAX_OVERTIME:g}")
+        check_fields(self)
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from paceline.allocation import costs
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
 from paceline.allocation.contract import MOST
-from paceline.errors import ConfigError
+from paceline.checks import Count, check_fields
 
 # NumPy is imported when something is solved: a device that trains for another policy does without.
 if TYPE_CHECKING:
@@ -37,16 +37,14 @@ class CentralAllocation(AllocationPolicy):
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
 
-    min_shards: int = 1
-    max_shards: int | None = None
-    min_local_epochs: int = 1
+    min_shards: Count = 1
+    max_shards: Count | None = None
+    min_local_epochs: Count = 1
 
     def __post_init__(self) -> None:
-        for name in ("min_shards", "min_local_epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        check_fields(self)
         if self.max_shards is not None and self.max_shards < self.min_shards:
-            raise ConfigError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
+            raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
     def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Shards and local epochs of each; who has no profile sits out."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.checks import CountOrZero, NotNegative, Positive, Remainder, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -77,21 +78,16 @@ class PoolPolicy(AllocationPolicy):
         time_limit_seconds: for solving. If it is reached, the best that was found is used.
     """
 
-    budget: float | None = None
-    min_shards: int = 1
-    time_limit_seconds: float = 10.0
+    budget: NotNegative | None = None
+    min_shards: CountOrZero = 1
+    time_limit_seconds: Positive = 10.0
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
     needs_outlook: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not 0 <= self.budget < math.inf:
-            raise ValueError(f"budget is {self.budget}; it must be at least 0")
-        if self.min_shards < 0:
-            raise ValueError(f"min_shards is {self.min_shards}; it must be at least 0")
-        if not 0 < self.time_limit_seconds < math.inf:
-            raise ValueError(f"time_limit_seconds is {self.time_limit_seconds}; it must be above 0")
+        check_fields(self)
 
     @property
     def held_share(self) -> float:
@@ -196,12 +192,7 @@ class MedAllocation(PoolPolicy):
             its team is done first; 0 is MED as in the thesis.
     """
 
-    held_back: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.held_back < 1:
-            raise ValueError(f"held_back is {self.held_back}; allowed: 0 to below 1")
+    held_back: Remainder = 0.0
 
     @property
     def held_share(self) -> float:

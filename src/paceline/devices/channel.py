@@ -26,6 +26,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from paceline.checks import Positive, check_fields
 from paceline.errors import ConfigError
 
 Scenario: TypeAlias = Literal["task-parallelization", "distributed-datasets"]
@@ -51,21 +52,19 @@ class Channel:
         min_distance_metres: ours: nearer than this, a device counts as so far.
     """
 
-    bandwidth_hertz: float = 5e6
+    bandwidth_hertz: Positive = 5e6
     transmit_dbm: float = 23.0
     noise_dbm_per_hertz: float = -174.0
-    carrier_hertz: float = 2.4e9
-    breakpoint_metres: float = 10.0
+    carrier_hertz: Positive = 2.4e9
+    breakpoint_metres: Positive = 10.0
     far_exponent: float = 3.5
     near_shadow_db: float = 3.0
     far_shadow_db: float = 5.0
-    radius_metres: float = 50.0
-    min_distance_metres: float = 1.0
+    radius_metres: Positive = 50.0
+    min_distance_metres: Positive = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth_hertz", "carrier_hertz", "breakpoint_metres", "radius_metres", "min_distance_metres"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
+        check_fields(self)
 
     def loss_db(self, distance_metres: float) -> float:
         """The mean path loss at a distance, without shadowing."""

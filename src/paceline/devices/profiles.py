@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
-from paceline.errors import ConfigError
+from paceline.checks import NotNegative, Positive, Ratio, check_fields
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -17,12 +15,11 @@ class Rate(msgspec.Struct, frozen=True):
         spread: standard deviation of the rate, as a ratio of it (0.1 is 10 %).
     """
 
-    per_second: float
-    spread: float = 0.0
+    per_second: Positive
+    spread: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.per_second < math.inf and 0 <= self.spread < math.inf):
-            raise ConfigError(f"{self}: per_second must be above 0 and spread at least 0")
+        check_fields(self)
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +35,18 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     train: Rate
     down: Rate
     up: Rate
-    latency_seconds: float = 0.0
+    latency_seconds: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.latency_seconds < math.inf:
-            raise ConfigError(f"latency_seconds is {self.latency_seconds}; it must be at least 0")
+        check_fields(self)
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """A state that a device may be in, how likely that is, and what was measured of the device in it."""
 
     state: str
-    probability: float
+    probability: Ratio
     profile: Profile
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise ConfigError(f"state {self.state[:40]!r}: probability is {self.probability}; allowed: 0 to 1")
+        check_fields(self)
