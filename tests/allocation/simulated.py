@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from paceline.allocation import AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation import AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.devices.profiles import Profile, Rate
 
 KEPT_ROUNDS = 50
@@ -65,7 +65,7 @@ def scaled(noise: Noise, level: Callable[[int], float]) -> Noise:
 
 def simulate(
     policy: AllocationPolicy,
-    terms: Terms,
+    terms: RoundTerms,
     device: Device,
     noise: Noise,
     *,
@@ -88,7 +88,9 @@ def simulate(
         yield spent
 
 
-def _take_part(policy: AllocationPolicy, terms: Terms, true: Device, candidate: Candidate) -> tuple[Timings, Spent]:
+def _take_part(
+    policy: AllocationPolicy, terms: RoundTerms, true: Device, candidate: Candidate
+) -> tuple[Timings, Spent]:
     """Download, train until halted, upload. A minibatch that would end too late is not begun; one is always done."""
     [(num_shards, _)] = policy.allocate(terms, [candidate])
     num_bytes = terms.model_bytes + num_shards * terms.shard_bytes

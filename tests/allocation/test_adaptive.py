@@ -6,13 +6,13 @@ import statistics
 import msgspec
 import pytest
 
-from paceline.allocation import SITS_OUT, AdaptiveDabAllocation, Allocation, Candidate, DabAllocation, Terms
+from paceline.allocation import SITS_OUT, AdaptiveDabAllocation, Allocation, Candidate, DabAllocation, RoundTerms
 from paceline.errors import ConfigError
 from paceline.testing.allocation import TERMS, make_candidate
 from tests.allocation.simulated import Device, scaled, separate, simulate, together
 
 POLICY = AdaptiveDabAllocation()
-ROUNDS = Terms(
+ROUNDS = RoundTerms(
     deadline_seconds=15.0,
     local_epochs=5,
     model_bytes=180_000,

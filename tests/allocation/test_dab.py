@@ -3,7 +3,7 @@ import random
 import msgspec
 import pytest
 
-from paceline.allocation import Candidate, DabAllocation, Terms
+from paceline.allocation import Candidate, DabAllocation, RoundTerms
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 from paceline.testing.allocation import TERMS, make_candidate
@@ -15,7 +15,7 @@ def shards_of(terms, candidate):
 
 def test_the_example_of_the_formula():
     """15 s − 2·0.1 s − 1 s − 2 s = 11.8 s, of which a shard takes 0.5 s to download and 2.5 s to train."""
-    terms = Terms(
+    terms = RoundTerms(
         deadline_seconds=15,
         local_epochs=5,
         model_bytes=1_000_000,

@@ -11,14 +11,16 @@ from paceline.allocation import (
     Allocation,
     Candidate,
     EdgeGossipAllocation,
+    RoundTerms,
     Share,
-    Terms,
     take_over,
 )
 from paceline.allocation.gossip import EdgeGossipProblem, GossipLearner, kept
 from paceline.devices.profiles import Profile, Rate
 
-TERMS = Terms(deadline_seconds=60, local_epochs=2, model_bytes=1000, shard_bytes=0, shard_samples=1, num_shards=10**9)
+TERMS = RoundTerms(
+    deadline_seconds=60, local_epochs=2, model_bytes=1000, shard_bytes=0, shard_samples=1, num_shards=10**9
+)
 
 
 def peer(name, samples_per_second, samples):

@@ -4,7 +4,7 @@ Plain data in, plain data out: no PyTorch, no I/O, no clock.
 """
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.contract import Problem, Reply, Share
 from paceline.allocation.dab import DabAllocation
@@ -36,10 +36,10 @@ __all__ = [
     "PoolPolicy",
     "Problem",
     "Reply",
+    "RoundTerms",
     "Share",
     "SyncAllocation",
     "Takeovers",
-    "Terms",
     "Timings",
     "describe",
     "from_config",

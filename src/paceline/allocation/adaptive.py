@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.pace import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
 from paceline.checks import Count, check_fields
@@ -49,12 +49,12 @@ class AdaptiveDabAllocation(AllocationPolicy):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
         counts = [self._shards(terms, candidate) for candidate in fleet]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
-    def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """The slow side of the uploads seen, and no less than their middle and the margin."""
         up = self._pace(candidate, "up")
         usual_seconds = terms.model_bytes * up.middle
@@ -62,7 +62,7 @@ class AdaptiveDabAllocation(AllocationPolicy):
         most_seconds = max(usual_seconds, _MOST_KEPT_FREE * terms.deadline_seconds)
         return _latency_seconds(candidate) + min(kept_seconds, most_seconds)
 
-    def _shards(self, terms: Terms, candidate: Candidate) -> int:
+    def _shards(self, terms: RoundTerms, candidate: Candidate) -> int:
         train, down = self._pace(candidate, "train"), self._pace(candidate, "down")
         latency_seconds, most = _latency_seconds(candidate), candidate.most_shards(terms)
         halt_seconds = terms.deadline_seconds - self.upload_seconds(terms, candidate)

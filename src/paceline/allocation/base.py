@@ -21,7 +21,7 @@ MAX_OVERTIME = 100.0
 """As a ratio of the deadline: a round ends some time, whoever is still awaited."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What a round asks of whoever takes part.
 
     Attributes:
@@ -83,7 +83,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     outlook: tuple[Outlook, ...] = ()
     state: str | None = None
 
-    def most_shards(self, terms: Terms) -> int:
+    def most_shards(self, terms: RoundTerms) -> int:
         """The most it can be given: what there is, and what it is willing to take."""
         return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
 
@@ -123,10 +123,10 @@ class AllocationPolicy(ABC):
         return "never"
 
     @abstractmethod
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """What each candidate trains, in the fleet's order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
 
-    def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """The seconds to keep free for the upload at the end of the round, margin included.
 
         Training halts when no more than this is left until the deadline. From the benchmark if there was one: the

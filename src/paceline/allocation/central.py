@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from paceline.allocation import costs
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import MOST
 from paceline.checks import Count, check_fields
 
@@ -46,7 +46,7 @@ class CentralAllocation(AllocationPolicy):
         if self.max_shards is not None and self.max_shards < self.min_shards:
             raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Shards and local epochs of each; who has no profile sits out."""
         able = self._able(terms, fleet)
         if not able:
@@ -63,11 +63,11 @@ class CentralAllocation(AllocationPolicy):
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         """Shards and local epochs; there is time for them."""
 
-    def _most(self, terms: Terms, candidate: Candidate) -> int:
+    def _most(self, terms: RoundTerms, candidate: Candidate) -> int:
         most = candidate.most_shards(terms)
         return most if self.max_shards is None else min(most, self.max_shards)
 
-    def _able(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+    def _able(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[int]:
         """Who takes part, by index."""
         seconds = {
             index: self._least_seconds(terms, candidate)
@@ -79,7 +79,7 @@ class CentralAllocation(AllocationPolicy):
         fastest = sorted(able, key=seconds.__getitem__)[: terms.num_shards // self.min_shards]
         return sorted(fastest)
 
-    def _least_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def _least_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """What the least share takes."""
         profile = candidate.profile
         if profile is None:
@@ -89,7 +89,7 @@ class CentralAllocation(AllocationPolicy):
         )
         return costs.fixed_seconds(terms, profile) + self.min_shards * each
 
-    def _steps(self, terms: Terms, fleet: Sequence[Candidate]) -> Steps:
+    def _steps(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> Steps:
         import numpy as np
 
         from paceline.allocation.steps import Steps

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
@@ -45,11 +45,11 @@ class DabAllocation(AllocationPolicy):
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one without a profile."""
         return [self._allocation(terms, candidate) for candidate in fleet]
 
-    def _allocation(self, terms: Terms, candidate: Candidate) -> Allocation:
+    def _allocation(self, terms: RoundTerms, candidate: Candidate) -> Allocation:
         if candidate.profile is None:
             raise ConfigError(f"dab: learner {candidate.name!r} has no profile; it must be benchmarked first")
         count = units_within(
@@ -100,7 +100,7 @@ class DabProblem(Problem, frozen=True, kw_only=True):
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Each learner's own maximum, so optimal; infeasible if none can finish a shard."""
-        terms = Terms(
+        terms = RoundTerms(
             deadline_seconds=self.deadline_seconds,
             local_epochs=self.iterations,
             model_bytes=self.model_bytes,
@@ -120,7 +120,7 @@ class DabProblem(Problem, frozen=True, kw_only=True):
         return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)
 
 
-def _too_slow(terms: Terms, fleet: Sequence[Candidate]) -> str:
+def _too_slow(terms: RoundTerms, fleet: Sequence[Candidate]) -> str:
     needed = {c.name: fixed_seconds(terms, c.profile) + shard_seconds(terms, c.profile) for c in fleet if c.profile}
     name = min(needed, key=needed.__getitem__)
     return (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from paceline.allocation import costs
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import MOST, Reply
 from paceline.allocation.cycle import CycleProblem, staleness
 from paceline.allocation.rounding import split_evenly, units_within
@@ -31,7 +31,7 @@ class EqualAllocation(AllocationPolicy):
         """Whether learners send their profiles to the orchestrator."""
         return self.asynchronous
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """The parts; less than all shards only if every candidate has as many as it will take."""
         counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
         return [
@@ -39,7 +39,7 @@ class EqualAllocation(AllocationPolicy):
             for candidate, count in zip(fleet, counts, strict=True)
         ]
 
-    def _local_epochs(self, terms: Terms, candidate: Candidate, num_shards: int) -> int:
+    def _local_epochs(self, terms: RoundTerms, candidate: Candidate, num_shards: int) -> int:
         profile = candidate.profile
         if not self.asynchronous or profile is None:
             return terms.local_epochs

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from paceline import checks
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     Count,
@@ -68,7 +68,7 @@ class EdgeGossipAllocation(GossipPolicy):
     def __post_init__(self) -> None:
         checks.check_fields(self)
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """The kept part of what each has, rounded, and one shard at least; also if too many have failed."""
         rates = [_predicted(candidate) for candidate in fleet]
         usable = [rate if self.is_usable(rate) else 0.0 for rate in rates]
@@ -96,7 +96,7 @@ class EdgeGossipAllocation(GossipPolicy):
 class AllDataAllocation(GossipPolicy):
     """Everybody trains all that it has, and whoever is done waits: gossip as it is without a balancer."""
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """All that each has."""
         counts = [candidate.most_shards(terms) for candidate in fleet]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.checks import CountOrZero, NotNegative, Positive, Remainder, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
@@ -29,7 +29,7 @@ class Demand(NamedTuple):
     """A job that wants learners, and all of them as they are for this job, in the same order for every job."""
 
     job: str
-    terms: Terms
+    terms: RoundTerms
     fleet: Sequence[Candidate]
 
 
@@ -118,7 +118,7 @@ class PoolPolicy(AllocationPolicy):
                     return assignment
         return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """As `assign`, for one job."""
         placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
@@ -228,13 +228,13 @@ def _as_tuple(outlook: Outlook) -> tuple[str, float, Profile]:
     return outlook.state, outlook.probability, outlook.profile
 
 
-def _fixed_seconds(terms: Terms, profile: Profile) -> float:
+def _fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
     """The parameters there and back."""
     per_byte = 1 / profile.down.per_second + 1 / profile.up.per_second
     return 2 * profile.latency_seconds + terms.model_bytes * per_byte
 
 
-def _shard_seconds(terms: Terms, profile: Profile) -> float:
+def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
     """A shard on its way there, and its training."""
     training = terms.local_epochs * terms.shard_samples / profile.train.per_second
     return terms.shard_bytes / profile.down.per_second + training

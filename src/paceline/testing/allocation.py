@@ -9,10 +9,10 @@ import random
 import msgspec
 import pytest
 
-from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.devices.profiles import Outlook, Profile, Rate
 
-TERMS = Terms(
+TERMS = RoundTerms(
     deadline_seconds=15.0, local_epochs=5, model_bytes=160_000, shard_bytes=392_500, shard_samples=500, num_shards=120
 )
 

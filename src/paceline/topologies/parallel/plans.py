@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from paceline import allocation
-from paceline.allocation import Terms
+from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.shards import Array, Deck, Shard, ShardStore
@@ -31,7 +31,7 @@ class Plan:
 
     job: Job
     task: Task
-    terms: Terms
+    terms: RoundTerms
     store: ShardStore | None
     evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
 
@@ -89,7 +89,7 @@ def make_plan(job: Job) -> tuple[Plan, State]:
     state = model.state()
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
-    terms = Terms(
+    terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
         local_epochs=job.local_epochs,
         model_bytes=sum(tensor.nbytes for tensor in state.values()),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from paceline import allocation, axon
-from paceline.allocation import AllocationPolicy, Terms, Timings
+from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
 from paceline.errors import BadReply, ConfigError
@@ -36,7 +36,7 @@ class Seat:
     """
 
     offer: Offer
-    terms: Terms
+    terms: RoundTerms
     policy: AllocationPolicy
     trainer: Trainer
     like: Vectors
