@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from paceline.allocation import Share
+from paceline.allocation import AllocatedShare
 from paceline.allocation.cycle import average_staleness, staleness
 
 
 def shares(*local_epochs):
-    return [Share(learner=f"w{n}", samples=1, iterations=count) for n, count in enumerate(local_epochs)]
+    return [AllocatedShare(learner=f"w{n}", samples=1, iterations=count) for n, count in enumerate(local_epochs)]
 
 
 def test_average_staleness_is_that_of_all_pairs():

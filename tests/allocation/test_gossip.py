@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from paceline.allocation import (
     SITS_OUT,
     AllDataAllocation,
+    AllocatedShare,
     Allocation,
     Candidate,
     EdgeGossipAllocation,
     RoundTerms,
-    Share,
     take_over,
 )
 from paceline.allocation.gossip import EdgeGossipProblem, GossipLearner, kept
@@ -139,8 +139,8 @@ class TestProblem:
     def test_rounding_may_take_longer_than_the_fastest(self):
         reply = problem((100, 150), (0.5, 400)).solve()
         assert reply.allocation == [
-            Share(learner="w0", samples=150, iterations=1),
-            Share(learner="w1", samples=1, iterations=1),
+            AllocatedShare(learner="w0", samples=150, iterations=1),
+            AllocatedShare(learner="w1", samples=1, iterations=1),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("optimal", 2, 2)  # one sample is the least
         reply = problem((100, 160), (1, 400)).solve()
@@ -149,7 +149,7 @@ class TestProblem:
 
     def test_who_failed_gets_nothing(self):
         reply = problem((0, 10), *[(10, 100)] * 9).solve()
-        assert reply.allocation[0] == Share(learner="w0", samples=0, iterations=0)
+        assert reply.allocation[0] == AllocatedShare(learner="w0", samples=0, iterations=0)
         assert reply.objective == 10
 
     @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paceline.allocation import PROBLEMS, Share, read_problem
+from paceline.allocation import PROBLEMS, AllocatedShare, read_problem
 from paceline.errors import ConfigError
 
 PI = {"name": "pi", "samples_per_second": 2500, "down_bytes_per_second": 2e6, "up_bytes_per_second": 1e6}
@@ -48,8 +48,8 @@ class TestDab:
         """15 s − 0.24 s for the parameters; a shard takes 0.2 s to download and 1 s to train, or 25 s."""
         reply = solve(DAB)
         assert reply.allocation == [
-            Share(learner="pi", shards=12, iterations=5),
-            Share(learner="slow", shards=0, iterations=0),
+            AllocatedShare(learner="pi", shards=12, iterations=5),
+            AllocatedShare(learner="slow", shards=0, iterations=0),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("optimal", 12, 12)
         assert (reply.cost, reply.reason) == (None, None)
@@ -73,8 +73,8 @@ class TestEta:
     def test_equal_samples_and_as_many_local_epochs_as_fit(self):
         reply = solve(ETA)
         assert reply.allocation == [
-            Share(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001
-            Share(learner="w1", samples=5000, iterations=7),
+            AllocatedShare(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001
+            AllocatedShare(learner="w1", samples=5000, iterations=7),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("feasible", 20, 0)
 

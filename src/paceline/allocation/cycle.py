@@ -21,6 +21,7 @@ from msgspec import Meta
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
+    AllocatedShare,
     Count,
     CountOrZero,
     Name,
@@ -28,7 +29,6 @@ from paceline.allocation.contract import (
     Positive,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.rounding import units_within
@@ -93,14 +93,14 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
             most=MOST,
         )
 
-    def shares(self, num_samples: Sequence[int]) -> list[Share]:
+    def shares(self, num_samples: Sequence[int]) -> list[AllocatedShare]:
         """What each learner gets if it gets so many samples."""
         return [
-            Share(learner=learner.name, samples=count, iterations=self.local_epochs(learner, count))
+            AllocatedShare(learner=learner.name, samples=count, iterations=self.local_epochs(learner, count))
             for learner, count in zip(self.learners, num_samples, strict=True)
         ]
 
-    def broken(self, share: Share) -> str | None:
+    def broken(self, share: AllocatedShare) -> str | None:
         """Which constraint a learner's share breaks; None if it keeps them all."""
         assert share.samples is not None
         if share.samples < self.min_samples:
@@ -137,13 +137,13 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         return Reply(status="infeasible", reason=reason)
 
 
-def staleness(shares: Sequence[Share]) -> int:
+def staleness(shares: Sequence[AllocatedShare]) -> int:
     """The most that two learners' local epochs differ by."""
     local_epochs = [share.iterations for share in shares]
     return max(local_epochs) - min(local_epochs)
 
 
-def average_staleness(shares: Sequence[Share]) -> float:
+def average_staleness(shares: Sequence[AllocatedShare]) -> float:
     """The mean difference in local epochs over all pairs of learners, Eq. 13; 0 for one alone."""
     return mean_difference([share.iterations for share in shares])
 

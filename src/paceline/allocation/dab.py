@@ -13,6 +13,7 @@ from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Can
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
+    AllocatedShare,
     Count,
     CountOrZero,
     Name,
@@ -20,7 +21,6 @@ from paceline.allocation.contract import (
     Positive,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.costs import fixed_seconds, shard_seconds
@@ -114,7 +114,7 @@ class DabProblem(Problem, frozen=True, kw_only=True):
         if not num_shards:
             return Reply(status="infeasible", reason=_too_slow(terms, fleet))
         shares = [
-            Share(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.local_epochs)
+            AllocatedShare(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.local_epochs)
             for candidate, allocation in zip(fleet, allocated, strict=True)
         ]
         return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)

@@ -14,12 +14,12 @@ from paceline import checks
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
+    AllocatedShare,
     Count,
     Name,
     NotNegative,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.rounding import TOLERANCE
@@ -200,7 +200,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
             objective=objective,
             bound=min(bound, objective),
             allocation=[
-                Share(learner=one.name, samples=by_name.get(one.name, 0), iterations=int(one.name in by_name))
+                AllocatedShare(learner=one.name, samples=by_name.get(one.name, 0), iterations=int(one.name in by_name))
                 for one in self.learners
             ],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from paceline.allocation.contract import Reply, Share
+from paceline.allocation.contract import AllocatedShare, Reply
 from paceline.allocation.cycle import CycleProblem
 
 
@@ -29,7 +29,7 @@ class SyncProblem(CycleProblem, frozen=True, kw_only=True):
         local_epochs = most_in_common(steps, self.samples, self.min_iterations)
         counts = take_back(steps.most_for(local_epochs), steps.low, self.samples)
         shares = [
-            Share(learner=learner.name, samples=count, iterations=local_epochs)
+            AllocatedShare(learner=learner.name, samples=count, iterations=local_epochs)
             for learner, count in zip(self.learners, counts.tolist(), strict=True)
         ]
         return Reply(status="optimal", objective=local_epochs, bound=local_epochs, allocation=shares)
