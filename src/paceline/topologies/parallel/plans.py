@@ -12,7 +12,7 @@ from paceline import allocation
 from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
-from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
@@ -43,7 +43,7 @@ class Plan:
     def draw(self, count: int) -> list[Shard]:
         """Some of the shards to serve, at random."""
         assert self.store is not None
-        return [self.store[number] for number in Deck(len(self.store), (self.job.seed,)).deal(count)]
+        return [self.store[number] for number in ShardSampler(len(self.store), (self.job.seed,)).draw(count)]
 
     @property
     def offer(self) -> Offer:
@@ -56,12 +56,12 @@ class Plan:
             benchmark_shards=self.job.benchmark_shards,
         )
 
-    def share(self, deck: Deck, num_shards: int, local_epochs: int) -> Share:
+    def share(self, sampler: ShardSampler, num_shards: int, local_epochs: int) -> Share:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
             return Share([[]], num_shards, num_shards * self.terms.shard_samples, local_epochs)
-        numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
+        numbers = sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
         return Share([numbers], len(numbers), num_samples, local_epochs)
 
