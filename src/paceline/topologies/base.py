@@ -11,9 +11,9 @@ import contextlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from torch import nn
@@ -24,12 +24,15 @@ from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.devices.machines import LiveMachine, Machine
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit, Event
 from paceline.learning.averaging import State
 from paceline.learning.tasks import OptimizerSpec
 
 T = TypeVar("T")
+
+Save: TypeAlias = Callable[[int, State], None]
+"""Keeps what was learned after a round or epoch."""
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -97,16 +100,23 @@ class Environment:
         machine: does the role's own work.
         trains: whether models really learn; else only time passes.
         rng: draws what nobody may foresee, such as who is audited.
+        keep_apart: opens a record of its own for a job inside this one; returns its `emit` and `save`.
     """
 
     clock: Literal["live", "virtual"] = "live"
     emit: Emit = lambda event: None
-    save: Callable[[int, State], None] = lambda number, state: None
+    save: Save = lambda number, state: None
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = run_in_thread
     machine: Machine = field(default_factory=LiveMachine)
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
+    keep_apart: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda number, state: None)
+
+    def nested(self, job: JobSpec) -> Environment:
+        """Return the environment of a job inside this one, with a record of its own."""
+        emit, save = self.keep_apart(job)
+        return replace(self, emit=emit, save=save)
 
 
 class Contact(NamedTuple):
@@ -221,16 +231,34 @@ class Host(Role):
     def hear(self, event: Event) -> None:
         """Receive the events of members that a fleet collects."""
 
-    def member_ended(self, name: str, learned: State | None) -> None:
-        """Learn that a member ended, and with what model, if it has one to show. Not called for a server's."""
+    def member_ended(self, name: str, finished: Finished | None) -> None:
+        """Learn that a member ended, and how; None if it died or failed."""
+
+
+class Finished(NamedTuple):
+    """How a member ended: why, and the model that it ends with, if it has one to show."""
+
+    reason: str
+    state: State | None = None
+
+
+class CannotKeepUp(PacelineError):
+    """This device is too slow to take part."""
+
+
+class TurnedAway(PacelineError):
+    """This device took part, and is not let in again."""
 
 
 class Member(Role):
     """The role on a device."""
 
     @abstractmethod
-    async def run(self, address: str) -> State | None:
-        """Take part until the run is over; returns the model that this member ends with, if it has one."""
+    async def run(self, address: str) -> Finished:
+        """Take part until the run is over.
+
+        Raises `CannotKeepUp` or `TurnedAway` where the run can go on without this device.
+        """
 
     @abstractmethod
     async def leave(self) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from paceline import allocation, axon
-from paceline.allocation import AllocationPolicy, Terms, Timings
+from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
 from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import why_unlike
-from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Work
@@ -22,7 +22,7 @@ _KEPT_ROUNDS = 50  # of the history that policies see
 
 
 @dataclass
-class Seat:
+class Enrolment:
     """A place in a run.
 
     Attributes:
@@ -36,7 +36,7 @@ class Seat:
     """
 
     offer: Offer
-    terms: Terms
+    terms: RoundTerms
     policy: AllocationPolicy
     trainer: Trainer
     like: Vectors
@@ -47,7 +47,7 @@ class Seat:
     last_round: int = 0
 
     @classmethod
-    def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Seat:
+    def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Enrolment:
         """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
         policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
         model_bytes = sum(tensor.nbytes for tensor in like.values())
@@ -88,7 +88,7 @@ class Seat:
         """Shards of the device's own data, drawn at random; none if data is served."""
         if self.store is None:
             return []
-        return [self.store[number] for number in Deck(len(self.store), seed).deal(count)]
+        return [self.store[number] for number in ShardSampler(len(self.store), seed).draw(count)]
 
 
 def round_seed(task_seed: int, round: int, learner: str) -> tuple[int, int, int]:
@@ -102,18 +102,18 @@ def order_seed(task_seed: int, round: int, learner: str, portion: int = 0) -> in
     return zlib.crc32(repr((*seed, portion) if portion else seed).encode())
 
 
-class SeatLink(Link):
-    """The link between a seat and its orchestrator, to be measured."""
+class OrchestratorLink(Link):
+    """The link between a enrolment and its orchestrator, to be measured."""
 
-    def __init__(self, orchestrator: axon.Remote, session: str, seat: Seat) -> None:
+    def __init__(self, orchestrator: axon.Remote, session: str, enrolment: Enrolment) -> None:
         self._orchestrator = orchestrator
         self._session = session
-        self._seat = seat
+        self._enrolment = enrolment
 
     async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
-        num_served = num_shards if self._seat.store is None else 0
+        num_served = num_shards if self._enrolment.store is None else 0
         work: Work = await self._orchestrator.sample.coro(self._session, num_served, with_parameters)
-        return self._seat.shards_of(work, num_shards, (0,)), num_bytes(work)
+        return self._enrolment.shards_of(work, num_shards, (0,)), num_bytes(work)
 
     async def send(self, num_bytes: int) -> None:
         await self._orchestrator.discard.coro(self._session, bytes(num_bytes))

@@ -31,7 +31,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
         deadline_seconds: time limit of each round.
         overtime: how far past its deadline a round waits for updates, as a ratio of it. At 0, it closes at the deadline
             and training halts in time for that; else, it waits so long, and all that was taken is trained.
-        iterations: passes of each learner over its shards.
+        local_epochs: passes of each learner over its shards.
         batch_size: samples per minibatch.
         seed: seed of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
@@ -48,7 +48,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     name: str = ""
     overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
     rounds: Count = 10
-    iterations: Count = 1
+    local_epochs: Count = 1
     batch_size: Count = 32
     seed: Seed = 0
     min_learners: Count = 1

@@ -27,19 +27,12 @@ from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.vectors import Vectors
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
-from paceline.topologies.parallel.messages import Offer, Receipt, Standing, Ticket, Welcome, Work
-from paceline.topologies.parallel.seats import Seat, SeatLink, num_bytes, order_seed, round_seed
-from paceline.topologies.rejoining import until_over
+from paceline.topologies.parallel.messages import Offer, Receipt, Declaration, Ticket, Welcome, Work
+from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes, order_seed, round_seed
+from paceline.topologies.base import CannotKeepUp, Finished, Member, TurnedAway
+from paceline.topologies.sessions import until_over
 
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
-
-
-class CannotKeepUp(PacelineError):
-    """This device cannot train a single shard by the deadline."""
-
-
-class TurnedAway(PacelineError):
-    """This device took part, and is not let in again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +62,8 @@ class LearnerOptions:
             raise ConfigError(f"price is {self.price}; it must be at least 0")
 
 
-class Learner:
-    """Takes part in one run, in whichever of its jobs it is given a seat.
+class Learner(Member):
+    """Takes part in one run, in whichever of its jobs it is placed.
 
     Args:
         orchestrator: where it is, as `axon.connect` gives it with `OrchestratorService` as interface.
@@ -98,14 +91,17 @@ class Learner:
         self._estimator = StateEstimator(len(self._activity.states))
         self._found_in: str | None = None  # the state of the device when it joined
         self._session = ""
-        self._seats: dict[str, Seat] = {}  # by the name of the job
-        self._seat: Seat | None = None
+        self._enrolments: dict[str, Enrolment] = {}  # by the name of the job
+        self._enrolment: Enrolment | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def run(self) -> str:
-        """Take part until the run is over; returns the reason. Joins again by itself when the connection is lost."""
+    async def run(self, address: str = "") -> Finished:
+        """Take part until the run is over. Joins again by itself when the connection is lost."""
         try:
-            return await until_over(self._join, self._take_part, self._options.patience_seconds)
+            return Finished(await until_over(self._join, self._take_part, self._options.patience_seconds))
+        except CannotKeepUp:
+            await self.leave()
+            raise
         finally:
             await self._activity.aclose()
 
@@ -113,9 +109,9 @@ class Learner:
         """Join, measure this device, and leave."""
         await self._join()
         await self.leave()
-        if self._seat is None or self._seat.profile is None:
+        if self._enrolment is None or self._enrolment.profile is None:
             raise PacelineError(f"{self._orchestrator.url} has no job to measure this device for")
-        return self._seat.profile
+        return self._enrolment.profile
 
     async def leave(self) -> None:
         """Say goodbye, if the orchestrator can be reached."""
@@ -134,61 +130,61 @@ class Learner:
             refusal = TurnedAway if self._session else ConfigError  # who was in before has given no wrong name
             raise refusal(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
         self._session = welcome.session
-        for seat in self._seats.values():
-            seat.last_round = 0  # an orchestrator that was restarted repeats the round that was open
+        for enrolment in self._enrolments.values():
+            enrolment.last_round = 0  # an orchestrator that was restarted repeats the round that was open
         if welcome.offer is not None:
-            await self._sit(welcome.offer)
+            await self._enrol(welcome.offer)
 
-    async def _sit(self, offer: Offer) -> None:
-        """Take a seat in a job; measures the device for it, unless it was there before."""
-        seat = self._seats.get(offer.task.name)
-        if seat is None or not seat.is_for_the_same(offer):
-            seat = Seat.of(offer, self._make_trainer(offer.task), self._options.own_data)
-            await self._measure(seat)
-            self._seats[offer.task.name] = seat
-        self._seat = seat
-        if seat.policy.decided_by == "orchestrator":
-            if seat.policy.needs_outlook and self._found_in is None:  # drawn also where it is not told: alike for all
+    async def _enrol(self, offer: Offer) -> None:
+        """Enrol in a job; measures the device for it, unless that was done before."""
+        enrolment = self._enrolments.get(offer.task.name)
+        if enrolment is None or not enrolment.is_for_the_same(offer):
+            enrolment = Enrolment.of(offer, self._make_trainer(offer.task), self._options.own_data)
+            await self._measure(enrolment)
+            self._enrolments[offer.task.name] = enrolment
+        self._enrolment = enrolment
+        if enrolment.policy.decided_by == "orchestrator":
+            if enrolment.policy.needs_outlook and self._found_in is None:  # drawn in any case: alike for all
                 self._activity.begin_round()
                 self._found_in = self._activity.state
-            await self._declare(seat)
+            await self._declare(enrolment)
 
-    async def _declare(self, seat: Seat) -> None:
-        policy, activity = seat.policy, self._activity
+    async def _declare(self, enrolment: Enrolment) -> None:
+        policy, activity = enrolment.policy, self._activity
         outlook: list[Outlook] = []
         if policy.needs_outlook:
             probabilities = activity.probabilities or self._estimator.probabilities
             outlook = [
                 Outlook(state=state, probability=probability, profile=profile)
-                for state, probability, profile in zip(activity.states, probabilities, seat.profiles, strict=True)
+                for state, probability, profile in zip(activity.states, probabilities, enrolment.profiles, strict=True)
             ]
-        standing = Standing(
+        declaration = Declaration(
             max_shards=self._options.max_shards,
-            profile=seat.profile if policy.needs_profiles else None,
+            profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),
             state=self._found_in if policy.states_told != "never" else None,
         )
-        await self._orchestrator.declare.coro(self._session, standing)
+        await self._orchestrator.declare.coro(self._session, declaration)
 
-    async def _measure(self, seat: Seat) -> None:
+    async def _measure(self, enrolment: Enrolment) -> None:
         self._start("benchmark", 0)
         start = self._time()
-        num_shards = min(seat.offer.benchmark_shards, seat.terms.num_shards)
-        link = SeatLink(self._orchestrator, self._session, seat)
-        measured = {"num_shards": num_shards, "model_bytes": seat.terms.model_bytes}
-        if seat.policy.needs_outlook:
-            seat.profiles = await benchmark_states(self._activity, link, seat.trainer, **measured)
-            seat.profile = seat.profiles[0]
+        num_shards = min(enrolment.offer.benchmark_shards, enrolment.terms.num_shards)
+        link = OrchestratorLink(self._orchestrator, self._session, enrolment)
+        measured = {"num_shards": num_shards, "model_bytes": enrolment.terms.model_bytes}
+        if enrolment.policy.needs_outlook:
+            enrolment.profiles = await benchmark_states(self._activity, link, enrolment.trainer, **measured)
+            enrolment.profile = enrolment.profiles[0]
         else:
-            seat.profile = await benchmark(link, seat.trainer, **measured)
+            enrolment.profile = await benchmark(link, enrolment.trainer, **measured)
         self._emit(
             DeviceMeasured(
                 at=self._time(),
                 learner=self._name,
-                profile=msgspec.to_builtins(seat.profile),
+                profile=msgspec.to_builtins(enrolment.profile),
                 seconds=self._time() - start,
                 power=None if self._options.meter is None else self._options.meter.described,
-                job=seat.offer.task.name,
+                job=enrolment.offer.task.name,
             )
         )
 
@@ -204,75 +200,76 @@ class Learner:
             ticket = await self._next_round()
             if ticket.status == "over":
                 return ticket.reason
-            assert self._seat is not None
-            self._seat.last_round = ticket.round
-            await self._work(self._seat, ticket)
-            if self._seat.policy.needs_outlook and self._activity.probabilities is None:
-                await self._declare(self._seat)  # what it has learned about its states
+            assert self._enrolment is not None
+            self._enrolment.last_round = ticket.round
+            await self._work(self._enrolment, ticket)
+            if self._enrolment.policy.needs_outlook and self._activity.probabilities is None:
+                await self._declare(self._enrolment)  # what it has learned about its states
 
     async def _next_round(self) -> Ticket:
-        """A ticket to a round that is open, in this seat or, if so told, in another; or to none any more."""
+        """Return a ticket to a round that is open, in this job or, where it is sent, another; or to none any more."""
         while True:
-            seat = self._seat
-            after = seat.last_round if seat is not None else 0
-            state = self._activity.state if seat is not None and seat.policy.states_told == "each round" else None
+            enrolment = self._enrolment
+            after = enrolment.last_round if enrolment is not None else 0
+            is_state_wanted = enrolment is not None and enrolment.policy.states_told == "each round"
+            state = self._activity.state if is_state_wanted else None
             self._start("idle", after)
             ticket: Ticket = await self._orchestrator.next_round.coro(self._session, after, state)
-            if ticket.status == "seat" and ticket.offer is not None:
-                await self._sit(ticket.offer)
+            if ticket.status == "move" and ticket.offer is not None:
+                await self._enrol(ticket.offer)
             elif ticket.status == "over":
                 return ticket
             elif ticket.status == "open":
-                if seat is None or ticket.round <= after:
+                if enrolment is None or ticket.round <= after:
                     raise BadReply(f"the orchestrator opened round {ticket.round} after round {after}")
                 return ticket
 
-    async def _work(self, seat: Seat, ticket: Ticket) -> None:
+    async def _work(self, enrolment: Enrolment, ticket: Ticket) -> None:
         start = self._time()
         look = _Look(self._options)
-        terms = msgspec.structs.replace(seat.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
-        candidate = self._candidate(seat)
-        allocation = ticket.allocation or seat.policy.allocate(terms, (candidate,))[0]
+        terms = msgspec.structs.replace(enrolment.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
+        candidate = self._candidate(enrolment)
+        allocation = ticket.allocation or enrolment.policy.allocate(terms, (candidate,))[0]
         if allocation.num_shards < 1:
-            self._check_that_a_whole_round_would_do(seat, candidate, ticket)
+            self._check_that_a_whole_round_would_do(enrolment, candidate, ticket)
             return
-        work = await self._take(seat, ticket, allocation.num_shards)
+        work = await self._take(enrolment, ticket, allocation.num_shards)
         if work is None:
             return
         # The ticket may have been long on its way. This answer was sent after it was asked for, so counting from then
         # errs on the safe side.
         deadline = start + min(ticket.seconds_left, work.seconds_left)
-        upload_seconds = seat.policy.upload_seconds(terms, candidate)
-        halt_at = deadline + seat.terms.overtime * seat.terms.deadline_seconds - upload_seconds
-        done = await self._train(seat, work, ticket.round, allocation, start, halt_at)
+        upload_seconds = enrolment.policy.upload_seconds(terms, candidate)
+        halt_at = deadline + enrolment.terms.overtime * enrolment.terms.deadline_seconds - upload_seconds
+        done = await self._train(enrolment, work, ticket.round, allocation, start, halt_at)
         spent = RoundSpent(
             at=self._time(),
             learner=self._name,
             round=ticket.round,
-            deadline_seconds=seat.terms.deadline_seconds,
-            start_seconds=max(0.0, seat.terms.deadline_seconds - ticket.seconds_left),
+            deadline_seconds=enrolment.terms.deadline_seconds,
+            start_seconds=max(0.0, enrolment.terms.deadline_seconds - ticket.seconds_left),
             num_shards=done.num_shards,
             num_samples=done.num_samples,
             download_seconds=done.download_seconds,
             train_seconds=done.train_seconds,
             is_halted=done.is_halted,
-            job=seat.offer.task.name,
+            job=enrolment.offer.task.name,
         )
-        await self._hand_in(seat, done.parameters, spent, done.num_bytes, look)
+        await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, look)
 
     async def _train(
-        self, seat: Seat, work: Work, round: int, allocation: Allocation, start: float, halt_at: float
+        self, enrolment: Enrolment, work: Work, round: int, allocation: Allocation, start: float, halt_at: float
     ) -> _Done:
         """Train what was taken since `start`, and further portions as long as there are any."""
-        done, seeds = _Done(seat.parameters_of(work)), (seat.offer.task.seed, round, self._name)
+        done, seeds = _Done(enrolment.parameters_of(work)), (enrolment.offer.task.seed, round, self._name)
         while True:
             downloaded = self._time()
             self._start("train", round)
-            shards = seat.shards_of(work, allocation.num_shards, round_seed(*seeds))
-            trained = await seat.trainer.train(
+            shards = enrolment.shards_of(work, allocation.num_shards, round_seed(*seeds))
+            trained = await enrolment.trainer.train(
                 done.parameters,
                 shards,
-                iterations=allocation.iterations,
+                local_epochs=allocation.local_epochs,
                 until=halt_at,
                 seed=order_seed(*seeds, done.num_portions),
             )
@@ -285,7 +282,7 @@ class Learner:
             if not work.shards:
                 return done
 
-    async def _take(self, seat: Seat, ticket: Ticket, num_shards: int) -> Work | None:
+    async def _take(self, enrolment: Enrolment, ticket: Ticket, num_shards: int) -> Work | None:
         """The round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
@@ -296,7 +293,7 @@ class Learner:
             return None
         return work
 
-    async def _hand_in(self, seat: Seat, parameters: Vectors, spent: RoundSpent, down_bytes: int, look: _Look) -> None:
+    async def _hand_in(self, enrolment: Enrolment, parameters: Vectors, spent: RoundSpent, down_bytes: int, look: _Look) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -315,30 +312,30 @@ class Learner:
                 down_seconds=spent.download_seconds,
                 num_samples=spent.num_samples,
                 train_seconds=spent.train_seconds,
-                up_bytes=seat.terms.model_bytes if spent.num_samples else 0,
+                up_bytes=enrolment.terms.model_bytes if spent.num_samples else 0,
                 up_seconds=now - start,
             )
-            seat.remember(timings)
-            if seat.profiles:
-                spent_for = _spent(timings, seat.profiles[0].latency_seconds)
-                self._estimator.see(spent_for, [_rates(profile) for profile in seat.profiles])
+            enrolment.remember(timings)
+            if enrolment.profiles:
+                spent_for = _spent(timings, enrolment.profiles[0].latency_seconds)
+                self._estimator.see(spent_for, [_rates(profile) for profile in enrolment.profiles])
 
-    def _candidate(self, seat: Seat) -> Candidate:
+    def _candidate(self, enrolment: Enrolment) -> Candidate:
         # To keep time for the upload whatever state it is in, the one counts in which that takes longest.
-        slowest = min(seat.profiles, key=lambda profile: profile.up.per_second, default=seat.profile)
+        slowest = min(enrolment.profiles, key=lambda profile: profile.up.per_second, default=enrolment.profile)
         return Candidate(
             name=self._name,
             profile=slowest,
-            history=tuple(seat.history),
+            history=tuple(enrolment.history),
             max_shards=self._options.max_shards,
         )
 
-    def _check_that_a_whole_round_would_do(self, seat: Seat, candidate: Candidate, ticket: Ticket) -> None:
+    def _check_that_a_whole_round_would_do(self, enrolment: Enrolment, candidate: Candidate, ticket: Ticket) -> None:
         """A round that is nearly over is no reason to give up; one that can never be finished is."""
-        if ticket.allocation is None and seat.policy.allocate(seat.terms, (candidate,))[0].num_shards < 1:
+        if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
-                f"{self._name} cannot train one shard of {seat.terms.shard_samples} samples within "
-                f"{seat.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer iterations"
+                f"{self._name} cannot train one shard of {enrolment.terms.shard_samples} samples within "
+                f"{enrolment.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer local epochs"
             )
 
     # Time.
@@ -350,7 +347,7 @@ class Learner:
 
     def _start(self, phase: Phase, round: int) -> None:
         self._activity.turn_to(phase)
-        job = self._seat.offer.task.name if self._seat is not None else ""
+        job = self._enrolment.offer.task.name if self._enrolment is not None else ""
         self._emit(PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase, job=job))
 
 

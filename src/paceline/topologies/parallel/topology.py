@@ -1,0 +1,168 @@
+"""The parallel topology: an orchestrator serves data and averages, learners train what they can by the deadline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from torch import nn
+
+from paceline.errors import ConfigError
+from paceline.events import Event
+from paceline.learning import datasets, models
+from paceline.learning.averaging import State
+from paceline.learning.shards import Array
+from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.learner import Learner, LearnerOptions
+from paceline.topologies.parallel.messages import OrchestratorService
+from paceline.topologies.parallel.pool import JobPool
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.single import SingleJob
+
+
+class Parallel(Topology[JobSpec]):
+    """Learners around an orchestrator, with one job or several."""
+
+    name = "parallel"
+    jobs = {"job": Job, "pool": Pool}
+
+    def prepare(self, job: JobSpec) -> Plan:
+        if isinstance(job, Pool):
+            pooled = [msgspec.structs.replace(one, allocation=job.allocation) for one in job.jobs]
+            return PoolPlan(job, [prepare_job(one) for one in pooled])
+        assert isinstance(job, Job)
+        return JobPlan(prepare_job(job))
+
+    def join(self, node: Node) -> Member:
+        data = node.options.data
+        return _learner(node, None if data is None else datasets.load_local(data))
+
+    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+        if not isinstance(job, Job):
+            raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
+        closed = [event for event in events if isinstance(event, RoundClosed)]
+        last = closed[-1].round if closed else 0
+        if last >= job.rounds:
+            raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
+        if closed and job.is_reached_by(closed[-1].accuracy):
+            raise ConfigError(f"target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
+        prepared = prepare_job(job)
+        return JobPlan(replace(prepared, state=load(last)) if last else prepared, first_round=last + 1)
+
+
+@dataclass(frozen=True)
+class JobPlan(Plan):
+    """One job made ready to run.
+
+    Attributes:
+        first_round: later than 1 for a run that goes on.
+    """
+
+    prepared: PreparedJob
+    first_round: int = 1
+
+    @property
+    def topology(self) -> Parallel:
+        return TOPOLOGY
+
+    @property
+    def job(self) -> Job:
+        return self.prepared.job
+
+    @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
+    def min_devices(self) -> int:
+        return self.job.min_learners
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self.prepared.terms.model_bytes
+
+    def host(self, env: Environment) -> Host:
+        return SingleJob(self.prepared, env, self.first_round)
+
+    def member(self, node: Node, host: Host | None) -> Member:
+        return _learner(node, self._parts(node.num_devices)[node.number] if self.prepared.store is None else None)
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019  (one plan, one fleet)
+    def _parts(self, num_devices: int) -> Sequence[tuple[Array, Array]]:
+        """Give each device an equal part of the training data, drawn at random, where data stays on the devices."""
+        dataset = datasets.load(self.job.data)
+        order = np.random.default_rng(self.job.seed).permutation(len(dataset.y_train))
+        if len(order) < num_devices:
+            raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {num_devices} devices")
+        return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, num_devices)]
+
+    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
+        task = self.prepared.task
+        model = models.build(task.model, task.input_shape, task.num_classes)
+        model.load_state_dict(state)
+        return model
+
+
+@dataclass(frozen=True)
+class PoolPlan(Plan):
+    """Several jobs made ready to share a fleet."""
+
+    job: Pool
+    jobs: Sequence[PreparedJob]
+
+    @property
+    def topology(self) -> Parallel:
+        return TOPOLOGY
+
+    @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
+    def min_devices(self) -> int:
+        return self.job.min_learners
+
+    @property
+    def min_left(self) -> int:
+        return 1
+
+    @property
+    def max_message_bytes(self) -> int:
+        return max([self.job.max_model_bytes, *(prepared.terms.model_bytes for prepared in self.jobs)])
+
+    @property
+    def import_paths(self) -> Sequence[str]:
+        paths = [prepared.job.model.import_path for prepared in self.jobs]
+        return [path for path in paths if path is not None]
+
+    def host(self, env: Environment) -> Host:
+        return JobPool(self.job, self.jobs, env)
+
+    def member(self, node: Node, host: Host | None) -> Member:
+        return _learner(node, None)
+
+
+def _learner(node: Node, own_data: tuple[Array, Array] | None) -> Learner:
+    return Learner(
+        node.connect(OrchestratorService),
+        node.name,
+        node.machine.trainer,
+        emit=node.emit,
+        make_activity=node.machine.activity,
+        options=LearnerOptions(
+            max_shards=node.options.max_shards,
+            price=node.options.price,
+            own_data=own_data,
+            patience_seconds=node.options.patience_seconds,
+            meter=node.machine.meter,
+            traffic=node.transport,
+        ),
+    )
+
+
+TOPOLOGY = Parallel()
