@@ -19,7 +19,7 @@ import paceline
 from paceline.allocation import Allocation
 from paceline.events import Emit, Event
 from paceline.learning.audits import Auditor, Claim, Portion
-from paceline.learning.averaging import Judge, State
+from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
@@ -125,7 +125,7 @@ class JobTraining:
             number,
             self.time(),
             deadline_seconds,
-            Judge(self._parameters),
+            UpdateValidator(self._parameters),
             set(awaited),
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,
