@@ -16,7 +16,7 @@ import msgspec
 
 from paceline import events
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.report.kinds import REPORTINGS, reporting_of
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting import Reporting, Summary
@@ -99,7 +99,7 @@ class RunFolder:
         """The code, machine and seed noted when the folder was made."""
         return _read_json(self._versions_file)
 
-    def events(self) -> Iterator[AnyEvent]:
+    def events(self) -> Iterator[Event]:
         """Read every event in the order recorded, up to a last line that was cut short."""
         try:
             with self._events_file.open("rb") as file:
@@ -108,7 +108,7 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{self._events_file} cannot be read: {error.strerror}") from error
 
-    def _events_in(self, line: bytes, number: int) -> Iterator[AnyEvent]:
+    def _events_in(self, line: bytes, number: int) -> Iterator[Event]:
         try:
             yield from events.from_lines([line])
         except msgspec.DecodeError as error:
@@ -124,7 +124,7 @@ class RunFolder:
                 builder.feed(event, name)
         return Summary(builder.tables(**options))
 
-    def record(self, event: AnyEvent) -> None:
+    def record(self, event: Event) -> None:
         """Keep an event. Does not raise for a full or broken disk: `close` does."""
         assert self._recorder is not None, "a folder that was opened is for reading"
         self._recorder.record(event)
@@ -141,7 +141,7 @@ class RunFolder:
         complete = sorted(self.path.glob("jobs/*/job.json"))
         return {settings.parent.name: RunFolder.open(settings.parent) for settings in complete}
 
-    def reopen(self, keep: Callable[[Sequence[AnyEvent]], list[AnyEvent]]) -> list[AnyEvent]:
+    def reopen(self, keep: Callable[[Sequence[Event]], list[Event]]) -> list[Event]:
         """Make the folder ready to record on after the run was interrupted, at any point.
 
         Args:
@@ -214,7 +214,7 @@ class _Recorder:
         self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.make_rows()) for one in tables]
         self.failure: OSError | None = None
 
-    def record(self, event: AnyEvent) -> None:
+    def record(self, event: Event) -> None:
         """Write an event, and its rows if it has any; one write each."""
         if self.failure is not None:  # a line after a cut one would be lost with it
             return
@@ -241,7 +241,7 @@ def replace(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-def _csv_bytes(table: RecordedTable, recorded: Sequence[AnyEvent]) -> bytes:
+def _csv_bytes(table: RecordedTable, recorded: Sequence[Event]) -> bytes:
     return csv_text([[column.name for column in table.columns], *table.rows(recorded)]).encode()
 
 

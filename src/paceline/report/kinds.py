@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.errors import ConfigError
+from paceline.topologies.gossip.report import GossipReporting
+from paceline.topologies.multitask.report import PoolReporting
 from paceline.topologies.parallel.report import RunReporting
 from paceline.topologies.reporting import Reporting
+from paceline.topologies.split.report import SplitReporting
 
 REPORTINGS: dict[str, Reporting] = {
     "job": RunReporting(),
+    "pool": PoolReporting(),
+    "gossip": GossipReporting(),
+    "split": SplitReporting(),
 }
 
 

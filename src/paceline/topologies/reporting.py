@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
-from paceline.events import AnyEvent, LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.sections import AnySection, TableSection
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.sections import AnySection, Line, TableSection, Tile
 from paceline.topologies.tables import Column, RecordedTable, Table, Value, columns
 from paceline.topologies.wording import printable
 
@@ -31,7 +32,7 @@ class TableBuilder(ABC):
     """
 
     @abstractmethod
-    def feed(self, event: AnyEvent, job: str = "") -> None:
+    def feed(self, event: Event, job: str = "") -> None:
         """Take an event into account; `job` names the job of a pool that it belongs to."""
 
     @abstractmethod
@@ -50,7 +51,7 @@ class Progress(ABC):
     """Tells a run in lines of text, as it goes."""
 
     @abstractmethod
-    def lines(self, event: AnyEvent, job: str = "") -> Iterable[str]:
+    def lines(self, event: Event, job: str = "") -> Iterable[str]:
         """Write the lines that an event makes due; `Milestone` for those that must be shown."""
 
 
@@ -98,7 +99,7 @@ class Board(ABC):
     """Knows how a run stands, for a table that changes on a terminal."""
 
     @abstractmethod
-    def feed(self, event: AnyEvent) -> None:
+    def feed(self, event: Event) -> None:
         """Take an event into account."""
 
     @abstractmethod
@@ -200,7 +201,7 @@ def mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def describe_membership(event: AnyEvent) -> str | None:
+def describe_membership(event: Event) -> str | None:
     """Say who came or went, or who is awaited; None for other events."""
     match event:
         case LearnerJoined(learner=name, is_back=is_back):
@@ -216,6 +217,33 @@ def describe_membership(event: AnyEvent) -> str | None:
 def end_of(left_because: str | None) -> str:
     """Say whether a device was there at the end, or why it was not."""
     return "there" if left_because is None else f"left: {printable(left_because)}"
+
+
+def result_tile(summary: dict[str, Any]) -> Tile:
+    """The accuracy, with the loss."""
+    return Tile("accuracy", f"loss {summary['loss']:.3f}" if summary["loss"] is not None else "")
+
+
+def learning_lines(table: str, x: str, notes: tuple[str, str], losses: tuple[str, ...] = ("loss",)) -> list[AnySection]:
+    """Show accuracy and losses over rounds or epochs, with a note for each."""
+    chosen: tuple[tuple[str, tuple[str, ...], str], ...] = (
+        ("Accuracy", ("accuracy",), "Accuracy on the test data climbs, then levels off."),
+        ("Loss", losses, "Loss on the test data falls, then levels off; a lasting rise means that training diverges."),
+    )
+    return [
+        Line(
+            title=f"{title} per {x}",
+            group="Learning",
+            table=table,
+            caption=caption,
+            note=note,
+            x=x,
+            y=y,
+            details=(x, "accuracy", *losses),
+            is_half=True,
+        )
+        for (title, y, caption), note in zip(chosen, notes, strict=True)
+    ]
 
 
 def happenings_section(caption: str) -> TableSection:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.devices import energy
-from paceline.topologies.sections import AnySection, TableSection
+from paceline.topologies.sections import AnySection, TableSection, Tile
 from paceline.topologies.tables import Table, Value, columns
 from paceline.topologies.wording import format_names
 
@@ -52,10 +52,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.structs.asdict(self), "grams": grams}
 
 
-def usage_table(used: Mapping[str, Usage], powers: Mapping[str, Mapping[str, Any] | None], grams_per_kwh: float) -> Table:
+def usage_table(
+    used: Mapping[str, Usage], powers: Mapping[str, Mapping[str, Any] | None], grams_per_kwh: float
+) -> Table:
     """Make the table with a row per device; `powers` are what their energy is reckoned by."""
     rows = [
-        (name, *usage.figures(grams_per_kwh).values(), _describe_power(powers.get(name))) for name, usage in used.items()
+        (name, *usage.figures(grams_per_kwh).values(), _describe_power(powers.get(name)))
+        for name, usage in used.items()
     ]
     return Table("usage", COLUMNS, rows)
 
@@ -76,7 +79,20 @@ def usage_section(tables: Mapping[str, Table], counted: str) -> list[AnySection]
     if silent:
         caption += f" Without figures, which devices that join over the network keep: {format_names(silent)}."
     totals = ("all", *(total[column.name] for column in TOTALS), "")
-    return [TableSection(title="Energy and bytes", group="Energy and bytes", table="usage", caption=caption, total=totals)]
+    return [
+        TableSection(title="Energy and bytes", group="Energy and bytes", table="usage", caption=caption, total=totals)
+    ]
+
+
+def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
+    """Bytes, energy and time."""
+    clock = summary["clock"]
+    return (
+        Tile("bytes_sent", "sent by all devices"),
+        Tile("joules", "of all devices"),
+        Tile("grams", "emitted to make that energy"),
+        Tile("seconds", f"on the {clock} clock" if clock else ""),
+    )
 
 
 def _describe_power(power: Mapping[str, Any] | None) -> str | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import collections
 import heapq
 
-from paceline.events import (
-    AnyEvent,
-    LearnerJoined,
-    LearnerLeft,
-    PhaseStarted,
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.parallel.events import (
     RoundClosed,
     RoundOpened,
     RunEnded,
@@ -19,7 +17,6 @@ from paceline.events import (
     UpdateAccepted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting import Activity, Board, BoardView, Lane
@@ -100,13 +97,13 @@ class RunBoard(Board):
         self._num_samples = 0
         self._messages: collections.deque[str] = collections.deque(maxlen=_MAX_MESSAGES)
 
-    def feed(self, event: AnyEvent) -> None:
+    def feed(self, event: Event) -> None:
         match event:
             case PhaseStarted():
                 learner = self._learner(event.learner, event.at)
                 self._begin(learner, event.round, event.at)
                 learner.reports_phases = True
-                learner.turn_to(event.phase if event.phase in _STATUS else "working", event.at)  # type: ignore[arg-type]
+                learner.turn_to(event.phase if event.phase in _STATUS else "working", event.at)
             case ShardsTaken() | ShardsAdded() | UpdateAccepted() | UpdateRefused():
                 self._work(event)
             case UpdateAudited(is_honest=False):

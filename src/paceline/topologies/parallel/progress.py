@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.topologies.events import WaitingForLearners
+from paceline.topologies.parallel.events import (
     RoundClosed,
     RoundOpened,
     RunEnded,
     RunStarted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
 from paceline.topologies.wording import format_count, format_names, format_ratio, format_seconds, printable, setting
 
 
-def describe(event: AnyEvent) -> str | None:
+def describe(event: Event) -> str | None:
     """Say in one line who came or went, what did not count, or what is awaited; None for other events."""
     match event:
         case UpdateRefused(round=number, learner=name, is_late=True, seconds=seconds) if seconds is not None:
@@ -42,7 +42,7 @@ class RoundLines:
         self._num_rounds = num_rounds
         self._deadline_seconds: float | None = None
 
-    def feed(self, event: AnyEvent) -> None:
+    def feed(self, event: Event) -> None:
         """Note how many rounds there are, and how long they may take."""
         if isinstance(event, RunStarted):
             self._num_rounds = setting(event.job, "job", "rounds")
@@ -71,7 +71,7 @@ class RunProgress(Progress):
         self._rounds = RoundLines()
         self._last_wait = ""
 
-    def lines(self, event: AnyEvent, job: str = "") -> Iterator[str]:
+    def lines(self, event: Event, job: str = "") -> Iterator[str]:
         self._rounds.feed(event)
         if isinstance(event, RoundClosed):
             yield self._rounds.line(event, *([] if event.loss is None else [f"loss {event.loss:.3f}"]))

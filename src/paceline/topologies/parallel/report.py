@@ -8,10 +8,10 @@ from typing import Any
 from paceline.topologies.parallel.board import RunBoard
 from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
-from paceline.topologies.reporting import Reporting, happenings_section
+from paceline.topologies.reporting import Reporting, happenings_section, learning_lines, result_tile
 from paceline.topologies.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.tables import Table
-from paceline.topologies.usage import usage_section
+from paceline.topologies.usage import usage_section, usage_tiles
 from paceline.topologies.wording import format_count, format_known, format_lateness, format_number, format_ratio
 
 ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
@@ -39,7 +39,9 @@ class RunReporting(Reporting):
         (summary,) = tables["summary"].records()
         sections: list[AnySection] = [_tiles(summary)]
         if tables["rounds"].rows:
-            sections += _learning(summary)
+            accuracy, loss = summary["accuracy"], summary["loss"]
+            notes = format_known(accuracy, format_ratio), format_known(loss, format_number)
+            sections += learning_lines("rounds", "round", (f"{notes[0]} at last", f"{notes[1]} at last"))
         if tables["work"].rows:
             sections += _time(tables, summary)
         if tables["rounds"].rows:
@@ -57,22 +59,6 @@ class RunReporting(Reporting):
         return sections
 
 
-def result_tile(summary: dict[str, Any]) -> Tile:
-    """The accuracy, with the loss."""
-    return Tile("accuracy", f"loss {summary['loss']:.3f}" if summary["loss"] is not None else "")
-
-
-def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
-    """Bytes, energy and time."""
-    clock = summary["clock"]
-    return (
-        Tile("bytes_sent", "sent by all devices"),
-        Tile("joules", "of all devices"),
-        Tile("grams", "emitted to make that energy"),
-        Tile("seconds", f"on the {clock} clock" if clock else ""),
-    )
-
-
 def _tiles(summary: dict[str, Any]) -> Tiles:
     planned = summary["planned_rounds"]
     finish = format_known(summary["truancy_mean"], format_lateness)
@@ -84,35 +70,12 @@ def _tiles(summary: dict[str, Any]) -> Tiles:
         Tile("late_share", f"{num_late:,} of {num_works}"),
         Tile("deadline_use", "mean of the learners"),
         Tile("num_samples", f"by {format_count(summary['num_learners'], 'learner')}"),
-        Tile("fulfilment", f"samples trained ÷ samples wanted; {summary['num_satisfied']:,} rounds in full and in time"),
+        Tile(
+            "fulfilment", f"samples trained ÷ samples wanted; {summary['num_satisfied']:,} rounds in full and in time"
+        ),
         *usage_tiles(summary),
     )
     return Tiles(title="Summary", table="summary", tiles=tiles)
-
-
-def accuracy_line(table: str, title: str, x: str, caption: str, **more: Any) -> Line:
-    """The accuracy over rounds or epochs."""
-    details = (x, "accuracy", "loss")
-    return Line(title=title, table=table, caption=caption, x=x, y=("accuracy",), is_half=True, details=details, **more)
-
-
-def _learning(summary: dict[str, Any]) -> list[AnySection]:
-    caption = "Accuracy on the test data climbs, then levels off."
-    accuracy, loss = (format_known(summary["accuracy"], format_ratio), format_known(summary["loss"], format_number))
-    return [
-        accuracy_line("rounds", "Accuracy per round", "round", caption, group="Learning", note=f"{accuracy} at last"),
-        Line(
-            title="Loss per round",
-            group="Learning",
-            table="rounds",
-            caption="Loss on the test data falls, then levels off; a rise means training diverges.",
-            note=f"{loss} at last",
-            x="round",
-            y=("loss",),
-            details=("round", "loss", "accuracy"),
-            is_half=True,
-        ),
-    ]
 
 
 def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
@@ -142,7 +105,11 @@ def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySecti
             details=("use", "num_learners"),
         )
         fleet = {"title": "Time per phase, mean of all learners", "table": "fleet"}
-        sections = [histogram, Bars(**{**{name: getattr(bars, name) for name in bars.__struct_fields__}, **fleet}), bars]
+        sections = [
+            histogram,
+            Bars(**{**{name: getattr(bars, name) for name in bars.__struct_fields__}, **fleet}),
+            bars,
+        ]
     return [
         *sections,
         Grid(

@@ -8,12 +8,10 @@ from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.parallel.events import (
     DeviceMeasured,
-    LearnerJoined,
-    LearnerLeft,
-    PhaseStarted,
     RoundClosed,
     RoundOpened,
     RoundSpent,
@@ -24,7 +22,6 @@ from paceline.events import (
     UpdateAccepted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
@@ -70,7 +67,7 @@ _LEARNERS = columns(
 _DEVICES = columns(
     *("learner text", "benchmark_seconds seconds benchmark took", "train_rate number trains [samples/s]"),
     *("train_spread ratio ±", "down_rate bytes down [/s]", "up_rate bytes up [/s]"),
-    "latency_seconds seconds latency",
+    "latency_ms number latency [ms]",
 )
 _SUMMARY = columns(
     *("about text", "ended text", "clock text", "accuracy ratio", "loss number", "rounds count"),
@@ -93,7 +90,7 @@ class _MetricsRows:
     def __init__(self) -> None:
         self._deadline_seconds: float | None = None
 
-    def __call__(self, event: AnyEvent) -> Sequence[Value] | None:
+    def __call__(self, event: Event) -> Sequence[Value] | None:
         if isinstance(event, RoundOpened):
             self._deadline_seconds = event.deadline_seconds
         if not isinstance(event, RoundClosed):
@@ -196,7 +193,7 @@ class RunTables(TableBuilder):
         self._num_audits = 0
         self._last_at = 0.0
 
-    def feed(self, event: AnyEvent, job: str = "") -> None:
+    def feed(self, event: Event, job: str = "") -> None:
         self._last_at = max(self._last_at, event.at)
         match event:  # the frequent ones first
             case PhaseStarted():
@@ -337,7 +334,8 @@ class RunTables(TableBuilder):
 
     def _summary(self, rounds: Table, learners: Table, usage: Usage, grams_per_kwh: float) -> Table:
         started, ended, closed = self._started, self._ended, [self._closed[number] for number in sorted(self._closed)]
-        evaluated = [one for one in [*closed, *([ended] if ended else [])] if (one.loss, one.accuracy) != (None, None)]
+        results: list[RoundClosed | RunEnded] = [*closed, *([ended] if ended else [])]
+        evaluated = [one for one in results if (one.loss, one.accuracy) != (None, None)]
         num_late, num_works = sum(len(one.late) for one in closed), sum(one.num_learners for one in closed)
         truancies = rounds.values("truancy")
         about = [
@@ -387,9 +385,10 @@ def _device_row(name: str, measured: DeviceMeasured) -> tuple[Value, ...]:
         known = measured.profile.get(key)
         return number(known.get(field)) if isinstance(known, dict) else None
 
+    latency = number(measured.profile.get("latency_seconds"))
     return (
         *(name, measured.seconds, rate("train", "per_second"), rate("train", "spread")),
-        *(rate("down", "per_second"), rate("up", "per_second"), number(measured.profile.get("latency_seconds"))),
+        *(rate("down", "per_second"), rate("up", "per_second"), None if latency is None else 1000 * latency),
     )
 
 
