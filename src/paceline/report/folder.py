@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from paceline import events
+from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Event
 from paceline.report.kinds import REPORTINGS, reporting_of
@@ -114,15 +115,10 @@ class RunFolder:
         except msgspec.DecodeError as error:
             raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
 
-    def summary(self, **options: Any) -> Summary:
-        """Sum up the run, finished or not; `options` are those of `TableBuilder.tables`."""
-        builder = self.reporting.builder(self.settings)
-        for event in self.events():
-            builder.feed(event)
-        for name, job in self.jobs().items():
-            for event in job.events():
-                builder.feed(event, name)
-        return Summary(builder.tables(**options))
+    def summary(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Summary:
+        """Sum up the run, finished or not; the energy is reckoned at this carbon intensity."""
+        jobs = {name: job.events() for name, job in self.jobs().items()}
+        return self.reporting.summary(self.events(), self.settings, jobs, grams_per_kwh)
 
     def record(self, event: Event) -> None:
         """Keep an event. Does not raise for a full or broken disk: `close` does."""

@@ -1,7 +1,7 @@
 """Writes the page of a run of any kind: one HTML file that needs no network and no other file.
 
-Three things are kept apart: the content (`PageContent`, plain data), how it reaches the page (embedded as JSON), and how
-it is drawn (the scripts in ``page/``, and plain HTML tables for browsers without scripts).
+Three things are kept apart: the content (`PageContent`, plain data), how it reaches the page (embedded as JSON), and
+how it is drawn (the scripts in ``page/``, and plain HTML tables for browsers without scripts).
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.sections import AnySection, Line, TableSection, Tile
-from paceline.topologies.tables import Column, RecordedTable, Table, Value, columns
+from paceline.topologies.tables import RecordedTable, Table, Value, columns
+from paceline.topologies.usage import TOTALS
 from paceline.topologies.wording import printable
 
 HAPPENINGS = columns("at seconds", "what text what happened")
@@ -140,6 +141,28 @@ class Reporting(ABC):
         """Begin the live table of a run; None if lines are all it has."""
         return None
 
+    def summary(
+        self,
+        events: Iterable[Event],
+        settings: dict[str, Any] | None = None,
+        jobs: Mapping[str, Iterable[Event]] | None = None,
+        grams_per_kwh: float = GRAMS_CO2_PER_KWH,
+    ) -> Summary:
+        """Sum up a run, finished or not; raises `ConfigError` for events that contradict each other.
+
+        Args:
+            settings: the resolved job.
+            jobs: events of a pool's jobs, by name.
+            grams_per_kwh: carbon intensity of the devices' energy.
+        """
+        builder = self.builder(settings or {})
+        for event in events:
+            builder.feed(event)
+        for name, of_job in (jobs or {}).items():
+            for event in of_job:
+                builder.feed(event, name)
+        return Summary(builder.tables(grams_per_kwh))
+
 
 class Summary:
     """Headline figures of a run, as attributes or by name (``summary["accuracy"]``), and its `tables` by name."""
@@ -189,10 +212,10 @@ class Happenings:
         return Table("happenings", HAPPENINGS, list(rows))
 
 
-def summary_table(columns: tuple[Column, ...], figures: dict[str, Value]) -> Table:
-    """Make the table of headline figures, by column name."""
-    assert figures.keys() == {column.name for column in columns}
-    return Table("summary", columns, [tuple(figures[column.name] for column in columns)])
+def summary_table(figures: dict[str, Value], usage: dict[str, Value]) -> Table:
+    """Make the table of headline figures, given by column (see `columns`), and of what was used."""
+    shown = (*columns(*figures), *TOTALS)
+    return Table("summary", shown, [(*figures.values(), *(usage[column.name] for column in TOTALS))])
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -33,12 +32,12 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     is_half: bool = False
     details: tuple[str, ...] = ()
 
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ()
+
     def used_columns(self) -> set[str]:
         """Names of the table's columns that this section needs."""
-        return {*self.details, *filter(None, self._own_columns())}
-
-    def _own_columns(self) -> Iterable[str | None]:
-        return ()
+        named = [getattr(self, field) for field in self._fields_of_columns]
+        return {*self.details, *(name for one in named for name in ([one] if isinstance(one, str) else one or ()))}
 
 
 class Tile(msgspec.Struct, frozen=True):
@@ -53,8 +52,8 @@ class Tiles(Section, frozen=True, kw_only=True, tag="tiles"):
 
     tiles: tuple[Tile, ...]
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return [tile.column for tile in self.tiles]
+    def used_columns(self) -> set[str]:
+        return {tile.column for tile in self.tiles}
 
 
 class Line(Section, frozen=True, kw_only=True, tag="line"):
@@ -75,8 +74,7 @@ class Line(Section, frozen=True, kw_only=True, tag="line"):
     is_log: bool = False
     deadline: float | None = None
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return [self.x, *self.y, self.series]
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("x", "y", "series")
 
 
 class Bars(Section, frozen=True, kw_only=True, tag="bars"):
@@ -98,8 +96,7 @@ class Bars(Section, frozen=True, kw_only=True, tag="bars"):
     end: str | None = None
     pick: str | None = None
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return [self.row, *self.parts, self.deadline, self.end, self.pick]
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("row", "parts", "deadline", "end", "pick")
 
 
 class Grid(Section, frozen=True, kw_only=True, tag="grid"):
@@ -116,8 +113,7 @@ class Grid(Section, frozen=True, kw_only=True, tag="grid"):
     state: str | None = None
     bad: tuple[str, ...] = ()
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return [self.row, self.x, self.value, self.state]
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("row", "x", "value", "state")
 
 
 class Gantt(Section, frozen=True, kw_only=True, tag="gantt"):
@@ -135,8 +131,7 @@ class Gantt(Section, frozen=True, kw_only=True, tag="gantt"):
     state: str | None = None
     looks: dict[str, Look] = {}
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return [self.row, self.start, self.end, self.colour, self.state]
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("row", "start", "end", "colour", "state")
 
 
 class TableSection(Section, frozen=True, kw_only=True, tag="table"):
@@ -152,8 +147,7 @@ class TableSection(Section, frozen=True, kw_only=True, tag="table"):
     total: tuple[Value, ...] = ()
     file: str = "events.jsonl"
 
-    def _own_columns(self) -> Iterable[str | None]:
-        return self.columns
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("columns",)
 
 
 AnySection: TypeAlias = Tiles | Line | Bars | Grid | Gantt | TableSection

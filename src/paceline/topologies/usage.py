@@ -76,6 +76,10 @@ def usage_section(tables: Mapping[str, Table], counted: str) -> list[AnySection]
         return []
     (total,) = tables["summary"].records()
     caption = f"What devices used {counted}; a power model is an assumption, not a measurement."
+    if total["joules"]:
+        caption += (
+            f" Each kWh is taken to emit {total['grams'] / energy.kwh(total['joules']):.4g} g of CO₂ equivalents."
+        )
     if silent:
         caption += f" Without figures, which devices that join over the network keep: {format_names(silent)}."
     totals = ("all", *(total[column.name] for column in TOTALS), "")

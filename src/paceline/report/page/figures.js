@@ -29,7 +29,7 @@ const plot = (section, marks, numRows, style = "") =>
       marks,
     ),
   );
-const axisText = (x, text) => svg("text", { class: "x", x: place(x), y: "100%", dy: 16 }, text);
+const axisText = (x, text) => svg("text", { class: x > 0.97 ? "x last" : "x", x: place(x), y: "100%", dy: 16 }, text);
 
 // --- lying bars ------------------------------------------------------------------------------------------------------
 const KNOWN_PARTS = new Set(["wait", "download", "train", "upload", "working", "lost", "idle"]);
@@ -106,7 +106,7 @@ const drawBars = (section, data) => {
     );
   };
 
-  const marks = legend(parts.filter((part) => part !== "wait").map((part) => [swatch(partStyle(part, parts.indexOf(part))), column[part].title]));
+  const marks = legend(parts.filter((part) => part !== "wait" || !parts.includes("idle")).map((part) => [swatch(partStyle(part, parts.indexOf(part))), column[part].title]));
   const table = el("table", { class: "bars" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, column[section.row].title), heading, el("th", { scope: "col", class: "number" }, busyTitle))), body);
   const values = section.pick ? distinct(rows.map((row) => row[section.pick])).sort((a, b) => a - b) : [];
   const drawing = el("div", {}, marks, values.length > 1 ? makePicker(section, column, values, draw) : null, shown, table);

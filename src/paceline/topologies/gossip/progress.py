@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.events import Event
-from paceline.topologies.gossip.events import (
-    ConsensusMeasured,
-    DataMissing,
-    EpochEnded,
-    GossipEnded,
-    GossipStarted,
-    PartTakenOver,
-    PeerEnded,
-    PeerLost,
-    PeerSeen,
-    PeerStarted,
-    StoreBack,
-    StoreLost,
-)
+from paceline.topologies.gossip import events
 from paceline.topologies.reporting import Milestone, Progress, mean
 from paceline.topologies.wording import (
     format_bytes,
@@ -35,27 +22,27 @@ from paceline.topologies.wording import (
 def describe(event: Event) -> str | None:
     """Say in one line who came or went, what was missing, or how it ended; None for other events."""
     match event:
-        case PeerStarted(learner=name, epoch=epoch, num_samples=num_samples):
+        case events.PeerStarted(learner=name, epoch=epoch, num_samples=num_samples):
             later = f", from epoch {epoch} on" if epoch > 1 else ""
             return f"{printable(name)} joined with {format_count(num_samples, 'sample')}{later}"
-        case PeerSeen(learner=name, other=other):
+        case events.PeerSeen(learner=name, other=other):
             return f"{printable(name)} heard of {printable(other)}"
-        case PeerLost(learner=name, other=other, reason=reason):
+        case events.PeerLost(learner=name, other=other, reason=reason):
             return f"{printable(other)} is gone: {printable(reason)} (missed first by {printable(name)})"
-        case PartTakenOver(learner=name, other=other, epoch=epoch, num_samples=num_samples):
+        case events.PartTakenOver(learner=name, other=other, epoch=epoch, num_samples=num_samples):
             samples = format_count(num_samples, "sample")
             return f"epoch {epoch}: {printable(name)} trains the {samples} of {printable(other)}, too"
-        case DataMissing(epoch=epoch, others=others, share_failed=share, num_samples=num_samples):
+        case events.DataMissing(epoch=epoch, others=others, share_failed=share, num_samples=num_samples):
             samples = format_count(num_samples, "sample")
             failed = f"{format_ratio(share)} of all peers failed"
             return f"epoch {epoch}: {failed}; {samples} of {format_names(others)} are missing"
-        case StoreLost(learner=name, store=store, reason=reason):
+        case events.StoreLost(learner=name, store=store, reason=reason):
             return f"{printable(name)} cannot reach the store {printable(store)}: {printable(reason)}"
-        case StoreBack(store=store):
+        case events.StoreBack(store=store):
             return f"all reach the store {printable(store)} again"
-        case PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
+        case events.PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
             return f"{printable(name)} ended: {reason}, {format_count(epochs, 'epoch')}{_result(accuracy)}"
-        case GossipEnded(at=at, averaged=averaged, accuracy=accuracy):
+        case events.GossipEnded(at=at, averaged=averaged, accuracy=accuracy):
             average = f"average of {format_count(len(averaged), 'peer')}"
             return f"ended: {average}{_result(accuracy)}, in {format_seconds(at)}"
     return None
@@ -89,39 +76,39 @@ class News:
         if reporter is not None:
             self._recorded.add(reporter)
         match event:
-            case PeerStarted(learner=name, known=known):
+            case events.PeerStarted(learner=name, known=known):
                 self._started.add(name)
                 self._seen.update(known)
                 self._gone.discard(name)
                 self._ended.discard(name)
                 return True
-            case PeerEnded(learner=name):
+            case events.PeerEnded(learner=name):
                 self._ended.add(name)
                 return True
-            case PeerSeen(other=name):
+            case events.PeerSeen(other=name):
                 is_new = name not in self._seen or name in self._gone
                 self._seen.add(name)
                 if len(self._recorded) > 1:
                     return False
                 self._gone.discard(name)
                 return is_new and bool(self._started)  # whom it knew as it began is not worth a line each
-            case PeerLost(other=name):
+            case events.PeerLost(other=name):
                 is_new = name not in self._gone and name not in self._ended
                 self._gone.add(name)
                 return is_new
-            case DataMissing(others=others):
+            case events.DataMissing(others=others):
                 is_new = frozenset(others) not in self._missing
                 self._missing.add(frozenset(others))
                 return is_new
-            case StoreLost(learner=name):
+            case events.StoreLost(learner=name):
                 is_new = not self._without_store
                 self._without_store.add(name)
                 return is_new
-            case StoreBack(learner=name):
+            case events.StoreBack(learner=name):
                 was_without = bool(self._without_store)
                 self._without_store.discard(name)
                 return was_without and not self._without_store
-        return isinstance(event, PartTakenOver | GossipEnded)
+        return isinstance(event, events.PartTakenOver | events.GossipEnded)
 
 
 class GossipProgress(Progress):
@@ -136,23 +123,23 @@ class GossipProgress(Progress):
         self._num_epochs: int | None = None
         self._living: dict[str, int] = {}  # the last epoch that each has ended
         self._num_peers = 0
-        self._ended: dict[int, list[EpochEnded]] = {}
+        self._ended: dict[int, list[events.EpochEnded]] = {}
         self._last_shown = 0
-        self._consensus: ConsensusMeasured | None = None
+        self._consensus: events.ConsensusMeasured | None = None
 
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         match event:
-            case GossipStarted():
+            case events.GossipStarted():
                 self._num_epochs = setting(event.job, "gossip", "epochs")
-            case PeerStarted(learner=name, epoch=epoch):
+            case events.PeerStarted(learner=name, epoch=epoch):
                 self._living[name] = epoch - 1
                 self._num_peers += 1
-            case PeerLost(other=name) | PeerEnded(learner=name):
+            case events.PeerLost(other=name) | events.PeerEnded(learner=name):
                 self._living.pop(name, None)
-            case EpochEnded(learner=name, epoch=epoch):
+            case events.EpochEnded(learner=name, epoch=epoch):
                 self._living[name] = epoch
                 self._ended.setdefault(epoch, []).append(event)
-            case ConsensusMeasured():
+            case events.ConsensusMeasured():
                 self._consensus = event
         while self._last_shown < max(self._ended, default=0) and self._is_due(self._last_shown + 1):
             self._last_shown += 1
@@ -160,7 +147,7 @@ class GossipProgress(Progress):
             if ended:
                 yield self._epoch_line(ended)
         # The end of one of many is no news at the end of all.
-        is_plain_end = self._num_peers > 1 and isinstance(event, PeerEnded) and event.reason == "epochs done"
+        is_plain_end = self._num_peers > 1 and isinstance(event, events.PeerEnded) and event.reason == "epochs done"
         if self._news.is_news(event) and not is_plain_end and (line := describe(event)):
             yield line
 
@@ -168,7 +155,7 @@ class GossipProgress(Progress):
         last = self._living.values()
         return all(ended >= epoch for ended in last) or 2 * sum(ended > epoch for ended in last) > len(last)
 
-    def _epoch_line(self, ended: list[EpochEnded]) -> Milestone:
+    def _epoch_line(self, ended: list[events.EpochEnded]) -> Milestone:
         seconds = [one.seconds for one in ended]
         longest = f", at most {format_seconds(max(seconds))}" if len(ended) > 1 else ""
         parts = [

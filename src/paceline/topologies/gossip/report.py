@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline.topologies.gossip.progress import GossipProgress
-from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, GossipTables
+from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
 from paceline.topologies.reporting import Reporting, happenings_section, result_tile
 from paceline.topologies.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.tables import Table
@@ -66,25 +66,21 @@ def _tiles(summary: dict[str, Any]) -> Tiles:
 
 
 def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
-    accuracies = {one["model"] for one in tables["learning"].records() if one["accuracy"] is not None}
-    sections: list[AnySection] = []
-    if AVERAGE in accuracies or not accuracies:
-        curves = {"table": "learning", "x": "at", "series": "model", "bold": AVERAGE, "y": ("accuracy",)}
-        details = ("model", "epoch", "at", "accuracy")
-    else:
-        curves = {"table": "all_epochs", "x": "ended_at", "y": ("mean_accuracy",)}
-        details = ("epoch", "ended_at", "mean_accuracy")
-    sections.append(
+    sections: list[AnySection] = [
         Line(
             title="Accuracy over time",
             group="Learning",
+            table="learning",
             caption="Accuracy on the test data climbs, and the peers' own models stay close to the average.",
             note=f"{format_known(summary['accuracy'], format_ratio)} at last",
-            details=details,
+            x="at",
+            y=("accuracy",),
+            series="model",
+            bold=next((name for name in (AVERAGE, MEAN) if name in tables["learning"].values("model")), None),
+            details=("model", "epoch", "at", "accuracy"),
             is_half=True,
-            **curves,  # type: ignore[arg-type]
         )
-    )
+    ]
     if any(tables["consensus"].values("distance")):
         sections.append(
             Line(
@@ -158,8 +154,8 @@ def _time(tables: Mapping[str, Table]) -> list[AnySection]:
                 title="Who was there",
                 group="Time",
                 table="presence",
-                caption="Good lanes reach from start to end; dark are every other of its epochs, hatched is time without "
-                "the shared store.",
+                caption="Good lanes reach from start to end; dark are every other of its epochs, hatched is time "
+                "without the shared store.",
                 row="learner",
                 start="start",
                 end="end",

@@ -8,29 +8,15 @@ from typing import Any
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.gossip.events import (
-    ConsensusMeasured,
-    DataMissing,
-    EpochEnded,
-    GossipEnded,
-    GossipStarted,
-    PartTakenOver,
-    PeerEnded,
-    PeerLost,
-    PeerSeen,
-    PeerStarted,
-    PointsMade,
-    StoreBack,
-    StoreLost,
-)
+from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
 from paceline.topologies.reporting import Happenings, TableBuilder, mean, summary_table
 from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import TOTALS, Usage, usage_table
+from paceline.topologies.usage import Usage, usage_table
 from paceline.topologies.wording import format_count, format_names, named, printable, setting
 
-AVERAGE = "average of all"
-"""Name of the average among the peers' models."""
+AVERAGE, MEAN = "average of all", "mean of the peers"
+"""Names among the peers' models: of the average, and of the mean of their figures where nobody sees the average."""
 MAX_PHASE_EPOCHS = 12
 """The last epochs whose phases are kept."""
 
@@ -42,7 +28,7 @@ _PEER_EPOCHS = columns(
     *("cpu_seconds seconds processor time", "joules joules energy", "distance number", "mass number"),
     *("loss number", "accuracy ratio"),
 )
-EPOCHS_TABLE = recorded_table("epochs", EpochEnded, _PEER_EPOCHS)
+EPOCHS_TABLE = recorded_table("epochs", events.EpochEnded, _PEER_EPOCHS)
 _ALL_EPOCHS = columns(
     *("epoch count", "ended_at seconds", "num_learners count peers", "num_samples count samples"),
     *("mean_ratio ratio kept", "mean_seconds seconds took", "max_seconds seconds at most"),
@@ -68,15 +54,6 @@ _MISSING = columns(
     "learner text trained by",
 )
 _OUTAGES = columns("learner text peer", "store text", "start seconds from", "seconds seconds for", "reason text")
-_SUMMARY = columns(
-    *("about text", "ended text", "clock text", "accuracy ratio", "loss number", "epochs count"),
-    *("planned_epochs count", "seconds seconds time", "mean_seconds seconds an epoch took"),
-    *("mean_ratio ratio kept of the data", "num_samples count samples trained", "num_peers count peers"),
-    *("num_joined count joined later", "num_lost count lost", "num_missing count samples missing"),
-    *("num_taken_over count parts taken over", "target_accuracy ratio target"),
-    *("target_seconds seconds time to the target", "median_target_seconds seconds half of the peers"),
-    "num_parameters count parameters",
-)
 
 
 class _Peer:
@@ -84,11 +61,11 @@ class _Peer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.started: PeerStarted | None = None
-        self.points: PointsMade | None = None
-        self.ended: PeerEnded | None = None
-        self.lost: PeerLost | None = None
-        self.epochs: list[EpochEnded] = []
+        self.started: events.PeerStarted | None = None
+        self.points: events.PointsMade | None = None
+        self.ended: events.PeerEnded | None = None
+        self.lost: events.PeerLost | None = None
+        self.epochs: list[events.EpochEnded] = []
         self.stays: list[tuple[float, float]] = []
         self.phases: list[tuple[Value, ...]] = []
         self._since: float | None = None
@@ -101,26 +78,28 @@ class _Peer:
             self._leave(at)
             self._since, self.lost = at, None
 
-    def feed(self, event: PeerStarted | PhaseStarted | EpochEnded | PointsMade | PeerEnded) -> None:
+    def feed(
+        self, event: events.PeerStarted | PhaseStarted | events.EpochEnded | events.PointsMade | events.PeerEnded
+    ) -> None:
         """Take in what it reported of itself."""
         if self._last_at is None:
             self._since = None
             self.stays.clear()
         match event:
-            case PeerStarted():
+            case events.PeerStarted():
                 if self._since is not None:
                     self._leave(self._last_at or event.at)
                 self._since, self.lost, self.ended, self.started = event.at, None, None, event
             case PhaseStarted():
                 self._end_phase(event.at)
                 self._phase = event
-            case EpochEnded():
+            case events.EpochEnded():
                 if self._phase is not None and self._phase.round <= event.epoch:
                     self._end_phase(event.at)  # what it does between epochs, it does not report
                 self.epochs.append(event)
-            case PointsMade():
+            case events.PointsMade():
                 self.points = event
-            case PeerEnded():
+            case events.PeerEnded():
                 self._leave(event.at)
                 self.ended = event
         self._last_at = event.at
@@ -186,16 +165,16 @@ class GossipTables(TableBuilder):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._started: GossipStarted | None = None
-        self._ended: GossipEnded | None = None
+        self._started: events.GossipStarted | None = None
+        self._ended: events.GossipEnded | None = None
         self._peers: dict[str, _Peer] = {}
-        self._epochs: list[EpochEnded] = []
-        self._consensus: list[ConsensusMeasured] = []
+        self._epochs: list[events.EpochEnded] = []
+        self._consensus: list[events.ConsensusMeasured] = []
         self._news = News()
         self._happenings = Happenings()
-        self._missing: list[PartTakenOver | DataMissing] = []
-        self._outages: dict[str, StoreLost] = {}
-        self._past_outages: list[tuple[StoreLost, float | None]] = []
+        self._missing: list[events.PartTakenOver | events.DataMissing] = []
+        self._outages: dict[str, events.StoreLost] = {}
+        self._past_outages: list[tuple[events.StoreLost, float | None]] = []
         self._num_joined = 0
         self._num_lost = 0
         self._last_at = 0.0
@@ -210,35 +189,35 @@ class GossipTables(TableBuilder):
         if self._news.is_news(event):
             self._add_news(event)
         match event:  # the frequent ones first
-            case PhaseStarted() | PointsMade() | PeerEnded():
+            case PhaseStarted() | events.PointsMade() | events.PeerEnded():
                 self._peer(event.learner).feed(event)
-            case EpochEnded():
+            case events.EpochEnded():
                 self._peer(event.learner).feed(event)
                 self._epochs.append(event)
-            case PeerStarted():
+            case events.PeerStarted():
                 self._peer(event.learner).feed(event)
                 self._num_joined += event.epoch > 1
                 for other in event.known:
                     self._peer(other).hear(event.at)
-            case PeerSeen():
+            case events.PeerSeen():
                 self._peer(event.other).hear(event.at)
-            case ConsensusMeasured():
+            case events.ConsensusMeasured():
                 self._consensus.append(event)
-            case StoreLost():
+            case events.StoreLost():
                 self._outages.setdefault(event.learner, event)
-            case StoreBack() if event.learner in self._outages:
+            case events.StoreBack() if event.learner in self._outages:
                 self._past_outages.append((self._outages.pop(event.learner), event.at))
-            case GossipStarted():
+            case events.GossipStarted():
                 self._started = event
-            case GossipEnded():
+            case events.GossipEnded():
                 self._ended = event
 
     def _add_news(self, event: Event) -> None:
         self._happenings.add(event.at, describe(event))
-        if isinstance(event, PeerLost):
+        if isinstance(event, events.PeerLost):
             self._peer(event.other).lost = event
             self._num_lost += 1
-        elif isinstance(event, PartTakenOver | DataMissing):
+        elif isinstance(event, events.PartTakenOver | events.DataMissing):
             self._missing.append(event)
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
@@ -254,7 +233,7 @@ class GossipTables(TableBuilder):
             Table("epochs", _PEER_EPOCHS, EPOCHS_TABLE.rows(self._epochs)),
             all_epochs,
             table,
-            Table("learning", _LEARNING, list(self._learning_rows())),
+            Table("learning", _LEARNING, [row for row in self._learning_rows(all_epochs) if row[3] is not None]),
             Table(
                 "consensus", _CONSENSUS, [tuple(getattr(one, c.name) for c in _CONSENSUS) for one in self._consensus]
             ),
@@ -269,7 +248,7 @@ class GossipTables(TableBuilder):
     def _epoch_rows(self) -> Iterator[tuple[Value, ...]]:
         """A row per epoch, over all peers that ended it."""
         measured = {one.epoch: one for one in self._consensus}
-        by_epoch: dict[int, list[EpochEnded]] = {}
+        by_epoch: dict[int, list[events.EpochEnded]] = {}
         for one in self._epochs:
             by_epoch.setdefault(one.epoch, []).append(one)
         for epoch, ended in sorted(by_epoch.items()):
@@ -283,13 +262,14 @@ class GossipTables(TableBuilder):
                 *((consensus.accuracy, consensus.loss, consensus.distance) if consensus else (None, None, None)),
             )
 
-    def _learning_rows(self) -> Iterator[tuple[Value, ...]]:
-        for one in self._consensus:
-            yield (one.at, one.epoch, AVERAGE, one.accuracy)
-        for peer in self._peers.values():
-            for ended in peer.epochs:
-                if ended.accuracy is not None:
-                    yield (ended.at, ended.epoch, peer.name, ended.accuracy)
+    def _learning_rows(self, all_epochs: Table) -> Iterator[tuple[Value, ...]]:
+        average = [(one.at, one.epoch, AVERAGE, one.accuracy) for one in self._consensus if one.accuracy is not None]
+        yield from average
+        if not average:
+            for one in all_epochs.records():
+                yield (one["ended_at"], one["epoch"], MEAN, one["mean_accuracy"])
+        for ended in self._epochs:
+            yield (ended.at, ended.epoch, ended.learner, ended.accuracy)
 
     def _presence_rows(self) -> Iterator[tuple[Value, ...]]:
         for peer in self._peers.values():
@@ -307,13 +287,13 @@ class GossipTables(TableBuilder):
                 lost.reason,
             )
 
-    def _all_outages(self) -> list[tuple[StoreLost, float | None]]:
+    def _all_outages(self) -> list[tuple[events.StoreLost, float | None]]:
         outages = [*self._past_outages, *((lost, None) for lost in self._outages.values())]
         return sorted(outages, key=lambda one: (one[0].at, one[0].learner))
 
     def _result(self, peers: Table) -> tuple[float | None, float | None]:
         """Accuracy and loss of the average, or the mean of the peers' own if it is not known."""
-        of_average: Sequence[GossipEnded | ConsensusMeasured] = [
+        of_average: Sequence[events.GossipEnded | events.ConsensusMeasured] = [
             *self._consensus,
             *([self._ended] if self._ended else []),
         ]
@@ -349,35 +329,39 @@ class GossipTables(TableBuilder):
         accuracy, loss = self._result(peers)
         target_seconds, median_target_seconds = self._target_seconds(target)
         figures: dict[str, Value] = {
-            "about": printable(" · ".join(about)),
-            "ended": f"{format_count(len(ended.averaged), 'peer')} averaged" if ended else None,
-            "clock": started.clock if started else None,
-            "accuracy": accuracy,
-            "loss": loss,
-            "epochs": max(all_epochs.values("epoch"), default=0),
-            "planned_epochs": planned if isinstance(planned, int) else None,
-            "seconds": self._last_at - (started.at if started else 0.0),
-            "mean_seconds": mean(one.seconds for one in self._epochs),
-            "mean_ratio": mean(one.ratio for one in self._epochs),
-            "num_samples": sum(one.num_samples for one in self._epochs),
-            "num_peers": len(self._peers),
-            "num_joined": self._num_joined,
-            "num_lost": self._num_lost,
-            "num_missing": sum(one.num_samples for one in self._missing if isinstance(one, DataMissing)),
-            "num_taken_over": sum(isinstance(one, PartTakenOver) for one in self._missing),
-            "target_accuracy": target if isinstance(target, int | float) else None,
-            "target_seconds": target_seconds,
-            "median_target_seconds": median_target_seconds,
-            "num_parameters": started.num_parameters if started else None,
+            "about text": printable(" · ".join(about)),
+            "ended text": f"{format_count(len(ended.averaged), 'peer')} averaged" if ended else None,
+            "clock text": started.clock if started else None,
+            "accuracy ratio": accuracy,
+            "loss number": loss,
+            "epochs count": max(all_epochs.values("epoch"), default=0),
+            "planned_epochs count": planned if isinstance(planned, int) else None,
+            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "mean_seconds seconds an epoch took": mean(one.seconds for one in self._epochs),
+            "mean_ratio ratio kept of the data": mean(one.ratio for one in self._epochs),
+            "num_samples count samples trained": sum(one.num_samples for one in self._epochs),
+            "num_peers count peers": len(self._peers),
+            "num_joined count joined later": self._num_joined,
+            "num_lost count lost": self._num_lost,
+            "num_missing count samples missing": sum(
+                one.num_samples for one in self._missing if isinstance(one, events.DataMissing)
+            ),
+            "num_taken_over count parts taken over": sum(
+                isinstance(one, events.PartTakenOver) for one in self._missing
+            ),
+            "target_accuracy ratio target": target if isinstance(target, int | float) else None,
+            "target_seconds seconds time to the target": target_seconds,
+            "median_target_seconds seconds half of the peers": median_target_seconds,
+            "num_parameters count parameters": started.num_parameters if started else None,
         }
-        return summary_table((*_SUMMARY, *TOTALS), figures | usage)
+        return summary_table(figures, usage)
 
 
-def _missing_row(event: PartTakenOver | DataMissing) -> tuple[Value, ...]:
-    if isinstance(event, PartTakenOver):
+def _missing_row(event: events.PartTakenOver | events.DataMissing) -> tuple[Value, ...]:
+    if isinstance(event, events.PartTakenOver):
         return (event.epoch, event.other, event.num_samples, None, event.learner)
     return (event.epoch, format_names(event.others), event.num_samples, event.share_failed, "nobody")
 
 
-def _outage_row(lost: StoreLost, until: float | None) -> tuple[Value, ...]:
+def _outage_row(lost: events.StoreLost, until: float | None) -> tuple[Value, ...]:
     return (lost.learner, lost.store, lost.at, None if until is None else until - lost.at, lost.reason)

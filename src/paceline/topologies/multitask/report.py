@@ -32,7 +32,7 @@ from paceline.topologies.reporting import (
 )
 from paceline.topologies.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
 from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import TOTALS, Usage, usage_section, usage_table, usage_tiles
+from paceline.topologies.usage import Usage, usage_section, usage_table, usage_tiles
 from paceline.topologies.wording import (
     format_count,
     format_known,
@@ -70,12 +70,6 @@ _ALLOCATIONS = columns(
 _ACCOUNTS = columns(
     *("learner text", "jobs text", "rounds count", "num_unpaid count not paid", "num_shards count shards given"),
     *("shards number shards paid", "num_samples count samples", "paid money", "end text at the end"),
-)
-_SUMMARY = columns(
-    *("about text", "ended text", "clock text", "num_jobs count jobs", "num_over count jobs over"),
-    *("num_played count jobs with a round", "spent money", "total_budget money budget"),
-    *_METRIC_COLUMNS,
-    *("num_learners count learners", "num_moves count moves", "num_audits count audits", "seconds seconds time"),
 )
 
 
@@ -261,21 +255,21 @@ class PoolTables(TableBuilder):
             f"{started.clock} clock" if started else "nothing recorded",
         ]
         figures: dict[str, Value] = {
-            "about": " · ".join(about),
-            "ended": ended.reason if ended else None,
-            "clock": started.clock if started else None,
-            "num_jobs": len(runs),
-            "num_over": len(self._job_ends),
-            "num_played": sum(run.rounds > 0 for run in runs.values()),
-            "spent": math.fsum(line.amount for line in self._paid),
-            "total_budget": budget if isinstance(budget, int | float) else None,
-            **{name: mean(jobs.values(name)) for name in METRICS},
-            "num_learners": len(self._learners),
-            "num_moves": self._num_moves,
-            "num_audits": sum(run.num_audits for run in runs.values()),
-            "seconds": last_at - (started.at if started else 0.0),
+            "about text": " · ".join(about),
+            "ended text": ended.reason if ended else None,
+            "clock text": started.clock if started else None,
+            "num_jobs count jobs": len(runs),
+            "num_over count jobs over": len(self._job_ends),
+            "num_played count jobs with a round": sum(run.rounds > 0 for run in runs.values()),
+            "spent money": math.fsum(line.amount for line in self._paid),
+            "total_budget money budget": budget if isinstance(budget, int | float) else None,
+            **{column: mean(jobs.values(column.split(" ")[0])) for column in _METRIC_COLUMNS},
+            "num_learners count learners": len(self._learners),
+            "num_moves count moves": self._num_moves,
+            "num_audits count audits": sum(run.num_audits for run in runs.values()),
+            "seconds seconds time": last_at - (started.at if started else 0.0),
         }
-        return summary_table((*_SUMMARY, *TOTALS), figures | usage)
+        return summary_table(figures, usage)
 
 
 def _works(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:

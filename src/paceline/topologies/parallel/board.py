@@ -7,17 +7,7 @@ import heapq
 
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
-from paceline.topologies.parallel.events import (
-    RoundClosed,
-    RoundOpened,
-    RunEnded,
-    RunStarted,
-    ShardsAdded,
-    ShardsTaken,
-    UpdateAccepted,
-    UpdateAudited,
-    UpdateRefused,
-)
+from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting import Activity, Board, BoardView, Lane
 from paceline.topologies.wording import format_count, format_ratio, format_seconds, printable, setting
@@ -90,7 +80,7 @@ class RunBoard(Board):
         self._round = 0
         self._opened_at: float | None = None
         self._closed_at: float | None = None
-        self._ended: RunEnded | None = None
+        self._ended: events.RunEnded | None = None
         self._waiting: WaitingForLearners | None = None
         self._loss: float | None = None
         self._accuracies: collections.deque[float] = collections.deque(maxlen=_MAX_ACCURACIES)
@@ -104,9 +94,9 @@ class RunBoard(Board):
                 self._begin(learner, event.round, event.at)
                 learner.reports_phases = True
                 learner.turn_to(event.phase if event.phase in _STATUS else "working", event.at)
-            case ShardsTaken() | ShardsAdded() | UpdateAccepted() | UpdateRefused():
+            case events.ShardsTaken() | events.ShardsAdded() | events.UpdateAccepted() | events.UpdateRefused():
                 self._work(event)
-            case UpdateAudited(is_honest=False):
+            case events.UpdateAudited(is_honest=False):
                 cheat = self._learners.get(event.learner)
                 if cheat is not None and event.round == cheat.round:
                     cheat.trouble("cheated")
@@ -116,19 +106,19 @@ class RunBoard(Board):
             case LearnerLeft() if event.learner in self._learners:
                 self._learners[event.learner].trouble(f"gone: {printable(event.reason)}")
                 self._learners[event.learner].gone_at = event.at
-            case RunStarted():
+            case events.RunStarted():
                 self._num_rounds = setting(event.job, "job", "rounds")
                 self._deadline_seconds = setting(event.job, "job", "deadline_seconds")
             case WaitingForLearners():
                 self._waiting = event
-            case RoundOpened():
+            case events.RoundOpened():
                 self._round, self._opened_at, self._closed_at = event.round, event.at, None
                 self._deadline_seconds, self._waiting = event.deadline_seconds, None
-            case RoundClosed():
+            case events.RoundClosed():
                 self._close(event)
-            case RunEnded():
+            case events.RunEnded():
                 self._ended, self._waiting = event, None
-        if isinstance(event, LearnerLeft | UpdateRefused | UpdateAudited):
+        if isinstance(event, LearnerLeft | events.UpdateRefused | events.UpdateAudited):
             self._messages.extend(filter(None, [describe(event)]))
 
     def _learner(self, name: str, at: float) -> _Learner:
@@ -139,26 +129,28 @@ class RunBoard(Board):
     def _begin(self, learner: _Learner, number: int, at: float) -> None:
         learner.begin(number, self._opened_at if number == self._round and self._opened_at is not None else at)
 
-    def _work(self, event: ShardsTaken | ShardsAdded | UpdateAccepted | UpdateRefused) -> None:
-        if isinstance(event, UpdateRefused) and event.learner not in self._learners:
+    def _work(
+        self, event: events.ShardsTaken | events.ShardsAdded | events.UpdateAccepted | events.UpdateRefused
+    ) -> None:
+        if isinstance(event, events.UpdateRefused) and event.learner not in self._learners:
             return  # of somebody who never joined
         learner = self._learner(event.learner, event.at)
-        if isinstance(event, ShardsTaken):
+        if isinstance(event, events.ShardsTaken):
             self._begin(learner, event.round, event.at)
             learner.num_shards = event.num_shards
         elif event.round != learner.round:
             return
-        elif isinstance(event, ShardsAdded):
+        elif isinstance(event, events.ShardsAdded):
             learner.num_shards = (learner.num_shards or 0) + event.num_shards
             return
-        elif isinstance(event, UpdateAccepted):
+        elif isinstance(event, events.UpdateAccepted):
             learner.num_samples = event.num_samples
         else:
             learner.trouble("late" if event.is_late else f"refused: {printable(event.reason)}")
         if not learner.reports_phases:
-            learner.turn_to("working" if isinstance(event, ShardsTaken) else "idle", event.at)
+            learner.turn_to("working" if isinstance(event, events.ShardsTaken) else "idle", event.at)
 
-    def _close(self, event: RoundClosed) -> None:
+    def _close(self, event: events.RoundClosed) -> None:
         self._closed_at = event.at
         self._num_samples += event.num_samples
         self._loss = event.loss if event.loss is not None else self._loss

@@ -116,7 +116,7 @@ def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySecti
             title="Use of the deadline per learner and round",
             group=group,
             table="work",
-            caption="Good cells are close to 100; ! marks updates that came too late or were refused, × those that never came.",
+            caption="Good cells are close to 100; ! marks late or refused updates, × those that never came.",
             note="per cent of the deadline when the update came",
             row="learner",
             x="round",

@@ -10,23 +10,11 @@ from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
-from paceline.topologies.parallel.events import (
-    DeviceMeasured,
-    RoundClosed,
-    RoundOpened,
-    RoundSpent,
-    RunEnded,
-    RunStarted,
-    ShardsAdded,
-    ShardsTaken,
-    UpdateAccepted,
-    UpdateAudited,
-    UpdateRefused,
-)
+from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
 from paceline.topologies.tables import Column, RecordedTable, Table, Value, columns
-from paceline.topologies.usage import TOTALS, Usage, usage_table
+from paceline.topologies.usage import Usage, usage_table
 from paceline.topologies.wording import format_names, named, setting
 
 MAX_SHOWN = 40
@@ -69,17 +57,6 @@ _DEVICES = columns(
     *("train_spread ratio ±", "down_rate bytes down [/s]", "up_rate bytes up [/s]"),
     "latency_ms number latency [ms]",
 )
-_SUMMARY = columns(
-    *("about text", "ended text", "clock text", "accuracy ratio", "loss number", "rounds count"),
-    *("planned_rounds count", "seconds seconds time", "truancy_max lateness latest finish"),
-    *("truancy_mean lateness mean finish", "num_late count late or missing"),
-    *("num_learner_rounds count allocations", "late_share ratio late or missing"),
-    *("deadline_use ratio use of the deadline", "num_samples count samples trained"),
-    *("num_learners count learners", "training_seconds seconds a round took", "satisfaction ratio"),
-    *("fulfilment ratio", "drop_rate ratio dropped", "occupancy ratio"),
-    *("num_satisfied count rounds in full and in time", "num_audits count audits"),
-    *("num_parameters count parameters", "num_shards count shards served"),
-)
 METRICS = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occupancy")
 """The five headline figures by which the thesis on Axon (§4.3) compares allocations: means over closed rounds."""
 
@@ -91,9 +68,9 @@ class _MetricsRows:
         self._deadline_seconds: float | None = None
 
     def __call__(self, event: Event) -> Sequence[Value] | None:
-        if isinstance(event, RoundOpened):
+        if isinstance(event, events.RoundOpened):
             self._deadline_seconds = event.deadline_seconds
-        if not isinstance(event, RoundClosed):
+        if not isinstance(event, events.RoundClosed):
             return None
         return (
             *(event.round, event.at, event.seconds, self._deadline_seconds, event.truancy, event.num_learners),
@@ -119,7 +96,7 @@ class _Work:
         self.start_seconds = 0.0
         self.arrival_seconds: float | None = None
         self.outcome = "pending"
-        self.spent: RoundSpent | None = None
+        self.spent: events.RoundSpent | None = None
 
     def parts(self, round_seconds: float) -> tuple[float, ...]:
         """Seconds of the columns `PARTS`, up to when the round closed."""
@@ -138,7 +115,7 @@ class _Learner:
         self.works: dict[int, _Work] = {}
         self.num_late = 0
         self.num_refused = 0
-        self.measured: DeviceMeasured | None = None
+        self.measured: events.DeviceMeasured | None = None
         self.left_because: str | None = None
 
     def work(self, number: int) -> _Work:
@@ -183,10 +160,10 @@ class RunTables(TableBuilder):
         self._settings = settings
         self._metrics = Table("metrics", _METRICS)
         self._metrics_row = _MetricsRows()
-        self._started: RunStarted | None = None
-        self._ended: RunEnded | None = None
-        self._opened: dict[int, RoundOpened] = {}
-        self._closed: dict[int, RoundClosed] = {}
+        self._started: events.RunStarted | None = None
+        self._ended: events.RunEnded | None = None
+        self._opened: dict[int, events.RoundOpened] = {}
+        self._closed: dict[int, events.RoundClosed] = {}
         self._last_late_seconds: dict[int, float] = {}
         self._learners: dict[str, _Learner] = {}
         self._happenings = Happenings()
@@ -198,29 +175,31 @@ class RunTables(TableBuilder):
         match event:  # the frequent ones first
             case PhaseStarted():
                 return
-            case ShardsTaken() | ShardsAdded() | UpdateAccepted() | RoundSpent():
+            case events.ShardsTaken() | events.ShardsAdded() | events.UpdateAccepted() | events.RoundSpent():
                 self._add_work(event)
-            case UpdateRefused():
+            case events.UpdateRefused():
                 self._add_refusal(event)
-            case UpdateAudited():
+            case events.UpdateAudited():
                 self._add_audit(event)
-            case RunStarted():
+            case events.RunStarted():
                 self._happenings.add(event.at, describe(event) if self._started else None)
                 self._started = self._started or event
                 self._ended = None
-            case RunEnded():
+            case events.RunEnded():
                 self._ended = event
-            case RoundOpened():
+            case events.RoundOpened():
                 self._add_opened(event)
-            case RoundClosed():
+            case events.RoundClosed():
                 self._add_closed(event)
             case LearnerJoined():
                 self._learner(event.learner).left_because = None
             case LearnerLeft():
                 self._learner(event.learner).left_because = event.reason
-            case DeviceMeasured():
+            case events.DeviceMeasured():
                 self._learner(event.learner).measured = event
-        if isinstance(event, LearnerJoined | LearnerLeft | UpdateRefused | UpdateAudited | WaitingForLearners):
+        if isinstance(
+            event, LearnerJoined | LearnerLeft | events.UpdateRefused | events.UpdateAudited | WaitingForLearners
+        ):
             self._happenings.add(event.at, describe(event))
 
     def _learner(self, name: str) -> _Learner:
@@ -228,7 +207,7 @@ class RunTables(TableBuilder):
             self._learners[name] = _Learner()
         return self._learners[name]
 
-    def _add_opened(self, event: RoundOpened) -> None:
+    def _add_opened(self, event: events.RoundOpened) -> None:
         if event.deadline_seconds <= 0:
             raise ConfigError(
                 f"round {event.round} was opened with a deadline of {event.deadline_seconds} s, not above 0"
@@ -236,7 +215,7 @@ class RunTables(TableBuilder):
         self._opened[event.round] = event
         self._metrics_row(event)
 
-    def _add_closed(self, event: RoundClosed) -> None:
+    def _add_closed(self, event: events.RoundClosed) -> None:
         if event.round not in self._opened:
             raise ConfigError(f"the events contradict each other: round {event.round} was closed and never opened")
         self._closed[event.round] = event
@@ -248,22 +227,24 @@ class RunTables(TableBuilder):
             if work.outcome == "pending":
                 work.outcome = "missing"
 
-    def _add_work(self, event: ShardsTaken | ShardsAdded | UpdateAccepted | RoundSpent) -> None:
+    def _add_work(
+        self, event: events.ShardsTaken | events.ShardsAdded | events.UpdateAccepted | events.RoundSpent
+    ) -> None:
         work = self._learner(event.learner).work(event.round)
         match event:
-            case ShardsTaken():
+            case events.ShardsTaken():
                 work.num_shards, work.local_epochs = event.num_shards, event.iterations
                 work.start_seconds = event.seconds
-            case ShardsAdded():
+            case events.ShardsAdded():
                 work.num_shards += event.num_shards
-            case UpdateAccepted():
+            case events.UpdateAccepted():
                 work.num_samples, work.arrival_seconds = event.num_samples, event.seconds
                 work.outcome = "accepted"
-            case RoundSpent():
+            case events.RoundSpent():
                 work.num_shards, work.num_samples = event.num_shards, event.num_samples
                 work.start_seconds, work.spent = event.start_seconds, event
 
-    def _add_refusal(self, event: UpdateRefused) -> None:
+    def _add_refusal(self, event: events.UpdateRefused) -> None:
         learner = self._learners.get(event.learner)
         work = learner.works.get(event.round) if learner else None
         # An update for work that nobody took is worth a line, not a learner; a second copy does not undo the first.
@@ -275,7 +256,7 @@ class RunTables(TableBuilder):
             learner.num_refused += 1
         work.arrival_seconds, work.outcome = event.seconds, "late" if event.is_late else "refused"
 
-    def _add_audit(self, event: UpdateAudited) -> None:
+    def _add_audit(self, event: events.UpdateAudited) -> None:
         self._num_audits += 1
         if not event.is_honest:
             learner = self._learner(event.learner)
@@ -304,7 +285,7 @@ class RunTables(TableBuilder):
             tables += [_fleet_table(work, len(self._learners)), _use_table(learners.values("deadline_use"))]
         return tables
 
-    def _round_row(self, closed: RoundClosed) -> tuple[Value, ...]:
+    def _round_row(self, closed: events.RoundClosed) -> tuple[Value, ...]:
         opened = self._opened[closed.round]
         last_late = self._last_late_seconds.get(closed.round, 0.0) / opened.deadline_seconds - 1
         return (
@@ -334,7 +315,7 @@ class RunTables(TableBuilder):
 
     def _summary(self, rounds: Table, learners: Table, usage: Usage, grams_per_kwh: float) -> Table:
         started, ended, closed = self._started, self._ended, [self._closed[number] for number in sorted(self._closed)]
-        results: list[RoundClosed | RunEnded] = [*closed, *([ended] if ended else [])]
+        results: list[events.RoundClosed | events.RunEnded] = [*closed, *([ended] if ended else [])]
         evaluated = [one for one in results if (one.loss, one.accuracy) != (None, None)]
         num_late, num_works = sum(len(one.late) for one in closed), sum(one.num_learners for one in closed)
         truancies = rounds.values("truancy")
@@ -346,36 +327,36 @@ class RunTables(TableBuilder):
         ]
         planned = setting(self._settings, "job", "rounds")
         figures: dict[str, Value] = {
-            "about": " · ".join(about),
-            "ended": ended.reason if ended else None,
-            "clock": started.clock if started else None,
-            "accuracy": evaluated[-1].accuracy if evaluated else None,
-            "loss": evaluated[-1].loss if evaluated else None,
-            "rounds": len(closed),
-            "planned_rounds": planned if isinstance(planned, int) else None,
-            "seconds": self._last_at - (started.at if started else 0.0),
-            "truancy_max": max(truancies, default=None),
-            "truancy_mean": mean(truancies),
-            "num_late": num_late,
-            "num_learner_rounds": num_works,
-            "late_share": num_late / num_works if num_works else None,
-            "deadline_use": mean(learners.values("deadline_use")),
-            "num_samples": sum(one.num_samples for one in closed),
-            "num_learners": len(self._learners),
-            "training_seconds": mean(one.seconds for one in closed),
-            "satisfaction": mean(float(one.is_satisfied) for one in closed),
-            "fulfilment": mean(one.fulfilment for one in closed),
-            "drop_rate": mean(1 - one.fulfilment for one in closed),
-            "occupancy": mean(one.occupancy for one in closed),
-            "num_satisfied": sum(one.is_satisfied for one in closed),
-            "num_audits": self._num_audits,
-            "num_parameters": started.num_parameters if started else None,
-            "num_shards": started.num_shards if started else None,
+            "about text": " · ".join(about),
+            "ended text": ended.reason if ended else None,
+            "clock text": started.clock if started else None,
+            "accuracy ratio": evaluated[-1].accuracy if evaluated else None,
+            "loss number": evaluated[-1].loss if evaluated else None,
+            "rounds count": len(closed),
+            "planned_rounds count": planned if isinstance(planned, int) else None,
+            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "truancy_max lateness latest finish": max(truancies, default=None),
+            "truancy_mean lateness mean finish": mean(truancies),
+            "num_late count late or missing": num_late,
+            "num_learner_rounds count allocations": num_works,
+            "late_share ratio late or missing": num_late / num_works if num_works else None,
+            "deadline_use ratio use of the deadline": mean(learners.values("deadline_use")),
+            "num_samples count samples trained": sum(one.num_samples for one in closed),
+            "num_learners count learners": len(self._learners),
+            "training_seconds seconds a round took": mean(one.seconds for one in closed),
+            "satisfaction ratio": mean(float(one.is_satisfied) for one in closed),
+            "fulfilment ratio": mean(one.fulfilment for one in closed),
+            "drop_rate ratio dropped": mean(1 - one.fulfilment for one in closed),
+            "occupancy ratio": mean(one.occupancy for one in closed),
+            "num_satisfied count rounds in full and in time": sum(one.is_satisfied for one in closed),
+            "num_audits count audits": self._num_audits,
+            "num_parameters count parameters": started.num_parameters if started else None,
+            "num_shards count shards served": started.num_shards if started else None,
         }
-        return summary_table((*_SUMMARY, *TOTALS), figures | usage.figures(grams_per_kwh))
+        return summary_table(figures, usage.figures(grams_per_kwh))
 
 
-def _device_row(name: str, measured: DeviceMeasured) -> tuple[Value, ...]:
+def _device_row(name: str, measured: events.DeviceMeasured) -> tuple[Value, ...]:
     """What a device measured of itself; a profile comes from the network and may hold anything."""
 
     def number(value: object) -> float | None:

@@ -7,16 +7,7 @@ from typing import Any
 
 from paceline.events import Event
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
-from paceline.topologies.split.events import (
-    CutChosen,
-    JunctionChanged,
-    NodeSpent,
-    SourceBack,
-    SourceMasked,
-    SplitEnded,
-    SplitEpochEnded,
-    SplitStarted,
-)
+from paceline.topologies.split import events
 from paceline.topologies.wording import (
     format_bytes,
     format_count,
@@ -31,7 +22,7 @@ TRUNK = "trunk"
 """Name of the trunk among the nodes."""
 
 
-def bytes_moved(spent: Iterable[NodeSpent]) -> int:
+def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:
     """Count what went over the network in an epoch, each byte once.
 
     All goes to or from the trunk; if it did not report, what the others sent and received is counted.
@@ -44,22 +35,22 @@ def bytes_moved(spent: Iterable[NodeSpent]) -> int:
 def describe(event: Event) -> str | None:
     """Say in one line who came, was masked or went, and what became of the model; None for other events."""
     match event:
-        case CutChosen():
+        case events.CutChosen():
             return _describe_cut(event)
-        case JunctionChanged(epoch=epoch, sources=sources, num_parameters=num_parameters):
+        case events.JunctionChanged(epoch=epoch, sources=sources, num_parameters=num_parameters):
             merged = f"{format_count(len(sources), 'source')} ({format_names(sources)})" if sources else "no source"
             return f"epoch {epoch}: the junction merges {merged}, {format_count(num_parameters, 'parameter')}"
-        case SourceMasked(learner=name, epoch=epoch, step=step, reason=reason):
+        case events.SourceMasked(learner=name, epoch=epoch, step=step, reason=reason):
             return f"epoch {epoch}, step {step}: {printable(name)} is masked: {printable(reason)}"
-        case SourceBack(learner=name, epoch=epoch, step=step):
+        case events.SourceBack(learner=name, epoch=epoch, step=step):
             return f"epoch {epoch}, step {step}: {printable(name)} is back"
-        case SplitEnded(at=at, reason=reason, epochs=epochs, accuracy=accuracy):
+        case events.SplitEnded(at=at, reason=reason, epochs=epochs, accuracy=accuracy):
             result = "" if accuracy is None else f", accuracy {format_ratio(accuracy)}"
             return f"ended: {reason}, {format_count(epochs, 'epoch')} in {format_seconds(at)}{result}"
     return describe_membership(event)
 
 
-def _describe_cut(event: CutChosen) -> str:
+def _describe_cut(event: events.CutChosen) -> str:
     by_seconds = sorted(event.expected_seconds.items(), key=lambda item: item[1])
     own = [format_seconds(seconds) for cut, seconds in by_seconds if cut == event.cut]
     others = format_names(f"{cut} {format_seconds(seconds)}" for cut, seconds in by_seconds if cut != event.cut)
@@ -76,25 +67,25 @@ class SplitProgress(Progress):
 
     def __init__(self) -> None:
         self._num_epochs: int | None = None
-        self._started: SplitStarted | None = None
-        self._spent: dict[int, list[NodeSpent]] = {}
-        self._ended: SplitEpochEnded | None = None
+        self._started: events.SplitStarted | None = None
+        self._spent: dict[int, list[events.NodeSpent]] = {}
+        self._ended: events.SplitEpochEnded | None = None
         self._last_line = ""
 
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         match event:
-            case SplitStarted(job=settings):
+            case events.SplitStarted(job=settings):
                 self._started = event
                 self._num_epochs = setting(settings, "split", "epochs")
                 yield _describe_parts(settings, event.num_parameters)
-            case NodeSpent(learner=name, epoch=epoch):
+            case events.NodeSpent(learner=name, epoch=epoch):
                 self._spent.setdefault(epoch, []).append(event)
                 if self._started is None and name != TRUNK:
                     yield self._node_line(event)
-            case SplitEpochEnded():
+            case events.SplitEpochEnded():
                 yield from self._epoch_lines()
                 self._ended = event
-            case SplitEnded():
+            case events.SplitEnded():
                 yield from self._epoch_lines()
         if self._ended is not None and any(one.learner == TRUNK for one in self._spent.get(self._ended.epoch, [])):
             yield from self._epoch_lines()
@@ -102,7 +93,7 @@ class SplitProgress(Progress):
         if line and line != self._last_line:  # a wait is not repeated
             self._last_line = line
             yield line
-        if isinstance(event, CutChosen) and self._started is not None and not self._started.num_parameters:
+        if isinstance(event, events.CutChosen) and self._started is not None and not self._started.num_parameters:
             yield _describe_parts(self._started.job, event.num_parameters)
 
     def _epoch_lines(self) -> Iterator[Milestone]:
@@ -127,7 +118,7 @@ class SplitProgress(Progress):
             "  ".join([*parts, *([] if ended.accuracy is None else [f"accuracy {format_ratio(ended.accuracy)}"])])
         )
 
-    def _node_line(self, spent: NodeSpent) -> Milestone:
+    def _node_line(self, spent: events.NodeSpent) -> Milestone:
         computed, waited = format_seconds(spent.compute_seconds), format_seconds(spent.wait_seconds)
         parts = [
             self._describe_epoch(spent.epoch),

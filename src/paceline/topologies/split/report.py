@@ -133,7 +133,7 @@ def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySe
                 title="Who was there",
                 group="Sources",
                 table="presence",
-                caption="Good lanes reach from start to end; hatched, a source was late and training went on without it.",
+                caption="Good lanes reach from start to end; hatched, a source was late, and training went on without.",
                 row="learner",
                 start="start",
                 end="end",

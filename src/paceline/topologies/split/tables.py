@@ -10,20 +10,10 @@ from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
-from paceline.topologies.split.events import (
-    CutChosen,
-    JunctionChanged,
-    NodeSpent,
-    NodeStarted,
-    SourceBack,
-    SourceMasked,
-    SplitEnded,
-    SplitEpochEnded,
-    SplitStarted,
-)
+from paceline.topologies.split import events
 from paceline.topologies.split.progress import TRUNK, bytes_moved, describe
 from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import TOTALS, Usage, usage_table
+from paceline.topologies.usage import Usage, usage_table
 from paceline.topologies.wording import named, printable, setting
 
 BRANCH, JUNCTION = "branch", "junction"
@@ -39,8 +29,8 @@ _NODE_EPOCHS = columns(
     *("wait_seconds seconds wait for others or the network", "bytes_sent bytes sent", "bytes_received bytes received"),
     *("cpu_seconds seconds processor time", "joules joules energy"),
 )
-EPOCHS_TABLE = recorded_table("epochs", SplitEpochEnded, _EPOCHS)
-NODES_TABLE = recorded_table("nodes", NodeSpent, _NODE_EPOCHS)
+EPOCHS_TABLE = recorded_table("epochs", events.SplitEpochEnded, _EPOCHS)
+NODES_TABLE = recorded_table("nodes", events.NodeSpent, _NODE_EPOCHS)
 _PROGRESS = (
     *_EPOCHS,
     *columns("bytes_moved bytes over the network", "joules joules energy", "junction count junction parameters"),
@@ -60,12 +50,6 @@ _PRESENCE = columns(
 )
 _PARTS = columns("part text", "num_parameters count parameters", "num_copies count copies", "in_all count in all")
 _CUTS = columns("cut text before", "expected_seconds seconds an epoch expected", "is_chosen bool chosen")
-_SUMMARY = columns(
-    *("about text", "ended text", "clock text", "accuracy ratio", "loss number", "best_epoch count best epoch"),
-    *("epochs count", "planned_epochs count", "seconds seconds time", "mean_seconds seconds an epoch took"),
-    *("num_samples count samples trained", "num_sources count sources", "num_masked count inputs missing"),
-    *("bytes_moved bytes over the network", "cut text", "num_parameters count parameters"),
-)
 
 
 class _Node:
@@ -73,15 +57,15 @@ class _Node:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.spent: list[NodeSpent] = []
+        self.spent: list[events.NodeSpent] = []
         self.power: dict[str, Any] | None = None
         self.num_masks = 0
         self._left_because: str | None = None
         self._since: float | None = None
-        self._masked: SourceMasked | None = None
+        self._masked: events.SourceMasked | None = None
         self._past: list[tuple[Value, ...]] = []
 
-    def feed(self, event: LearnerJoined | LearnerLeft | SourceMasked | SourceBack) -> None:
+    def feed(self, event: LearnerJoined | LearnerLeft | events.SourceMasked | events.SourceBack) -> None:
         match event:
             case LearnerJoined(at=at):
                 self._since = at if self._since is None else self._since
@@ -89,10 +73,10 @@ class _Node:
             case LearnerLeft(at=at, reason=reason):
                 self._past = self.presence(at)
                 self._since, self._masked, self._left_because = None, None, reason
-            case SourceMasked():
+            case events.SourceMasked():
                 self.num_masks += self._masked is None
                 self._masked = self._masked or event
-            case SourceBack(at=at):
+            case events.SourceBack(at=at):
                 self._past += self._mask(at)
                 self._masked = None
 
@@ -122,13 +106,13 @@ class SplitTables(TableBuilder):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._started: SplitStarted | None = None
-        self._ended: SplitEnded | None = None
-        self._cut: CutChosen | None = None
-        self._junctions: list[JunctionChanged] = []
+        self._started: events.SplitStarted | None = None
+        self._ended: events.SplitEnded | None = None
+        self._cut: events.CutChosen | None = None
+        self._junctions: list[events.JunctionChanged] = []
         self._nodes: dict[str, _Node] = {}
-        self._spent: list[NodeSpent] = []
-        self._epochs: dict[int, SplitEpochEnded] = {}
+        self._spent: list[events.NodeSpent] = []
+        self._epochs: dict[int, events.SplitEpochEnded] = {}
         self._happenings = Happenings()
         self._last_at = 0.0
 
@@ -140,24 +124,24 @@ class SplitTables(TableBuilder):
     def feed(self, event: Event, job: str = "") -> None:
         self._last_at = max(self._last_at, event.at)
         match event:
-            case NodeSpent():
+            case events.NodeSpent():
                 self._node(event.learner).spent.append(event)
                 self._spent.append(event)
-            case SplitEpochEnded():
+            case events.SplitEpochEnded():
                 self._epochs[event.epoch] = event
-            case NodeStarted():
+            case events.NodeStarted():
                 self._node(event.learner).power = event.power
-            case LearnerJoined() | LearnerLeft() | SourceMasked() | SourceBack():
+            case LearnerJoined() | LearnerLeft() | events.SourceMasked() | events.SourceBack():
                 self._node(event.learner).feed(event)
-            case JunctionChanged():
+            case events.JunctionChanged():
                 self._junctions.append(event)
-            case CutChosen():
+            case events.CutChosen():
                 self._cut = event
-            case SplitStarted():
+            case events.SplitStarted():
                 self._started = event
-            case SplitEnded():
+            case events.SplitEnded():
                 self._ended = event
-        if not isinstance(event, SplitEnded):
+        if not isinstance(event, events.SplitEnded):
             self._happenings.add(event.at, describe(event))
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
@@ -180,13 +164,13 @@ class SplitTables(TableBuilder):
             self._happenings.table(),
         ]
 
-    def _by_epoch(self) -> dict[int, list[NodeSpent]]:
-        spent: dict[int, list[NodeSpent]] = {}
+    def _by_epoch(self) -> dict[int, list[events.NodeSpent]]:
+        spent: dict[int, list[events.NodeSpent]] = {}
         for one in self._spent:
             spent.setdefault(one.epoch, []).append(one)
         return spent
 
-    def _progress_rows(self, epochs: list[SplitEpochEnded]) -> Iterator[tuple[Value, ...]]:
+    def _progress_rows(self, epochs: list[events.SplitEpochEnded]) -> Iterator[tuple[Value, ...]]:
         """The recorded epochs, with what went over the network, was used, and the size of the junction."""
         spent, changes = self._by_epoch(), list(self._junctions)
         size = self._started.num_parameters.get(JUNCTION) if self._started else None
@@ -226,27 +210,27 @@ class SplitTables(TableBuilder):
         best = min(tested, key=_badness, default=None)
         result = ended if ended and _is_tested(ended) else tested[-1] if tested else None
         figures: dict[str, Value] = {
-            "about": printable(" · ".join(about)),
-            "ended": ended.reason if ended else None,
-            "clock": started.clock if started else None,
-            "accuracy": result.accuracy if result else None,
-            "loss": result.loss if result else None,
-            "best_epoch": best.epoch if best else None,
-            "epochs": epochs[-1].epoch if epochs else 0,
-            "planned_epochs": planned if isinstance(planned, int) else None,
-            "seconds": self._last_at - (started.at if started else 0.0),
-            "mean_seconds": mean(one.seconds for one in epochs),
-            "num_samples": sum(one.num_samples for one in epochs),
-            "num_sources": sum(name != TRUNK for name in self._nodes),
-            "num_masked": sum(one.num_masked for one in epochs),
-            "bytes_moved": sum(map(bytes_moved, self._by_epoch().values())),
-            "cut": None if cut is None else str(cut),
-            "num_parameters": num_parameters if parts.rows else None,
+            "about text": printable(" · ".join(about)),
+            "ended text": ended.reason if ended else None,
+            "clock text": started.clock if started else None,
+            "accuracy ratio": result.accuracy if result else None,
+            "loss number": result.loss if result else None,
+            "best_epoch count best epoch": best.epoch if best else None,
+            "epochs count": epochs[-1].epoch if epochs else 0,
+            "planned_epochs count": planned if isinstance(planned, int) else None,
+            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "mean_seconds seconds an epoch took": mean(one.seconds for one in epochs),
+            "num_samples count samples trained": sum(one.num_samples for one in epochs),
+            "num_sources count sources": sum(name != TRUNK for name in self._nodes),
+            "num_masked count inputs missing": sum(one.num_masked for one in epochs),
+            "bytes_moved bytes over the network": sum(map(bytes_moved, self._by_epoch().values())),
+            "cut text": None if cut is None else str(cut),
+            "num_parameters count parameters": num_parameters if parts.rows else None,
         }
-        return summary_table((*_SUMMARY, *TOTALS), figures | usage)
+        return summary_table(figures, usage)
 
 
-def _spent_row(one: NodeSpent) -> tuple[Value, ...]:
+def _spent_row(one: events.NodeSpent) -> tuple[Value, ...]:
     rest = max(one.seconds - one.compute_seconds - one.wait_seconds, 0.0)
     return (
         *(one.learner, one.epoch, one.compute_seconds, one.wait_seconds, rest),
@@ -255,17 +239,17 @@ def _spent_row(one: NodeSpent) -> tuple[Value, ...]:
     )
 
 
-def _cut_rows(chosen: CutChosen) -> list[tuple[Value, ...]]:
+def _cut_rows(chosen: events.CutChosen) -> list[tuple[Value, ...]]:
     """A row per cut that was possible, the fastest first."""
     by_seconds = sorted(chosen.expected_seconds.items(), key=lambda item: item[1])
     return [(cut, seconds, cut == chosen.cut) for cut, seconds in by_seconds]
 
 
-def _is_tested(result: SplitEnded | SplitEpochEnded) -> bool:
+def _is_tested(result: events.SplitEnded | events.SplitEpochEnded) -> bool:
     return (result.loss, result.accuracy) != (None, None)
 
 
-def _badness(ended: SplitEpochEnded) -> float:
+def _badness(ended: events.SplitEpochEnded) -> float:
     """What the best of several epochs is found by: the loss, or where there is none, the errors."""
     badness = ended.loss if ended.loss is not None else 1 - (ended.accuracy or 0.0)
     return math.inf if math.isnan(badness) else badness
