@@ -304,6 +304,14 @@ def test_a_source_that_is_added_learns_from_then_on():
     head.step(inputs, labels)
 
 
+def test_the_optimizer_forgets_a_source_that_is_removed():
+    _, head = parts(nn_task(optimizer=ADAM), "3")
+    _, labels = views_of(nn_task())
+    head.step({source: torch.randn(6, 50) for source in NAMES}, labels)
+    head.remove("c")
+    assert set(head._optimizer.state) == set(head.parameters())
+
+
 def test_side_by_side_nobody_can_come_or_go():
     _, head = parts(nn_task(), "3", junction=None)
     for change in (head.add, head.remove):

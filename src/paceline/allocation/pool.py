@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.checks import CountOrZero, NotNegative, Positive, Remainder, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -28,7 +29,7 @@ class Demand(NamedTuple):
     """A job that wants learners, and all of them as they are for this job, in the same order for every job."""
 
     job: str
-    terms: Terms
+    terms: RoundTerms
     fleet: Sequence[Candidate]
 
 
@@ -77,21 +78,16 @@ class PoolPolicy(AllocationPolicy):
         time_limit_seconds: for solving. If it is reached, the best that was found is used.
     """
 
-    budget: float | None = None
-    min_shards: int = 1
-    time_limit_seconds: float = 10.0
+    budget: NotNegative | None = None
+    min_shards: CountOrZero = 1
+    time_limit_seconds: Positive = 10.0
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
     needs_outlook: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not 0 <= self.budget < math.inf:
-            raise ValueError(f"budget is {self.budget}; it must be at least 0")
-        if self.min_shards < 0:
-            raise ValueError(f"min_shards is {self.min_shards}; it must be at least 0")
-        if not 0 < self.time_limit_seconds < math.inf:
-            raise ValueError(f"time_limit_seconds is {self.time_limit_seconds}; it must be above 0")
+        check_fields(self)
 
     @property
     def held_share(self) -> float:
@@ -122,11 +118,11 @@ class PoolPolicy(AllocationPolicy):
                     return assignment
         return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """As `assign`, for one job."""
         placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
-            Allocation(placements[candidate.name].num_shards, terms.iterations)
+            Allocation(placements[candidate.name].num_shards, terms.local_epochs)
             if candidate.name in placements
             else SITS_OUT
             for candidate in fleet
@@ -196,12 +192,7 @@ class MedAllocation(PoolPolicy):
             its team is done first; 0 is MED as in the thesis.
     """
 
-    held_back: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.held_back < 1:
-            raise ValueError(f"held_back is {self.held_back}; allowed: 0 to below 1")
+    held_back: Remainder = 0.0
 
     @property
     def held_share(self) -> float:
@@ -237,15 +228,15 @@ def _as_tuple(outlook: Outlook) -> tuple[str, float, Profile]:
     return outlook.state, outlook.probability, outlook.profile
 
 
-def _fixed_seconds(terms: Terms, profile: Profile) -> float:
+def _fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
     """The parameters there and back."""
     per_byte = 1 / profile.down.per_second + 1 / profile.up.per_second
     return 2 * profile.latency_seconds + terms.model_bytes * per_byte
 
 
-def _shard_seconds(terms: Terms, profile: Profile) -> float:
+def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
     """A shard on its way there, and its training."""
-    training = terms.iterations * terms.shard_samples / profile.train.per_second
+    training = terms.local_epochs * terms.shard_samples / profile.train.per_second
     return terms.shard_bytes / profile.down.per_second + training
 
 

@@ -233,7 +233,7 @@ class RunTables(TableBuilder):
         work = self._learner(event.learner).work(event.round)
         match event:
             case events.ShardsTaken():
-                work.num_shards, work.local_epochs = event.num_shards, event.iterations
+                work.num_shards, work.local_epochs = event.num_shards, event.local_epochs
                 work.start_seconds = event.seconds
             case events.ShardsAdded():
                 work.num_shards += event.num_shards
