@@ -6,37 +6,72 @@ import os
 import signal
 
 import pytest
-from paceline.report import Resumption, RunFolder
 
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import to_line
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, UpdateRefused
+from paceline.topologies.parallel.resuming import without_open_round
+from paceline.topologies.tables import Table
 from tests.report.synthetic import JOB, run_events
+from tests.report.synthetic_gossip import JOB as GOSSIP
+from tests.report.synthetic_gossip import gossip_events
+from tests.report.synthetic_pool import POOL, job_tables, pool_events
+from tests.report.synthetic_split import JOB as SPLIT
+from tests.report.synthetic_split import split_events
 
 
-def metrics_of(folder):
-    with (folder.path / "metrics.csv").open() as file:
+def rows_of(folder, name="metrics.csv"):
+    with (folder.path / name).open() as file:
         return list(csv.DictReader(file))
 
 
-def test_what_is_recorded_is_read_back(make_run):
-    events = run_events()
-    folder = make_run(events)
-    assert list(folder.events()) == events
-    assert list(RunFolder.open(folder.path).events()) == events
-    assert folder.job == JOB
+@pytest.fixture(params=["job", "pool", "gossip", "split"])
+def any_run(request, make_run, make_pool, make_gossip, make_split):
+    """A run of each kind: its folder, its settings, its events, and the files that a new one has."""
+    makers = {"job": make_run, "pool": make_pool, "gossip": make_gossip, "split": make_split}
+    settings = {"job": JOB, "pool": POOL, "gossip": GOSSIP, "split": SPLIT}[request.param]
+    recorded = {"job": run_events, "pool": lambda: pool_events()[0], "gossip": gossip_events, "split": split_events}
+    tables = {"job": ["metrics"], "pool": ["ledger"], "gossip": ["epochs"], "split": ["epochs", "nodes"]}[request.param]
+    files = [f"{request.param}.json", "versions.json", "events.jsonl", *(f"{name}.csv" for name in tables)]
+    return makers[request.param](), settings, recorded[request.param](), files
 
 
-def test_files_of_a_new_folder(tmp_path):
-    with RunFolder.create(tmp_path / "runs", "one", JOB) as folder:
-        names = sorted(path.name for path in folder.path.iterdir())
-    assert names == ["checkpoints", "events.jsonl", "job.json", "metrics.csv", "versions.json"]
-    assert json.loads((folder.path / "job.json").read_text()) == JOB
-    assert folder.versions["seed"] == 7
-    assert folder.checkpoints == tmp_path / "runs/one/checkpoints"
-    assert folder.report == tmp_path / "runs/one/report.html"
-    assert metrics_of(folder) == []
+def test_what_is_recorded_is_read_back(any_run):
+    folder, settings, events, files = any_run
+    again = RunFolder.open(folder.path)
+    assert list(again.events()) == events
+    assert again.settings == settings
+    assert again.versions["seed"] == next(iter(settings.values()))["seed"]
+    subfolder = "jobs" if "pool.json" in files else "checkpoints"
+    assert sorted(path.name for path in folder.path.iterdir()) == sorted([*files, subfolder])
+    assert json.loads((folder.path / files[0]).read_text()) == settings
+    assert folder.checkpoints == folder.path / subfolder
+    assert folder.report == folder.path / "report.html"
+
+
+def test_recorded_tables_are_those_of_the_summary(any_run):
+    folder, *_ = any_run
+    tables = folder.summary().tables
+    for recorded in folder.reporting.recorded:
+        table = tables[recorded.name]
+        assert (folder.path / recorded.file).read_text() == table.to_csv()
+        assert Table.from_csv(table.name, table.columns, table.to_csv()).to_csv() == table.to_csv()
+        assert table.rows
+
+
+def test_a_folder_with_files_is_not_taken(any_run, tmp_path):
+    folder, settings, *_ = any_run
+    with pytest.raises(
+        ConfigError, match=f"{folder.path.name} exists and is not empty: give the {folder.reporting.kind} an"
+    ):
+        RunFolder.create(folder.path.parent, folder.path.name, settings)
+
+
+def test_a_job_of_no_known_kind(tmp_path):
+    with pytest.raises(ConfigError, match="a job has one of the tables job, pool, gossip, split; this has lunch"):
+        RunFolder.create(tmp_path, "run", {"lunch": {}})
 
 
 def test_every_event_is_on_disk_at_once(tmp_path):
@@ -48,7 +83,7 @@ def test_every_event_is_on_disk_at_once(tmp_path):
 
 def test_metrics_have_a_row_per_closed_round(make_run):
     events = run_events(rounds=7, deadline_seconds=2.0)
-    rows = metrics_of(make_run(events))
+    rows = rows_of(make_run(events))
     closed = [event for event in events if isinstance(event, RoundClosed)]
     assert [int(row["round"]) for row in rows] == list(range(1, 8))
     assert [float(row["accuracy"]) for row in rows] == [event.accuracy for event in closed]
@@ -62,7 +97,7 @@ def test_what_is_not_known_is_empty_in_metrics(make_run):
     closed = RoundClosed(
         at=2, round=1, seconds=1, truancy=0, num_learners=0, num_updates=0, num_samples=0, num_shards=0
     )
-    (row,) = metrics_of(make_run([opened, closed]))
+    (row,) = rows_of(make_run([opened, closed]))
     assert (row["loss"], row["accuracy"]) == ("", "")
 
 
@@ -71,14 +106,11 @@ def test_how_much_of_the_work_was_done_is_in_metrics(make_run):
     counts = {"num_learners": 2, "num_updates": 2, "num_samples": 3, "num_shards": 2}
     work = {"fulfilment": 0.75, "is_satisfied": False, "occupancy": 0.9}
     closed = RoundClosed(at=2, round=1, seconds=1, truancy=0, **counts, **work)
-    (row,) = metrics_of(make_run([opened, closed]))
+    (row,) = rows_of(make_run([opened, closed]))
     assert [row[name] for name in ("fulfilment", "drop_rate", "satisfied", "occupancy")] == ["0.75", "0.25", "0", "0.9"]
 
 
-def test_a_folder_with_files_is_not_taken(make_run, tmp_path):
-    make_run()
-    with pytest.raises(ConfigError, match="digits exists and is not empty: give the run another name, or resume it"):
-        RunFolder.create(tmp_path, "digits", JOB)
+def test_where_no_folder_can_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file: a run cannot be kept there: File exists"):
         RunFolder.create(tmp_path, "file", JOB)
@@ -96,7 +128,9 @@ def test_only_run_folders_are_opened(make_run, tmp_path):
     make_run()
     with pytest.raises(ConfigError, match="digit: no such folder; did you mean .*/digits?"):
         RunFolder.open(tmp_path / "digit")
-    with pytest.raises(ConfigError, match="is not a run folder: it has no job.json and events.jsonl"):
+    with pytest.raises(
+        ConfigError, match="is not a run folder: it has no events.jsonl with one of job.json, pool.json"
+    ):
         RunFolder.open(tmp_path)
 
 
@@ -120,6 +154,10 @@ def test_a_cut_last_line_is_left_out(make_run):
     assert list(cut_at(folder, size - 1).events()) == events[:-1]
 
 
+def last_round(kept):
+    return max((event.round for event in kept if isinstance(event, RoundClosed)), default=0)
+
+
 def test_reopened_wherever_it_was_cut(make_run):
     """Whatever byte the process died at, the rest is whole rounds, and metrics agree."""
     folder = make_run(run_events(rounds=3))
@@ -128,17 +166,14 @@ def test_reopened_wherever_it_was_cut(make_run):
     for num_bytes in range(0, len(whole[folder.path / "events.jsonl"]), 211):
         for path, content in whole.items():
             path.write_bytes(content)
-        expected = cut_at(folder, num_bytes).resumption()
-        resumption = folder.reopen()
-        assert resumption == expected
+        kept = cut_at(folder, num_bytes).reopen(without_open_round)
         folder.close()
-        kept = list(folder.events())
+        assert list(folder.events()) == kept
         opened = [event.round for event in kept if isinstance(event, RoundOpened)]
         closed = [event.round for event in kept if isinstance(event, RoundClosed)]
-        assert opened == closed == list(range(1, resumption.round + 1))
-        assert [int(row["round"]) for row in metrics_of(folder)] == closed
-        assert resumption.at == max((event.at for event in kept), default=0.0)
-        seen.add(resumption.round)
+        assert opened == closed == list(range(1, last_round(kept) + 1))
+        assert [int(row["round"]) for row in rows_of(folder)] == closed
+        seen.add(last_round(kept))
     assert seen == {0, 1, 2, 3}
 
 
@@ -154,16 +189,9 @@ def test_reopen_keeps_what_came_late_to_a_closed_round_and_drops_the_open_one(ma
         RunEnded(at=9.5, reason="stopped", rounds=1),
     ]
     folder = make_run([*first, *after])
-    assert folder.reopen() == Resumption(at=9.0, round=1)
+    assert folder.reopen(without_open_round) == [*first, late]
     assert list(folder.events()) == [*first, late]
     folder.close()
-
-
-def test_asking_where_it_would_go_on_changes_nothing(make_run):
-    events = run_events()
-    folder = make_run(events)
-    assert folder.resumption() == Resumption(at=events[-2].at, round=10)
-    assert list(folder.events()) == events
 
 
 def test_recording_goes_on_after_reopen(make_run):
@@ -171,18 +199,18 @@ def test_recording_goes_on_after_reopen(make_run):
     (last,) = (i for i, event in enumerate(events) if isinstance(event, RoundClosed) and event.round == 4)
     folder = make_run(events[: last + 5])
     with RunFolder.open(folder.path) as again:
-        assert again.reopen().round == 4
+        assert last_round(again.reopen(without_open_round)) == 4
         for event in events[last + 1 :]:
             again.record(event)
     assert list(again.events()) == events
-    assert [int(row["round"]) for row in metrics_of(again)] == list(range(1, 11))
+    assert [int(row["round"]) for row in rows_of(again)] == list(range(1, 11))
 
 
 def test_metrics_lost_before_the_kill_come_back(make_run):
     folder = make_run()
     whole = (folder.path / "metrics.csv").read_bytes()
     (folder.path / "metrics.csv").write_bytes(whole[:-20])
-    folder.reopen()
+    folder.reopen(without_open_round)
     folder.close()
     assert (folder.path / "metrics.csv").read_bytes() == whole
 
@@ -208,10 +236,10 @@ def test_killed_in_mid_recording(spawn, tmp_path, request):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait(20) == -signal.SIGKILL
     folder = RunFolder.open(tmp_path / "killed")
-    resumption = folder.reopen()
+    kept = folder.reopen(without_open_round)
     folder.close()
-    assert resumption.round >= 3
-    assert len(metrics_of(folder)) == resumption.round
+    assert last_round(kept) >= 3
+    assert len(rows_of(folder)) == last_round(kept)
 
 
 def test_a_full_disk_does_not_stop_the_run_and_is_told_at_the_end(make_run, tmp_path):
@@ -236,6 +264,54 @@ def test_two_cannot_record_the_same_run(tmp_path):
         RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first,
         pytest.raises(ConfigError, match="another process is recording this run"),
     ):
-        RunFolder.open(first.path).reopen()
+        RunFolder.open(first.path).reopen(without_open_round)
     with RunFolder.open(first.path) as second:
-        second.reopen()
+        second.reopen(without_open_round)
+
+
+def test_the_jobs_of_a_pool_are_ordinary_run_folders(make_pool, tmp_path):
+    _, jobs = pool_events()
+    folder = RunFolder.open(make_pool().path)
+    assert {name: list(job.events()) for name, job in folder.jobs().items()} == jobs
+    assert folder.jobs()["mnist"].settings == job_tables("mnist")
+    with RunFolder.create(tmp_path, "open", POOL) as folder:
+        job = folder.create_job("mnist", job_tables("mnist"))
+        job.record(jobs["mnist"][0])
+        assert list(RunFolder.open(folder.path).jobs()["mnist"].events()) == jobs["mnist"][:1]
+        with pytest.raises(ConfigError, match="another process is recording this run"):
+            RunFolder.open(job.path).reopen(without_open_round)
+    with RunFolder.open(job.path) as again:
+        again.reopen(without_open_round)
+    with pytest.raises(AssertionError, match="for reading"):
+        job.record(jobs["mnist"][0])
+
+
+def test_names_of_jobs_are_those_of_folders_and_differ(tmp_path):
+    with RunFolder.create(tmp_path, "shelf", POOL) as folder:
+        folder.create_job("mnist", job_tables("mnist"))
+        with pytest.raises(ConfigError, match="jobs/mnist exists and is not empty"):
+            folder.create_job("mnist", job_tables("mnist"))
+        for name in ("", "..", "a/b", "../../escape", "\0"):
+            with pytest.raises(ConfigError, match="is not the name of a folder"):
+                folder.create_job(name, job_tables(name))
+    assert list(folder.jobs()) == ["mnist"]
+    with pytest.raises(AssertionError, match="for reading"):
+        RunFolder.open(folder.path).create_job("more", job_tables("more"))
+
+
+def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
+    events, jobs = pool_events()
+    folder = RunFolder.create(tmp_path, "shelf", POOL)
+    broken, other = (folder.create_job(name, job_tables(name)) for name in ("mnist", "fashion"))
+    (broken.path / "events.jsonl").unlink()
+    (broken.path / "events.jsonl").symlink_to("/dev/full")
+    broken._recorder.close()
+    broken._start_recording()
+    broken.record(jobs["mnist"][0])
+    folder.record(events[0])
+    with pytest.raises(PacelineError, match=r"mnist/events.jsonl is not complete: .*No space left on device"):
+        folder.close()
+    with RunFolder.open(other.path) as again:
+        again.reopen(without_open_round)
+    assert list(RunFolder.open(folder.path).events()) == events[:1]
+    folder.close()

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
-from paceline.report import versions
 
 import paceline
+from paceline.report import versions
 
 
 def test_versions_of_this_process():

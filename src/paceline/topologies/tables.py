@@ -108,13 +108,8 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _parse(text: str, column: Column) -> Value:
-    if text == "" and column.kind != "text":
-        return None
-    match column.kind:
-        case "text":
-            return text
-        case "count":
-            return int(text)
-        case "bool":
-            return text in ("True", "1")
-    return float(text)
+    if column.kind == "text":
+        return text
+    if column.kind == "bool":
+        return text == "True"
+    return None if text == "" else int(text) if text.lstrip("-").isdigit() else float(text)
