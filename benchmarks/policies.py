@@ -19,7 +19,7 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.monitor import summarise
+from paceline.report import REPORTINGS
 from paceline.topologies.parallel import Job, make_plan
 from paceline.topologies.parallel.events import RoundClosed
 from repeats import Case, Measurements, interleave
@@ -103,15 +103,13 @@ def fleet_of(noise: float, settings: Settings) -> list[VirtualDevice]:
 
 def figures(told: list[Event]) -> dict[str, float]:
     """What counts of a run, as ratios."""
-    summary, closed = summarise(told), [event for event in told if isinstance(event, RoundClosed)]
-    uses = [learner.deadline_use for learner in summary.learners if learner.deadline_use is not None]
-    assert summary.truancy_max is not None
+    summary, closed = REPORTINGS["job"].summary(told), [event for event in told if isinstance(event, RoundClosed)]
     num_shares = sum(event.num_learners for event in closed)
     return {
         "accuracy_round_3": closed[2].accuracy or 0.0,
         "accuracy": closed[-1].accuracy or 0.0,
         "samples_per_round": sum(event.num_samples for event in closed) / len(closed),
-        "deadline_use": sum(uses) / len(uses),
+        "deadline_use": summary.deadline_use,
         "truancy_max": summary.truancy_max,
         "late": sum(len(event.late) for event in closed) / num_shares,
         "virtual_seconds": sum(event.seconds for event in closed),

@@ -34,6 +34,6 @@ DEVICES = [LocalDevice(name="laptop"), LocalDevice(name="pi", slowdown=8, down_m
 
 if __name__ == "__main__":  # devices load this file for Net, and should not start a fleet of their own
     run = train(JOB, LocalFleet(DEVICES), folder="runs/own-model")
-    for learner in run.summary().learners:
-        print(f"{learner.name} trained {learner.num_samples:,} samples")
+    for learner in run.summary().tables["learners"].records():
+        print(f"{learner['learner']} trained {learner['num_samples']:,} samples")
     print(f"accuracy {run.accuracy:.1%} after {run.rounds} rounds; the report is in {run.report()}")

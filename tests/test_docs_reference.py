@@ -29,8 +29,7 @@ from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.views import VIEWS, ViewSpec
-from paceline.monitor.folder import METRICS
-from paceline.monitor.split_folder import EPOCHS, NODES
+from paceline.report import REPORTINGS
 from paceline.topologies.gossip import GossipJob
 from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
 from paceline.topologies.multitask import PoolSpec
@@ -202,15 +201,12 @@ def test_the_commands_told_are_those_there_are():
     assert re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M) == list(COMMANDS)
 
 
-def test_every_column_of_the_metrics_is_told():
-    told = [name for row in rows(section("run-folder.md", "metrics.csv")) for name in re.findall(r"`(\w+)`", row[0])]
-    assert tuple(told) == METRICS
-
-
-@pytest.mark.parametrize(("table", "columns"), [("epochs.csv", EPOCHS), ("nodes.csv", NODES)])
-def test_every_column_of_a_split_run_is_told(table, columns):
-    told = [name for row in rows(section("split-folder.md", table)) for name in re.findall(r"`(\w+)`", row[0])]
-    assert tuple(told) == columns
+@pytest.mark.parametrize(("kind", "page"), [("job", "run"), ("pool", "pool"), ("gossip", "gossip"), ("split", "split")])
+def test_every_column_of_a_recorded_table_is_described(kind, page):
+    for table in REPORTINGS[kind].recorded:
+        described = rows(section(f"{page}-folder.md", table.file))
+        names = [name for row in described for name in re.findall(r"`(\w+)`", row[0])]
+        assert names == [column.name for column in table.columns]
 
 
 def test_every_event_is_told_with_its_fields():

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from paceline.monitor import RunFolder
+from paceline.report import RunFolder
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted, ShardsTaken, UpdateAccepted
 
 JOB = """

@@ -6,7 +6,7 @@ import paceline
 from paceline.errors import ConfigError
 from paceline.fleets.virtual_nodes import VirtualNodes
 from paceline.learning import checkpoints
-from paceline.monitor import SplitFolder
+from paceline.report import RunFolder
 from paceline.runs import train_split
 from paceline.topologies.split.events import SplitEnded, SplitEpochEnded
 from tests.topologies.split.runs import device, farthest, fleet, small_job
@@ -31,7 +31,7 @@ def test_what_was_learned_is_kept(ran):
 
 def test_all_that_happened_is_kept(ran):
     run, told = ran
-    assert list(SplitFolder.open(run.folder).events())[1:] == told[1:]
+    assert list(RunFolder.open(run.folder).events())[1:] == told[1:]
     (ended,) = [event for event in told if isinstance(event, SplitEnded)]
     assert (run.epochs, run.loss, run.accuracy) == (5, ended.loss, ended.accuracy)
 
@@ -39,14 +39,14 @@ def test_all_that_happened_is_kept(ran):
 def test_a_run_is_summed_up(ran):
     run, told = ran
     summary = run.summary()
-    first, *others = [node.name for node in summary.nodes]
+    nodes = summary.tables["totals"].records()
+    first, *others = [node["learner"] for node in nodes]
     assert (first, set(others)) == ("trunk", {"a", "b", "c", "late"})
-    masks = {node.name: len(node.masks) for node in summary.nodes}
+    masks = {node["learner"]: node["num_masks"] for node in nodes}
     assert masks["c"] >= 1
     assert masks["a"] == masks["b"] == 0
-    assert [change.sources for change in summary.junctions] == [("a", "b", "c", "late")]
-    parts = {part.name: (part.num_parameters, part.num_copies) for part in summary.parts}
-    assert sum(count * copies for count, copies in parts.values()) == sum(each.numel() for each in run.state.values())
+    assert len(set(summary.tables["progress"].values("junction"))) == 2
+    assert sum(summary.tables["parts"].values("in_all")) == sum(each.numel() for each in run.state.values())
     assert summary.num_masked == sum(event.num_masked for event in told if isinstance(event, SplitEpochEnded)) > 0
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from paceline.monitor import PoolFolder
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerLeft
 
 POOL = """\
@@ -92,7 +92,7 @@ def test_audits_find_nothing_where_only_time_passes(paceline_in):
     job = paceline_in.folder / "small.toml"
     job.write_text(job.read_text().replace("rounds = 2", "rounds = 2\naudit_rate = 1"))
     code, _, _ = paceline_in("simulate", "pool.toml", "fleet.toml", "--folder", "run", "--time-only")
-    told = [*PoolFolder.open(paceline_in.folder / "run").events()]
+    told = [*RunFolder.open(paceline_in.folder / "run").events()]
     assert code == 0
     assert not [event for event in told if isinstance(event, LearnerLeft)]
 
@@ -109,7 +109,7 @@ def test_a_pool_cannot_be_resumed(paceline_in):
     simulate(paceline_in, "run")
     code, _, err = paceline_in("serve", "--resume", "run")
     assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("paceline: run is the run of a pool, which cannot be resumed")
+    assert err.startswith("paceline: run is a pool, which cannot be resumed")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 from paceline.cli.report import report
 from paceline.errors import ConfigError
-from paceline.monitor import RunFolder
-from tests.monitor.synthetic import JOB, run_events
-from tests.monitor.synthetic_gossip import record_gossip
-from tests.monitor.synthetic_pool import record_pool
-from tests.monitor.synthetic_split import record_split
+from paceline.report import RunFolder
+from tests.report.synthetic import JOB, run_events
+from tests.report.synthetic_gossip import record_gossip
+from tests.report.synthetic_pool import record_pool
+from tests.report.synthetic_split import record_split
 
 
 @pytest.fixture

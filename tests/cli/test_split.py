@@ -12,7 +12,7 @@ from paceline.axon.transports import HttpTransport
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door
 from paceline.learning import checkpoints
-from paceline.monitor import SplitFolder
+from paceline.report import RunFolder
 from tests.topologies.split.runs import digits
 
 JOB = """\
@@ -177,13 +177,13 @@ def test_a_source_of_named_data_needs_no_file_and_says_how_it_goes(paceline_in, 
     assert "sent 0." in lines[1]
     assert lines[-1] == "the run is over: epochs done"
     summary = run().summary()
-    assert [epoch.ended.epoch for epoch in summary.epochs] == [1, 2]
+    assert summary.tables["epochs"].values("epoch") == [1, 2]
     (name,) = joined(paceline_in.folder / "run")
     assert name.startswith("source-")  # it was given none
 
 
 def joined(folder):
-    return [event.learner for event in SplitFolder.open(folder).events() if type(event).__name__ == "LearnerJoined"]
+    return [event.learner for event in RunFolder.open(folder).events() if type(event).__name__ == "LearnerJoined"]
 
 
 def test_a_split_job_is_simulated(paceline_in):

@@ -8,7 +8,7 @@ import pytest
 
 import paceline
 from paceline.cli import serve
-from paceline.monitor import RunFolder
+from paceline.report import RunFolder
 
 JOB = """\
 [job]

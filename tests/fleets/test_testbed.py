@@ -16,7 +16,7 @@ import pytest
 
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.testbed import bed, cgroups, devices, fleet, tools
-from paceline.monitor import RunFolder
+from paceline.report import RunFolder
 from paceline.topologies.parallel.events import DeviceMeasured, RoundOpened, UpdateAccepted
 
 JOB = """

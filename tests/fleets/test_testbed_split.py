@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from paceline.monitor import SplitFolder
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SplitEpochEnded
 from tests.fleets.test_testbed import files, needs_root, testbed  # noqa: F401
@@ -38,7 +38,7 @@ def test_sources_train_behind_their_links(needs_root, testbed, files):  # noqa: 
     out, err = testbed().communicate(timeout=120)
     told = json.loads(out.splitlines()[-1]) if out else {}
     assert told.get("epochs") == 1, err
-    recorded = list(SplitFolder.open(files / told["run"]).events())
+    recorded = list(RunFolder.open(files / told["run"]).events())
     joined = {event.learner for event in recorded if isinstance(event, LearnerJoined)}
     assert joined == {"camera-1", "camera-2"}
     (ended,) = [event for event in recorded if isinstance(event, SplitEpochEnded)]

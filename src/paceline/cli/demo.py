@@ -46,6 +46,7 @@ def demo(
     )
     console = Console(stderr=as_json)
     console.print(f"Starting {len(DEVICES)} devices on this machine; each measures itself first …", highlight=False)
-    with results.watching(console) as watch:
-        run = runs.train(job, LocalFleet(DEVICES), folder=folder, watchers=[watch])
+    prepared = runs.prepare(job, folder)
+    with results.watching(console, prepared.folder.reporting) as watch:
+        run = prepared.start(LocalFleet(DEVICES), [watch])
     results.show(run, console, as_json=as_json)

@@ -30,10 +30,10 @@ from paceline.learning import datasets
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
-from paceline.monitor.wording import say_bytes, say_energy, say_known
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import CannotKeepUp, Learner, LearnerOptions, reach
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.wording import format_bytes, format_energy, format_known
 
 
 def join(
@@ -169,7 +169,7 @@ def _print(event: Event) -> None:
         job = f"{one_line(event.job)}, " if event.job else ""
         verdict = "accepted" if event.is_accepted else "not used"
         bytes_said = ", ".join(
-            f"{say_known(number, say_bytes)} {way}"
+            f"{format_known(number, format_bytes)} {way}"
             for number, way in ((event.bytes_sent, "sent"), (event.bytes_received, "received"))
         )
         upload = "no upload" if event.upload_seconds is None else f"upload {event.upload_seconds:.2f} s: {verdict}"
@@ -177,6 +177,6 @@ def _print(event: Event) -> None:
             f"{job}round {event.round}: {event.num_shards} shards, {event.num_samples:,} samples; download "
             f"{event.download_seconds:.2f} s, train {event.train_seconds:.2f} s"
             f"{' (halted in time)' if event.is_halted else ''}, {upload}; {bytes_said}, "
-            f"{say_known(event.joules, say_energy)}",
+            f"{format_known(event.joules, format_energy)}",
             flush=True,
         )

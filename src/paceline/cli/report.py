@@ -9,16 +9,7 @@ from typing import Annotated
 import typer
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
-from paceline.monitor import (
-    GossipFolder,
-    PoolFolder,
-    RunFolder,
-    SplitFolder,
-    write_gossip_report,
-    write_pool_report,
-    write_report,
-    write_split_report,
-)
+from paceline.report import RunFolder, write_report
 
 
 def report(
@@ -31,9 +22,9 @@ def report(
     grams_per_kwh: Annotated[
         float, typer.Option(min=0.0, help="What a kWh emits where the learners are, in grams of CO2 equivalents.")
     ] = GRAMS_CO2_PER_KWH,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell where the page is as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print where the page is as JSON.")] = False,
 ) -> None:
-    """Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, energy, and who came and left.
+    """Make one HTML page of a run: accuracy, time against the deadline, shares, energy, and who came and left.
 
     Of a pool it tells what became of its jobs, where learners were, and what they were paid; of a gossip run, how peers
     learn and agree, what each trained, and what was missing; of a split run, how nodes spent their epochs, what they
@@ -41,12 +32,5 @@ def report(
 
     Example: paceline report runs/digits
     """
-    if PoolFolder.is_at(run):
-        path = write_pool_report(PoolFolder.open(run), output, grams_per_kwh)
-    elif GossipFolder.is_at(run):
-        path = write_gossip_report(GossipFolder.open(run), output, grams_per_kwh)
-    elif SplitFolder.is_at(run):
-        path = write_split_report(SplitFolder.open(run), output, grams_per_kwh)
-    else:
-        path = write_report(RunFolder.open(run), output, grams_per_kwh)
+    path = write_report(RunFolder.open(run), output, grams_per_kwh)
     print(json.dumps({"report": str(path)}) if as_json else f"The report is in {path}")

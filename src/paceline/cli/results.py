@@ -17,9 +17,10 @@ from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.peers import PeerFleet
 from paceline.learning import checkpoints
-from paceline.monitor import GossipLines, PoolLines, SplitLines, watcher
+from paceline.report import LinePrinter, watcher
 from paceline.runs import NodeFleet, PoolRun, PreparedSplit, Run
 from paceline.topologies.gossip import GossipJob
+from paceline.topologies.reporting import Reporting
 from paceline.topologies.split import SplitJob
 
 
@@ -42,7 +43,8 @@ def play_gossip(
 ) -> None:
     """Run a gossip job on a fleet of peers, or on one; shows it meanwhile, and what came of it."""
     console = Console(stderr=as_json)
-    run = runs.prepare_gossip(job, folder).start(fleet, [GossipLines(console).tell])
+    prepared = runs.prepare_gossip(job, folder)
+    run = prepared.start(fleet, [LinePrinter(console, prepared.folder.reporting.progress()).feed])
     if save is not None:
         checkpoints.write(save, run.state)
     told = {
@@ -70,7 +72,7 @@ def show_split(
     prepared: PreparedSplit, fleet: NodeFleet, console: Console, make_meter: MakeMeter | None, *, as_json: bool
 ) -> None:
     """The same, of a run that is prepared, whose trunk is metered so."""
-    run = prepared.start(fleet, [SplitLines(console).tell], make_meter)
+    run = prepared.start(fleet, [LinePrinter(console, prepared.folder.reporting.progress()).feed], make_meter)
     told = {
         "accuracy": run.accuracy,
         "loss": run.loss,
@@ -93,20 +95,21 @@ def play(path: Path, fleet: Fleet, folder: Path | None, *, as_json: bool) -> Non
         play_split(config.load_split(path), fleet, folder, as_json=as_json)
         return
     if config.is_pool(path):
-        pool = runs.prepare_pool(*config.load_pool(path), folder).start(fleet, [PoolLines(console).tell])
-        show_pool(pool, console, as_json=as_json)
+        pool = runs.prepare_pool(*config.load_pool(path), folder)
+        printer = LinePrinter(console, pool.folder.reporting.progress())
+        show_pool(pool.start(fleet, [printer.feed]), console, as_json=as_json)
         return
     prepared = runs.prepare(config.load_job(path), folder)
-    with watching(console) as watch:
+    with watching(console, prepared.folder.reporting) as watch:
         run = prepared.start(fleet, [watch])
     show(run, console, as_json=as_json)
 
 
 @contextlib.contextmanager
-def watching(console: Console) -> Iterator[Emit]:
+def watching(console: Console, reporting: Reporting) -> Iterator[Emit]:
     """Show a run while it runs: a live table on a terminal, plain lines elsewhere."""
     clock = _RunClock()
-    with watcher(console, clock.now) as tell:
+    with watcher(console, reporting, clock.now) as tell:
 
         def emit(event: Event) -> None:
             clock.tell(event)
@@ -148,19 +151,16 @@ def show(run: Run, console: Console, *, as_json: bool) -> None:
 def describe_pool(run: PoolRun) -> dict[str, Any]:
     """The result of a pool as plain data; writes its report."""
     summary = run.summary()
+    metrics = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occupancy")
     return {
         "jobs": {
-            job.name: {
-                "accuracy": run.jobs[job.name].accuracy,
-                "loss": run.jobs[job.name].loss,
-                "rounds": run.jobs[job.name].rounds,
-                "training_seconds": job.training_seconds,
-                "satisfaction": job.satisfaction,
-                "fulfilment": job.fulfilment,
-                "drop_rate": job.drop_rate,
-                "occupancy": job.occupancy,
+            job["job"]: {
+                "accuracy": run.jobs[job["job"]].accuracy,
+                "loss": run.jobs[job["job"]].loss,
+                "rounds": run.jobs[job["job"]].rounds,
+                **{name: job[name] for name in metrics},
             }
-            for job in summary.jobs
+            for job in summary.tables["jobs"].records()
         },
         "spent": run.spent,
         "run": str(run.folder),

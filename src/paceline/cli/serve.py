@@ -19,7 +19,7 @@ from paceline.cli import doors, results
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door
-from paceline.monitor import PoolLines
+from paceline.report import LinePrinter
 from paceline.runs import PreparedPool, PreparedRun
 
 
@@ -71,9 +71,13 @@ def serve(
     door = Door(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
     fleet = JoinedFleet(door, announce)
     if isinstance(prepared, PreparedPool):
-        results.show_pool(prepared.start(fleet, [PoolLines(console).tell]), console, as_json=as_json)
+        results.show_pool(
+            prepared.start(fleet, [LinePrinter(console, prepared.folder.reporting.progress()).feed]),
+            console,
+            as_json=as_json,
+        )
         return
-    with results.watching(console) as watch:
+    with results.watching(console, prepared.folder.reporting) as watch:
         run = prepared.start(fleet, [watch])
     results.show(run, console, as_json=as_json)
 

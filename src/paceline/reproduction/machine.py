@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from paceline.monitor.versions import read_versions
+from paceline.report.versions import read_versions
 
 _PACKAGES = ("matplotlib", "numpy", "scipy")
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -11,7 +11,7 @@ from paceline.events import Emit, Event
 from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
-from paceline.monitor import GossipFolder, GossipSummary, summarise_gossip, write_gossip_report
+from paceline.report import RunFolder, Summary, write_report
 from paceline.runs.folders import new_path
 from paceline.topologies.gossip import GossipJob, GossipPlan, make_plan
 from paceline.topologies.gossip.events import GossipEnded, GossipStarted
@@ -33,20 +33,20 @@ class GossipRun:
     loss: float | None
     accuracy: float | None
 
-    def summary(self) -> GossipSummary:
-        """What happened, in figures."""
-        return summarise_gossip(GossipFolder.open(self.folder).events())
+    def summary(self) -> Summary:
+        """Sum up what happened, in figures and tables."""
+        return RunFolder.open(self.folder).summary()
 
     def report(self) -> Path:
         """Write the run's page; returns where it is."""
-        return write_gossip_report(GossipFolder.open(self.folder))
+        return write_report(RunFolder.open(self.folder))
 
 
 @dataclass(frozen=True)
 class PreparedGossip:
     """A gossip run whose folder, data and model are ready, and whose peers are not chosen yet."""
 
-    folder: GossipFolder
+    folder: RunFolder
     plan: GossipPlan
 
     def start(self, fleet: PeerFleet, watchers: Sequence[Emit] = ()) -> GossipRun:
@@ -95,4 +95,4 @@ def prepare_gossip(job: GossipJob, folder: Path | str | None = None) -> Prepared
     """Load the data of a new gossip run, build its model and make its folder."""
     plan = make_plan(job)  # first: what is wrong with the job should leave no folder behind
     path = new_path(folder)
-    return PreparedGossip(GossipFolder.create(path.parent, path.name, job.described()), plan)
+    return PreparedGossip(RunFolder.create(path.parent, path.name, job.described()), plan)

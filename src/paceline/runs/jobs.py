@@ -12,10 +12,11 @@ from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet, JobLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
-from paceline.monitor import PoolFolder, RunFolder, Summary, summarise, write_report
+from paceline.report import RunFolder, Summary, write_report
 from paceline.runs.folders import new_path
 from paceline.topologies.parallel import Job, Plan, make_plan
 from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.resuming import without_open_round
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Run:
     accuracy: float | None
 
     def summary(self) -> Summary:
-        """What happened, in figures."""
-        return summarise(RunFolder.open(self.folder).events())
+        """Sum up what happened, in figures and tables."""
+        return RunFolder.open(self.folder).summary()
 
     def report(self) -> Path:
         """Write the run's page; returns where it is."""
@@ -97,19 +98,18 @@ def prepare(job: Job, folder: Path | str | None = None) -> PreparedRun:
 
 def reopen(folder: Path | str) -> PreparedRun:
     """Make an interrupted run ready to go on; at most the round that was open is lost."""
-    if PoolFolder.is_at(Path(folder)):
-        raise ConfigError(
-            f"{folder} is the run of a pool, which cannot be resumed; the checkpoints of its jobs are kept"
-        )
     kept = RunFolder.open(Path(folder))
-    job = config.parse_job(kept.job, f"{folder}/job.json")
+    if not kept.reporting.is_resumable:
+        raise ConfigError(f"{folder} is a {kept.reporting.kind}, which cannot be resumed; what it has recorded is kept")
+    job = config.parse_job(kept.settings, f"{folder}/job.json")
     done = [event for event in kept.events() if isinstance(event, RoundClosed)]
     if done and done[-1].round >= job.rounds:
         raise ConfigError(f"{folder}: all {job.rounds} rounds are done; there is nothing to resume")
     if done and job.is_reached_by(done[-1].accuracy):
         raise ConfigError(f"{folder}: target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
     plan, state = make_plan(job)
-    last = kept.reopen()
-    if last.round:
-        state = checkpoints.load(kept.checkpoints, last.round)
-    return PreparedRun(kept, plan, state, last.round + 1, last.at)
+    before = kept.reopen(without_open_round)
+    last_round = max((event.round for event in before if isinstance(event, RoundClosed)), default=0)
+    if last_round:
+        state = checkpoints.load(kept.checkpoints, last_round)
+    return PreparedRun(kept, plan, state, last_round + 1, max((event.at for event in before), default=0.0))

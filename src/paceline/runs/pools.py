@@ -15,7 +15,7 @@ from paceline.events import Event
 from paceline.fleets.base import Fleet, PoolLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
-from paceline.monitor import PoolFolder, PoolSummary, RunFolder, summarise_pool, write_pool_report
+from paceline.report import RunFolder, Summary, write_report
 from paceline.runs.folders import new_path
 from paceline.runs.jobs import Run
 from paceline.topologies.events import PhaseStarted
@@ -41,20 +41,20 @@ class PoolRun:
     jobs: dict[str, Run]
     spent: float
 
-    def summary(self) -> PoolSummary:
-        """What happened, in figures."""
-        return summarise_pool(PoolFolder.open(self.folder))
+    def summary(self) -> Summary:
+        """Sum up what happened, in figures and tables."""
+        return RunFolder.open(self.folder).summary()
 
     def report(self) -> Path:
         """Write the run's page; returns where it is."""
-        return write_pool_report(PoolFolder.open(self.folder))
+        return write_report(RunFolder.open(self.folder))
 
 
 @dataclass(frozen=True)
 class PreparedPool:
     """A run of several jobs whose folder, data and models are ready, and whose fleet is not chosen yet."""
 
-    folder: PoolFolder
+    folder: RunFolder
     spec: PoolSpec
     jobs: Sequence[tuple[Plan, State]]
 
@@ -88,7 +88,7 @@ class PreparedPool:
 class _PoolRecords:
     """Where the events of a pool and of its jobs go."""
 
-    def __init__(self, folder: PoolFolder, watchers: Sequence[PoolEmit]) -> None:
+    def __init__(self, folder: RunFolder, watchers: Sequence[PoolEmit]) -> None:
         self._folder = folder
         self._watchers = watchers
         self._jobs: dict[str, RunFolder] = {}
@@ -98,7 +98,7 @@ class _PoolRecords:
         name = plan.job.name
         if name in self._jobs:
             raise ConfigError(f"there is a job {name!r} in this pool already; names must differ")
-        folder = self._jobs[name] = self._folder.job(name, plan.job.described())
+        folder = self._jobs[name] = self._folder.create_job(name, plan.job.described())
 
         def save(round: int, state: State) -> None:
             checkpoints.save(folder.checkpoints, round, state)
@@ -147,4 +147,4 @@ def prepare_pool(spec: PoolSpec, jobs: Sequence[Job], folder: Path | str | None 
     pooled = [msgspec.structs.replace(job, allocation=spec.allocation) for job in jobs]
     plans = [make_plan(job) for job in pooled]
     path = new_path(folder)
-    return PreparedPool(PoolFolder.create(path.parent, path.name, spec.described()), spec, plans)
+    return PreparedPool(RunFolder.create(path.parent, path.name, spec.described()), spec, plans)

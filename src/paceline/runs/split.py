@@ -15,7 +15,7 @@ from paceline.fleets.base import SplitLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.learning.segments import SplitModel, assembled
-from paceline.monitor import SplitFolder, SplitSummary, summarise_split, write_split_report
+from paceline.report import RunFolder, Summary, write_report
 from paceline.runs.folders import new_path
 from paceline.topologies.split import SplitJob, SplitPlan, Trunk, make_plan
 
@@ -45,13 +45,13 @@ class SplitRun:
     loss: float | None
     accuracy: float | None
 
-    def summary(self) -> SplitSummary:
-        """What happened, in figures."""
-        return summarise_split(SplitFolder.open(self.folder).events())
+    def summary(self) -> Summary:
+        """Sum up what happened, in figures and tables."""
+        return RunFolder.open(self.folder).summary()
 
     def report(self) -> Path:
         """Write the run's page; returns where it is."""
-        return write_split_report(SplitFolder.open(self.folder))
+        return write_report(RunFolder.open(self.folder))
 
     def model(self) -> SplitModel:
         """All parts in one place; see `load_split_model`."""
@@ -62,7 +62,7 @@ class SplitRun:
 class PreparedSplit:
     """A split run whose folder, data and model are ready, and whose nodes are not chosen yet."""
 
-    folder: SplitFolder
+    folder: RunFolder
     plan: SplitPlan
 
     def start(self, fleet: NodeFleet, watchers: Sequence[Emit] = (), make_meter: MakeMeter | None = None) -> SplitRun:
@@ -109,18 +109,18 @@ def load_split_model(folder: Path | str) -> SplitModel:
 
     Raises `ConfigError` if it is not over, or is of a scheme without a junction. The run's data must still be there.
     """
-    kept = SplitFolder.open(Path(folder))
-    job = config.parse_split(kept.job, str(folder))
+    kept = RunFolder.open(Path(folder))
+    job = config.parse_split(kept.settings, str(folder))
     if job.scheme != "fpl":
         raise ConfigError(f"{folder} is a run of {job.scheme}, whose parts are no single model; only those of fpl are")
-    chosen = summarise_split(kept.events()).cut
+    cut = kept.summary().cut
     state = checkpoints.read(kept.checkpoints / _FINAL)
     plan = make_plan(job)
-    return assembled(plan.task, job.cut if chosen is None else chosen.cut, job.junction, state)
+    return assembled(plan.task, cut, job.junction, state)
 
 
 def prepare_split(job: SplitJob, folder: Path | str | None = None) -> PreparedSplit:
     """Load the data of a new split run, build its model and make its folder."""
     plan = make_plan(job)  # first: what is wrong with the job should leave no folder behind
     path = new_path(folder)
-    return PreparedSplit(SplitFolder.create(path.parent, path.name, job.described()), plan)
+    return PreparedSplit(RunFolder.create(path.parent, path.name, job.described()), plan)

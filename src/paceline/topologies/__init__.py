@@ -45,11 +45,11 @@ def announced_by(tables: Mapping[str, Any], source: str) -> tuple[Topology[Any],
         for table in known:
             if table in tables:
                 topology = named(name)
-                return topology, topology.jobs[table]
+                return topology, next(kind for kind in topology.kinds if kind.table == table)
     for name in _entries():
         topology = named(name)
-        for table, kind in topology.jobs.items():
-            if table in tables:
+        for kind in topology.kinds:
+            if kind.table in tables:
                 return topology, kind
     announcing = ", ".join(f"[{table}]" for known in BUILT_IN.values() for table in known)
     raise ConfigError(f"{source}: no table says what kind of job this is; one of {announcing}")

@@ -28,11 +28,12 @@ from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit, Event
 from paceline.learning.averaging import State
 from paceline.learning.tasks import OptimizerSpec
+from paceline.topologies.reporting import Reporting
 
 T = TypeVar("T")
 
-Save: TypeAlias = Callable[[int, State], None]
-"""Keeps what was learned after a round or epoch."""
+Save: TypeAlias = Callable[[int | str, State], None]
+"""Keeps a model under the number of a round, or under a name, such as ``final``."""
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -94,7 +95,7 @@ class Environment:
     Attributes:
         clock: recorded with the run; roles tell time by `now` and by the running loop alone.
         emit: receives the role's events.
-        save: keeps what was learned after a round or epoch.
+        save: keeps what was learned.
         now: seconds since the run started.
         run_blocking: does heavy work.
         machine: does the role's own work.
@@ -105,13 +106,13 @@ class Environment:
 
     clock: Literal["live", "virtual"] = "live"
     emit: Emit = lambda event: None
-    save: Save = lambda number, state: None
+    save: Save = lambda key, state: None
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = run_in_thread
     machine: Machine = field(default_factory=LiveMachine)
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
-    keep_apart: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda number, state: None)
+    keep_apart: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
 
     def nested(self, job: JobSpec) -> Environment:
         """Return the environment of a job inside this one, with a record of its own."""
@@ -225,6 +226,11 @@ class Host(Role):
     def outcome(self) -> Outcome:
         """What came of the run, once it is over."""
 
+    @property
+    @abstractmethod
+    def min_left(self) -> int:
+        """Number of devices that the run needs to go on, from here."""
+
     async def drain(self) -> None:
         """Wait, but not long, until all devices have heard that the run is over."""
 
@@ -232,7 +238,7 @@ class Host(Role):
         """Receive the events of members that a fleet collects."""
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
-        """Learn that a member ended, and how; None if it died or failed."""
+        """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
 
 
 class Finished(NamedTuple):
@@ -286,11 +292,6 @@ class Plan(ABC):
         """Devices that a run needs to begin."""
 
     @property
-    def min_left(self) -> int:
-        """Devices that a run needs to go on."""
-        return self.min_devices
-
-    @property
     @abstractmethod
     def max_message_bytes(self) -> int:
         """Most bytes of parameters in a message; anything larger is refused unread."""
@@ -329,13 +330,13 @@ class Topology(ABC, Generic[J]):
     """A way to train together: who talks to whom.
 
     Attributes:
-        jobs: its kinds of job, by the table of a job file that announces each.
+        kinds: its kinds of job, and how runs of each are reported.
         is_served: whether devices join a host; else they join each other.
         noun: what a device is called here, such as learner, source or peer.
     """
 
     name: ClassVar[str]
-    jobs: ClassVar[Mapping[str, type[JobSpec]]]
+    kinds: ClassVar[Mapping[type[JobSpec], Reporting]]
     is_served: ClassVar[bool] = True
     noun: ClassVar[str] = "learner"
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from paceline.cli import main
-from paceline.monitor import PoolFolder
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerLeft
 from paceline.topologies.parallel.events import JobEnded, JobsAllocated, LearnerPaid, RoundClosed, UpdateAccepted
 
@@ -92,7 +92,7 @@ def test_three_jobs_five_learners_one_killed_one_job_submitted(start, tmp_path, 
     assert {name: job["rounds"] for name, job in result["jobs"].items()} == {"first": 6, "second": 6, "third": 2}
     for learner in learners[:4]:
         assert learner.wait(timeout=30) == 0
-    check(PoolFolder.open(tmp_path / "run"), result)
+    check(RunFolder.open(tmp_path / "run"), result)
 
 
 def check(folder, result):

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.monitor import summarise
+from paceline.report import REPORTINGS
 from paceline.topologies.parallel.events import ShardsTaken
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
@@ -37,11 +37,16 @@ def test_dab_beats_equal_shares_at_equal_time():
     assert samples["dab"] > 1.3 * samples["eta"]
 
 
+def deadline_uses(told):
+    learners = REPORTINGS["job"].summary(told).tables["learners"].records()
+    return {one["learner"]: one["deadline_use"] for one in learners}
+
+
 def test_dab_uses_the_time_of_fast_devices():
     _, told = play(small_job("eta", rounds=3, **RULES), fleet(), is_time_only=True)
-    eta = {learner.name: learner.deadline_use for learner in summarise(told).learners}
+    eta = deadline_uses(told)
     _, told = play(small_job("dab", rounds=3, **RULES), fleet(), is_time_only=True)
-    dab = {learner.name: learner.deadline_use for learner in summarise(told).learners}
+    dab = deadline_uses(told)
     assert eta["d8"] < 0.6
     assert min(dab.values()) > 0.95
 
@@ -49,10 +54,9 @@ def test_dab_uses_the_time_of_fast_devices():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaptive_dab_is_in_time_under_noise(seed):
     _, told = play(small_job("adaptive-dab", rounds=200, seed=seed, **RULES), fleet(noise=0.2), is_time_only=True)
-    summary = summarise(told)
+    summary = REPORTINGS["job"].summary(told)
     num_shares = len(of(ShardsTaken, told))
     assert num_shares == 800
     assert sum(len(event.late) for event in closed(told)) < 0.01 * num_shares
     assert summary.truancy_max <= 0.01
-    uses = [learner.deadline_use for learner in summary.learners]
-    assert statistics.mean(uses) >= 0.95
+    assert statistics.mean(summary.tables["learners"].values("deadline_use")) >= 0.95

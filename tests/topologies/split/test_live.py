@@ -11,7 +11,7 @@ import torch
 
 from paceline import config
 from paceline.learning import checkpoints
-from paceline.monitor import SplitFolder
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split import make_plan
 from paceline.topologies.split.events import SplitEpochEnded
@@ -90,7 +90,7 @@ def test_five_sources_and_a_trunk_equal_one_process(paceline, tmp_path, one_thre
         assert [event["epoch"] for event in told if event["event"] == "node_spent"] == [1, 2, 0]  # and the end
     (result,) = end(trunk)
 
-    folder = SplitFolder.open(tmp_path / "run")
+    folder = RunFolder.open(tmp_path / "run")
     told = list(folder.events())
     ended = [event for event in told if isinstance(event, SplitEpochEnded)]
     assert sum(event.num_steps for event in ended) == NUM_STEPS

@@ -21,7 +21,9 @@ from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner, LearnerOptions
 from paceline.topologies.parallel.messages import OrchestratorService
 from paceline.topologies.parallel.pool import JobPool
+from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.report import RunReporting
 from paceline.topologies.parallel.single import SingleJob
 
 
@@ -29,7 +31,7 @@ class Parallel(Topology[JobSpec]):
     """Learners around an orchestrator, with one job or several."""
 
     name = "parallel"
-    jobs = {"job": Job, "pool": Pool}
+    kinds = {Job: RunReporting(), Pool: PoolReporting()}
 
     def prepare(self, job: JobSpec) -> Plan:
         if isinstance(job, Pool):
@@ -126,10 +128,6 @@ class PoolPlan(Plan):
     @property
     def min_devices(self) -> int:
         return self.job.min_learners
-
-    @property
-    def min_left(self) -> int:
-        return 1
 
     @property
     def max_message_bytes(self) -> int:

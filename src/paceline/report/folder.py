@@ -1,0 +1,264 @@
+"""The folder of a run of any kind: what was asked for, everything that happened, and the state to go on from."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import msgspec
+
+from paceline import events
+from paceline.devices.energy import GRAMS_CO2_PER_KWH
+from paceline.errors import ConfigError, PacelineError
+from paceline.events import Event
+from paceline.report.kinds import REPORTINGS, reporting_of
+from paceline.report.versions import read_versions
+from paceline.topologies.reporting import Reporting, Summary
+from paceline.topologies.tables import RecordedTable, csv_text
+
+
+class RunFolder:
+    """The files of one run.
+
+    - ``job.json``, ``pool.json``, ``gossip.json`` or ``split.json``: the resolved job. It is written last, so a folder
+      that has it is complete.
+    - ``versions.json``: the code, the machine and the seed.
+    - ``events.jsonl``: every event.
+    - the topology's recorded tables as CSV, a row as its event comes.
+    - ``checkpoints``: a folder for whoever saves models; for a pool instead ``jobs``, with a run folder per job.
+    - ``report.html``: where the report goes.
+
+    `create` makes one that is ready for `record`, and so does `reopen` of an interrupted run; `open` is for reading.
+    Each event is one write, so that killing the process can cut no line but the last. Files survive the end of the
+    process, however it ends; a loss of power may take what the system had not yet written. One process at a time may
+    record.
+    """
+
+    def __init__(self, path: Path, reporting: Reporting) -> None:
+        self.path = path
+        self.reporting = reporting
+        self.report = path / "report.html"
+        self.checkpoints = path / reporting.subfolder
+        self._settings_file = path / reporting.settings_file
+        self._versions_file = path / "versions.json"
+        self._events_file = path / "events.jsonl"
+        self._recorder: _Recorder | None = None
+        self._claim: BinaryIO | None = None
+        self._jobs: list[RunFolder] = []
+
+    @classmethod
+    def create(cls, root: Path, name: str, settings: dict[str, Any]) -> RunFolder:
+        """Make the folder ``root/name``, ready to record; raises `ConfigError` if it holds files."""
+        reporting = reporting_of(settings)
+        kind = reporting.kind
+        if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
+            raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
+        folder = cls(root / name, reporting)
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            if any(folder.path.iterdir()):
+                resume = ", or resume it" if reporting.is_resumable else ""
+                raise ConfigError(f"{folder.path} exists and is not empty: give the {kind} another name{resume}")
+            folder.checkpoints.mkdir()
+            folder._versions_file.write_bytes(_as_json(read_versions(settings)))
+            folder._events_file.touch()
+            for table in reporting.recorded:
+                replace(folder.path / table.file, _csv_bytes(table, []))
+            replace(folder._settings_file, _as_json(settings))
+            folder._claim_it()
+            folder._start_recording()
+        except OSError as error:
+            raise ConfigError(f"{folder.path}: a {kind} cannot be kept there: {error.strerror}") from error
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open a folder for reading; raises `ConfigError` if it is not one of a run."""
+        if not path.is_dir():
+            raise ConfigError(f"{path}: no such folder{_nearest(path)}")
+        for reporting in REPORTINGS.values():
+            folder = cls(path, reporting)
+            if folder._settings_file.is_file() and folder._events_file.is_file():
+                return folder
+        known = ", ".join(reporting.settings_file for reporting in REPORTINGS.values())
+        raise ConfigError(f"{path} is not a run folder: it has no events.jsonl with one of {known}")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The resolved job."""
+        return _read_json(self._settings_file)
+
+    @property
+    def versions(self) -> dict[str, Any]:
+        """The code, machine and seed noted when the folder was made."""
+        return _read_json(self._versions_file)
+
+    def events(self) -> Iterator[Event]:
+        """Read every event in the order recorded, up to a last line that was cut short."""
+        try:
+            with self._events_file.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    yield from self._events_in(line, number)
+        except OSError as error:
+            raise ConfigError(f"{self._events_file} cannot be read: {error.strerror}") from error
+
+    def _events_in(self, line: bytes, number: int) -> Iterator[Event]:
+        try:
+            yield from events.from_lines([line])
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
+
+    def summary(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Summary:
+        """Sum up the run, finished or not; the energy is reckoned at this carbon intensity."""
+        jobs = {name: job.events() for name, job in self.jobs().items()}
+        return self.reporting.summary(self.events(), self.settings, jobs, grams_per_kwh)
+
+    def record(self, event: Event) -> None:
+        """Keep an event. Does not raise for a full or broken disk: `close` does."""
+        assert self._recorder is not None, "a folder that was opened is for reading"
+        self._recorder.record(event)
+
+    def create_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
+        """Make the run folder of a job of this pool, ready to record; it is closed with the pool's."""
+        assert self._recorder is not None, "a folder that was opened is for reading"
+        folder = RunFolder.create(self.path / "jobs", name, settings)
+        self._jobs.append(folder)
+        return folder
+
+    def jobs(self) -> dict[str, RunFolder]:
+        """Open the run folders of a pool's jobs for reading, by name; there are none in other folders."""
+        complete = sorted(self.path.glob("jobs/*/job.json"))
+        return {settings.parent.name: RunFolder.open(settings.parent) for settings in complete}
+
+    def reopen(self, keep: Callable[[Sequence[Event]], list[Event]]) -> list[Event]:
+        """Make the folder ready to record on after the run was interrupted, at any point.
+
+        Args:
+            keep: chooses the events that are kept of those recorded.
+
+        Returns: the events that are kept.
+        """
+        self.close()
+        self._claim_it()
+        kept = keep(list(self.events()))
+        try:
+            replace(self._events_file, b"".join(map(events.to_line, kept)))
+            for table in self.reporting.recorded:
+                replace(self.path / table.file, _csv_bytes(table, kept))
+            self.checkpoints.mkdir(exist_ok=True)
+            self._start_recording()
+        except OSError as error:
+            raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
+        return kept
+
+    def close(self) -> None:
+        """Stop recording, jobs included; raises `PacelineError` if some of it could not be written."""
+        jobs, self._jobs = self._jobs, []
+        with contextlib.ExitStack() as stack:
+            for job in jobs:
+                stack.callback(job.close)
+            self._close()
+
+    def _close(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if self._claim is not None:
+            self._claim.close()
+            self._claim = None
+        if recorder is not None:
+            recorder.close()
+            if recorder.failure is not None:
+                raise PacelineError(f"{self._events_file} is not complete: {recorder.failure}")
+
+    def _start_recording(self) -> None:
+        self._recorder = _Recorder(self._events_file, self.reporting.recorded)
+
+    def _claim_it(self) -> None:
+        """Keep other processes from recording; the system lets go if this one dies."""
+        claim = self._settings_file.open("rb")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            claim.close()
+            raise ConfigError(
+                f"{self.path}: another process is recording this {self.reporting.kind}; stop it first"
+            ) from None
+        self._claim = claim
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # What broke the run is raised rather than what that broke.
+        with contextlib.suppress(PacelineError) if error else contextlib.nullcontext():
+            self.close()
+
+
+class _Recorder:
+    """Appends to the file of events and to those of tables, unbuffered; after a failure nothing more is written."""
+
+    def __init__(self, events_file: Path, tables: Sequence[RecordedTable]) -> None:
+        self._events = events_file.open("ab", buffering=0)
+        self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.make_rows()) for one in tables]
+        self.failure: OSError | None = None
+
+    def record(self, event: Event) -> None:
+        """Write an event, and its rows if it has any; one write each."""
+        if self.failure is not None:  # a line after a cut one would be lost with it
+            return
+        try:
+            _write(self._events, events.to_line(event))
+            for file, make_row in self._tables:
+                row = make_row(event)
+                if row is not None:
+                    _write(file, csv_text([row]).encode())
+        except OSError as error:
+            self.failure = error
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._events.close()
+        for file, _ in self._tables:
+            file.close()
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file such that it is whole at any time."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+
+
+def _csv_bytes(table: RecordedTable, recorded: Sequence[Event]) -> bytes:
+    return csv_text([[column.name for column in table.columns], *table.rows(recorded)]).encode()
+
+
+def _as_json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+
+
+def _write(file: io.FileIO, content: bytes) -> None:
+    num_written = file.write(content)
+    if num_written != len(content):
+        raise OSError(f"{num_written} of {len(content)} bytes could be written")
+
+
+def _nearest(path: Path) -> str:
+    siblings = [kept.parent.name for kept in path.parent.glob("*/events.jsonl")]
+    near = difflib.get_close_matches(path.name, siblings, 1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""

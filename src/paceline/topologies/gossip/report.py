@@ -1,0 +1,196 @@
+"""How a gossip run is reported: the sections of its page over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline.topologies.gossip.progress import GossipProgress
+from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
+from paceline.topologies.reporting import Reporting, happenings_section, result_tile
+from paceline.topologies.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.tables import Table
+from paceline.topologies.usage import usage_section, usage_tiles
+from paceline.topologies.wording import format_bytes, format_count, format_known, format_ratio, format_seconds
+
+
+class GossipReporting(Reporting):
+    """Reports a gossip run."""
+
+    kind = "gossip run"
+    settings_file = "gossip.json"
+    recorded = (EPOCHS_TABLE,)
+
+    def builder(self, settings: dict[str, Any]) -> GossipTables:
+        return GossipTables(settings)
+
+    def progress(self) -> GossipProgress:
+        return GossipProgress()
+
+    def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        (summary,) = tables["summary"].records()
+        sections: list[AnySection] = [_tiles(summary)]
+        if tables["epochs"].rows:
+            sections += [*_learning(tables, summary), *_balance(summary)]
+        sections += _time(tables)
+        if summary["bytes_sent"]:
+            sections.append(_bytes(summary))
+        if tables["peers"].rows:
+            caption = "Times are means of a peer's epochs; balanced, all peers' epochs take as long as each other's."
+            sections.append(TableSection(title="Peers", group="Peers", table="peers", caption=caption))
+        if tables["epochs"].rows:
+            sections += usage_section(tables, "in their epochs")
+            caption = (
+                "A row per epoch of all peers that ended it; the distance of the peers from their average stays small."
+            )
+            sections.append(TableSection(title="Epochs", group="Epochs", table="all_epochs", caption=caption))
+        return [*sections, *_missing(tables)]
+
+
+def _tiles(summary: dict[str, Any]) -> Tiles:
+    planned, target = summary["planned_epochs"], summary["target_accuracy"]
+    taken = f"{format_count(summary['num_taken_over'], 'part')} of failed peers taken over"
+    tiles = [
+        result_tile(summary),
+        Tile("epochs", f"of {planned:,}" if planned else ""),
+        Tile("mean_seconds", "mean of all peers"),
+        Tile("mean_ratio", f"{summary['num_samples']:,} samples trained"),
+        Tile("num_peers", f"{summary['num_joined']:,} came later, {summary['num_lost']:,} lost"),
+        Tile("num_missing", taken),
+        *usage_tiles(summary),
+    ]
+    if target is not None:
+        half = format_known(summary["median_target_seconds"], format_seconds)
+        tiles.insert(1, Tile("target_seconds", f"{format_ratio(target)} of the average; {half} for half of the peers"))
+    return Tiles(title="Summary", table="summary", tiles=tuple(tiles))
+
+
+def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+    sections: list[AnySection] = [
+        Line(
+            title="Accuracy over time",
+            group="Learning",
+            table="learning",
+            caption="Accuracy on the test data climbs, and the peers' own models stay close to the average.",
+            note=f"{format_known(summary['accuracy'], format_ratio)} at last",
+            x="at",
+            y=("accuracy",),
+            series="model",
+            bold=next((name for name in (AVERAGE, MEAN) if name in tables["learning"].values("model")), None),
+            details=("model", "epoch", "at", "accuracy"),
+            is_half=True,
+        )
+    ]
+    if any(tables["consensus"].values("distance")):
+        sections.append(
+            Line(
+                title="Distance of the peers from their average",
+                group="Learning",
+                table="consensus",
+                caption="Peers that agree stay close: the distance falls, or at least does not grow.",
+                note="over the length of the average, logarithmic",
+                x="epoch",
+                y=("distance",),
+                is_log=True,
+                details=("epoch", "distance", "num_learners"),
+                is_half=True,
+            )
+        )
+    return sections
+
+
+def _balance(summary: dict[str, Any]) -> list[AnySection]:
+    details = (
+        *("learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),
+        *("train_seconds", "exchange_seconds"),
+    )
+    return [
+        Grid(
+            title="Kept data per peer and epoch",
+            group="Balance",
+            table="epochs",
+            caption="Balanced, a slow peer keeps less of its data.",
+            note="per cent of its own",
+            row="learner",
+            x="epoch",
+            value="ratio",
+            details=details,
+        ),
+        Grid(
+            title="Seconds per peer and epoch",
+            group="Balance",
+            table="epochs",
+            caption="Balanced, all epochs take as long: the cells are of one shade.",
+            note="from the end of the last one",
+            row="learner",
+            x="epoch",
+            value="seconds",
+            details=details,
+        ),
+    ]
+
+
+def _time(tables: Mapping[str, Table]) -> list[AnySection]:
+    sections: list[AnySection] = []
+    if tables["phases"].rows:
+        first = min(value for value in tables["phases"].values("epoch"))
+        sections.append(
+            Gantt(
+                title="What peers did",
+                group="Time",
+                table="phases",
+                caption="Good lanes are mostly training; exchange includes waiting for others, and a gap is idle time.",
+                note=f"from epoch {first} on" if first else "from the start",
+                row="learner",
+                start="start",
+                end="end",
+                colour="phase",
+                details=("learner", "phase", "epoch", "start", "end"),
+            )
+        )
+    if tables["presence"].rows:
+        sections.append(
+            Gantt(
+                title="Who was there",
+                group="Time",
+                table="presence",
+                caption="Good lanes reach from start to end; dark are every other of its epochs, hatched is time "
+                "without the shared store.",
+                row="learner",
+                start="start",
+                end="end",
+                state="state",
+                looks={"there": "back", "epoch": "front", "without the store": "hatched"},
+                details=("learner", "state", "epoch", "start", "end", "reason"),
+            )
+        )
+    return sections
+
+
+def _bytes(summary: dict[str, Any]) -> Line:
+    return Line(
+        title="Sent per epoch by all peers",
+        group="Bytes",
+        table="all_epochs",
+        caption="Models and figures, as peers counted them; less is better as long as the peers agree.",
+        note=f"{format_bytes(summary['bytes_sent'])} in all",
+        x="epoch",
+        y=("bytes_sent",),
+        shape="columns",
+        details=("epoch", "bytes_sent", "bytes_received", "num_learners"),
+    )
+
+
+def _missing(tables: Mapping[str, Table]) -> list[AnySection]:
+    group, sections = "What was missing", []
+    if tables["missing"].rows:
+        caption = "Where more peers fail than is allowed, others train their data, if they have a copy of it."
+        sections.append(TableSection(title="Data of peers that failed", group=group, table="missing", caption=caption))
+    if tables["outages"].rows:
+        caption = "Without the store, peers use the figures that they send each other; a dash means to the end."
+        sections.append(
+            TableSection(title="Peers without the shared store", group=group, table="outages", caption=caption)
+        )
+    if tables["happenings"].rows:
+        sections.append(happenings_section("A quiet run has only joins and its end here."))
+    return list(sections)

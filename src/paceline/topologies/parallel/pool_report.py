@@ -1,0 +1,393 @@
+"""How a pool of jobs is reported: where learners were, what its jobs came to, and what was paid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paceline.devices.energy import GRAMS_CO2_PER_KWH
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
+from paceline.topologies.parallel.events import (
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
+    LearnerPaid,
+    PoolEnded,
+    PoolStarted,
+)
+from paceline.topologies.parallel.report import ROUNDS_COUNTED
+from paceline.topologies.parallel.tables import METRICS, RunTables
+from paceline.topologies.reporting import (
+    Happenings,
+    Reporting,
+    Summary,
+    TableBuilder,
+    end_of,
+    happenings_section,
+    mean,
+    summary_table,
+)
+from paceline.topologies.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
+from paceline.topologies.tables import Table, Value, columns, recorded_table
+from paceline.topologies.usage import Usage, usage_section, usage_table, usage_tiles
+from paceline.topologies.wording import (
+    format_count,
+    format_known,
+    format_money,
+    format_names,
+    format_ratio,
+    named,
+    printable,
+    setting,
+)
+
+_LEDGER = columns(
+    *("at seconds", "job text", "round count", "learner text", "num_shards count shards given"),
+    *("num_samples count samples", "shards number shards paid", "price money", "amount money paid"),
+)
+_METRIC_COLUMNS = (
+    *("training_seconds seconds a round took", "satisfaction ratio", "fulfilment ratio"),
+    *("drop_rate ratio dropped", "occupancy ratio"),
+)
+_JOBS = columns(
+    *("job text", "state text", "rounds count", "planned_rounds count of", "deadline_seconds seconds deadline"),
+    *_METRIC_COLUMNS,
+    *("accuracy ratio", "loss number", "paid money"),
+)
+_LEARNING = columns("job text", "round count", "accuracy ratio", "loss number")
+_LANES = columns(
+    *("learner text", "job text", "state text", "start seconds from", "end seconds to"),
+    *("num_shards count shards", "round count", "num_samples count samples", "outcome text"),
+)
+_ALLOCATIONS = columns(
+    *("at seconds", "placements text learners with their shards", "expected_seconds seconds expected"),
+    *("above_bound ratio above the bound", "cost money", "idle text", "waiting text jobs that wait"),
+    "waived text given up",
+)
+_ACCOUNTS = columns(
+    *("learner text", "jobs text", "rounds count", "num_unpaid count not paid", "num_shards count shards given"),
+    *("shards number shards paid", "num_samples count samples", "paid money", "end text at the end"),
+)
+
+
+class _Learner:
+    """The ledger of a learner, and where it was."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.jobs: dict[str, None] = {}  # in order
+        self.paid: list[LearnerPaid] = []
+        self.left_because: str | None = None
+        self.last_job: str | None = None
+        self._place: tuple[str, int, float] | None = None  # job, shards, since
+        self._stays: list[tuple[Value, ...]] = []
+
+    def place(self, placement: tuple[str, int] | None, at: float) -> None:
+        """Put it into a job, or into none."""
+        if self._place is not None:
+            if placement == self._place[:2]:
+                return
+            self._stays = self.stays(at)
+        self._place = None if placement is None else (*placement, at)
+        if placement is not None:
+            self.last_job = placement[0]
+            self.jobs[placement[0]] = None
+
+    def end(self, job: str, at: float) -> None:
+        """Take it out of a job that is over."""
+        if self._place is not None and self._place[0] == job:
+            self.place(None, at)
+
+    def stays(self, until: float) -> list[tuple[Value, ...]]:
+        """Rows of lanes: in which job it was placed and when."""
+        if self._place is None or until <= self._place[2]:
+            return self._stays
+        job, num_shards, start = self._place
+        return [*self._stays, (self.name, job, "placed", start, until, num_shards, None, None, None)]
+
+    def row(self) -> tuple[Value, ...]:
+        return (
+            self.name,
+            format_names(self.jobs) or None,
+            len(self.paid),
+            sum(line.num_samples == 0 for line in self.paid),
+            sum(line.num_shards for line in self.paid),
+            math.fsum(line.shards for line in self.paid),
+            sum(line.num_samples for line in self.paid),
+            math.fsum(line.amount for line in self.paid),
+            end_of(self.left_because),
+        )
+
+
+class PoolTables(TableBuilder):
+    """The tables of a pool: of its own events, and those of its jobs."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._started: PoolStarted | None = None
+        self._ended: PoolEnded | None = None
+        self._submitted: dict[str, JobSubmitted] = {}
+        self._job_ends: dict[str, JobEnded] = {}
+        self._runs: dict[str, RunTables] = {}
+        self._paid: list[LearnerPaid] = []
+        self._allocations: list[JobsAllocated] = []
+        self._learners: dict[str, _Learner] = {}
+        self._num_moves = 0
+        self._happenings = Happenings()
+        self._is_waiting = False
+        self._last_at = 0.0
+
+    def feed(self, event: Event, job: str = "") -> None:
+        if job:
+            if job not in self._runs:
+                self._runs[job] = RunTables({})
+            self._runs[job].feed(event)
+            return
+        self._last_at = max(self._last_at, event.at)
+        match event:
+            case LearnerPaid():
+                self._paid.append(event)
+                learner = self._learner(event.learner)
+                learner.paid.append(event)
+                learner.jobs[event.job] = None
+            case JobsAllocated():
+                self._allocate(event)
+            case PoolStarted():
+                self._started = event
+            case PoolEnded():
+                self._ended = event
+            case JobSubmitted():
+                self._submitted[event.job] = event
+            case JobEnded():
+                self._job_ends[event.job] = event
+                for learner in self._learners.values():
+                    learner.end(event.job, event.at)
+            case LearnerJoined():
+                self._learner(event.learner).left_because = None
+            case LearnerLeft():
+                self._learner(event.learner).left_because = event.reason
+                self._learner(event.learner).place(None, event.at)
+        self._note(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, WaitingForLearners):
+            if not self._is_waiting:  # learners that measure themselves are ready on and off
+                self._happenings.add(event.at, describe(event))
+            self._is_waiting = True
+        elif isinstance(event, JobSubmitted | JobEnded | LearnerJoined | LearnerLeft):
+            self._happenings.add(event.at, describe(event))
+
+    def _learner(self, name: str) -> _Learner:
+        if name not in self._learners:
+            self._learners[name] = _Learner(name)
+        return self._learners[name]
+
+    def _allocate(self, event: JobsAllocated) -> None:
+        self._allocations.append(event)
+        self._is_waiting = False
+        for name, (job, _) in event.placements.items():
+            self._num_moves += self._learner(name).last_job not in (None, job)
+        for name, learner in self._learners.items():
+            learner.place(event.placements.get(name), event.at)
+
+    def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
+        runs = {name: Summary(self._runs.get(name, RunTables({})).tables(grams_per_kwh)) for name in self._submitted}
+        last_at = max([self._last_at, *(self._submitted[name].at + run.seconds for name, run in runs.items())])
+        jobs = Table("jobs", _JOBS, [self._job_row(name, run) for name, run in runs.items()])
+        usage, used = self._usage(runs, grams_per_kwh)
+        stays = [row for learner in self._learners.values() for row in learner.stays(last_at)]
+        lanes = sorted([*stays, *_works(runs)], key=lambda row: float(row[3] or 0))
+        ledger = [tuple(getattr(line, column.name) for column in _LEDGER) for line in self._paid]
+        return [
+            self._summary(runs, jobs, last_at, used.figures(grams_per_kwh)),
+            Table("ledger", _LEDGER, ledger),
+            jobs,
+            Table("learning", _LEARNING, list(_learning_rows(runs))),
+            Table("lanes", _LANES, lanes),
+            Table("allocations", _ALLOCATIONS, [_allocation_row(event) for event in self._allocations]),
+            Table("accounts", _ACCOUNTS, [learner.row() for learner in self._learners.values()]),
+            usage,
+            self._happened(runs),
+        ]
+
+    def _job_row(self, name: str, run: Summary) -> tuple[Value, ...]:
+        submitted, ended = self._submitted[name], self._job_ends.get(name)
+        return (
+            *(name, "under way" if ended is None else ended.reason, run.rounds, submitted.rounds),
+            *(submitted.deadline_seconds, *(run[metric] for metric in METRICS), run.accuracy, run.loss),
+            math.fsum(line.amount for line in self._paid if line.job == name),
+        )
+
+    def _usage(self, runs: Mapping[str, Summary], grams_per_kwh: float) -> tuple[Table, Usage]:
+        """Sum up what each learner used in all jobs."""
+        parts: dict[str, list[Usage]] = {name: [] for name in self._learners}
+        table = usage_table({}, {}, grams_per_kwh)
+        powers: dict[str, str] = {}
+        for run in runs.values():
+            for record in run.tables["usage"].records():
+                fields = {name: record[name] for name in Usage.__struct_fields__}
+                parts.setdefault(record["learner"], []).append(Usage(**fields))
+                if record["power"] is not None:
+                    powers.setdefault(record["learner"], record["power"])
+        used = {name: Usage.total(some) for name, some in parts.items()}
+        for name, usage in used.items():
+            table.rows.append((name, *usage.figures(grams_per_kwh).values(), powers.get(name)))
+        return table, Usage.total(used.values())
+
+    def _happened(self, runs: Mapping[str, Summary]) -> Table:
+        table = self._happenings.table()
+        rows = [
+            (record["at"], f"{printable(name)}, {record['what']}")
+            for name, run in runs.items()
+            for record in run.tables["happenings"].records()
+        ]
+        return Table(table.name, table.columns, sorted([*rows, *table.rows], key=lambda row: float(row[0] or 0)))
+
+    def _summary(self, runs: Mapping[str, Summary], jobs: Table, last_at: float, usage: dict[str, Value]) -> Table:
+        started, ended = self._started, self._ended
+        budget = setting(self._settings, "pool", "total_budget")
+        about = [
+            format_count(len(runs), "job"),
+            f"learners placed by {named(self._settings, 'allocation')}",
+            f"{started.clock} clock" if started else "nothing recorded",
+        ]
+        figures: dict[str, Value] = {
+            "about text": " · ".join(about),
+            "ended text": ended.reason if ended else None,
+            "clock text": started.clock if started else None,
+            "num_jobs count jobs": len(runs),
+            "num_over count jobs over": len(self._job_ends),
+            "num_played count jobs with a round": sum(run.rounds > 0 for run in runs.values()),
+            "spent money": math.fsum(line.amount for line in self._paid),
+            "total_budget money budget": budget if isinstance(budget, int | float) else None,
+            **{column: mean(jobs.values(column.split(" ")[0])) for column in _METRIC_COLUMNS},
+            "num_learners count learners": len(self._learners),
+            "num_moves count moves": self._num_moves,
+            "num_audits count audits": sum(run.num_audits for run in runs.values()),
+            "seconds seconds time": last_at - (started.at if started else 0.0),
+        }
+        return summary_table(figures, usage)
+
+
+def _works(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
+    """Rows of lanes: when learners worked in their jobs."""
+    for name, run in runs.items():
+        for work in run.tables["work"].records():
+            state = "worked" if work["outcome"] == "accepted" else "not counted"
+            yield (
+                *(work["learner"], name, state, work["started_at"], work["ended_at"], work["num_shards"]),
+                *(work["round"], work["num_samples"], work["outcome"]),
+            )
+
+
+def _learning_rows(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
+    for name, run in runs.items():
+        for closed in run.tables["rounds"].records():
+            yield (name, closed["round"], closed["accuracy"], closed["loss"])
+
+
+def _allocation_row(event: JobsAllocated) -> tuple[Value, ...]:
+    return (
+        *(event.at, describe_placements(event, limit=20), event.expected_seconds),
+        event.expected_seconds / event.bound - 1 if event.bound > 0 else None,
+        event.cost,
+        *(format_names(names) or None for names in (event.idle, event.waiting, event.waived)),
+    )
+
+
+class PoolReporting(Reporting):
+    """Reports a pool of jobs."""
+
+    kind = "pool"
+    settings_file = "pool.json"
+    recorded = (recorded_table("ledger", LearnerPaid, _LEDGER),)
+    subfolder = "jobs"
+
+    def builder(self, settings: dict[str, Any]) -> PoolTables:
+        return PoolTables(settings)
+
+    def progress(self) -> PoolProgress:
+        return PoolProgress()
+
+    def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        (summary,) = tables["summary"].records()
+        sections: list[AnySection] = [_tiles(summary)]
+        if tables["jobs"].rows:
+            sections += _job_sections(tables, summary)
+        if tables["lanes"].rows:
+            sections.append(_lanes(summary))
+        if tables["allocations"].rows:
+            caption = "A good placement is close to the bound, gives nothing up, and lets no job wait."
+            sections.append(
+                TableSection(title="Allocations", group="Allocations", table="allocations", caption=caption)
+            )
+        if tables["accounts"].rows:
+            caption = "Work that counts is paid at the learner's price; shards given and paid should be the same."
+            sections.append(
+                TableSection(title="Ledger", group="Ledger", table="accounts", caption=caption, file="ledger.csv")
+            )
+        if summary["num_played"]:
+            sections += usage_section(tables, ROUNDS_COUNTED)
+        if tables["happenings"].rows:
+            sections.append(happenings_section("A quiet pool has only joins and the jobs' ends here."))
+        return sections
+
+
+def _tiles(summary: dict[str, Any]) -> Tiles:
+    budget, num_jobs, num_played = summary["total_budget"], summary["num_jobs"], summary["num_played"]
+    of_jobs = f"mean of {format_count(num_played, 'job')}"
+    of_jobs += f", {num_jobs - num_played} had no round" if num_played < num_jobs else ""
+    moved = f"{format_count(summary['num_moves'], 'move')} between jobs, {format_count(summary['num_audits'], 'audit')}"
+    tiles = (
+        Tile("num_jobs", f"{summary['num_over']:,} over"),
+        Tile("spent", "no limit" if budget is None else f"of {format_money(budget)}"),
+        Tile("satisfaction", f"rounds in full and in time; {of_jobs}"),
+        Tile("fulfilment", f"samples trained ÷ wanted; {format_known(summary['drop_rate'], format_ratio)} dropped"),
+        Tile("training_seconds", of_jobs),
+        Tile("occupancy", "of the learners' time in rounds"),
+        Tile("num_learners", moved),
+        *usage_tiles(summary),
+    )
+    return Tiles(title="Summary", table="summary", tiles=tiles)
+
+
+def _job_sections(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+    caption = "Means over a job's rounds: good jobs have a satisfaction, fulfilment and occupancy near 100 %."
+    means = ("mean", "", "", "", "", *(summary[name] for name in METRICS), "", "", "")
+    total = means if len(tables["jobs"].rows) > 1 else ()
+    sections: list[AnySection] = [TableSection(title="Jobs", group="Jobs", table="jobs", caption=caption, total=total)]
+    if any(value is not None for value in tables["learning"].values("accuracy")):
+        caption = "Accuracy on the test data climbs, then levels off, for every job."
+        chart = Line(
+            title="Accuracy per round",
+            group="Jobs",
+            table="learning",
+            caption=caption,
+            x="round",
+            y=("accuracy",),
+            series="job",
+            details=("job", "round", "accuracy", "loss"),
+        )
+        sections.append(chart)
+    return sections
+
+
+def _lanes(summary: dict[str, Any]) -> Gantt:
+    return Gantt(
+        title="Learners in jobs over time",
+        group="Where learners were",
+        table="lanes",
+        caption="Pale: placed in a job; dark: from taking shards to the update; hatched: nothing of it counted. Good "
+        "lanes are dark from end to end.",
+        note=f"{format_count(summary['num_moves'], 'move')} from one job to another",
+        row="learner",
+        start="start",
+        end="end",
+        colour="job",
+        state="state",
+        looks={"placed": "back", "worked": "front", "not counted": "hatched"},
+        details=("learner", "job", "state", "round", "num_shards", "num_samples", "outcome", "start", "end"),
+    )

@@ -1,0 +1,84 @@
+"""Lines that tell a run of one job on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paceline.events import Event
+from paceline.topologies.events import WaitingForLearners
+from paceline.topologies.parallel.events import (
+    RoundClosed,
+    RoundOpened,
+    RunEnded,
+    RunStarted,
+    UpdateAudited,
+    UpdateRefused,
+)
+from paceline.topologies.reporting import Milestone, Progress, describe_membership
+from paceline.topologies.wording import format_count, format_names, format_ratio, format_seconds, printable, setting
+
+
+def describe(event: Event) -> str | None:
+    """Say in one line who came or went, what did not count, or what is awaited; None for other events."""
+    match event:
+        case UpdateRefused(round=number, learner=name, is_late=True, seconds=seconds) if seconds is not None:
+            return f"round {number}: update of {printable(name)} too late, after {format_seconds(seconds)}"
+        case UpdateRefused(round=number, learner=name, reason=reason):
+            return f"round {number}: update of {printable(name)} refused: {printable(reason)}"
+        case UpdateAudited(round=number, learner=name, is_honest=False, distance=distance):
+            found = "it could not be trained again as reported"
+            if distance is not None:
+                found = f"it differs from the same work done again by {format_ratio(distance)} of the change"
+            return f"round {number}: update of {printable(name)} is a cheat: {found}"
+        case RunStarted(first_round=number) if number > 1:
+            return f"run resumed at round {number}"
+    return describe_membership(event)
+
+
+class RoundLines:
+    """Writes a job's closed rounds: which of how many, of how long, and what came of it."""
+
+    def __init__(self, num_rounds: int | None = None) -> None:
+        self._num_rounds = num_rounds
+        self._deadline_seconds: float | None = None
+
+    def feed(self, event: Event) -> None:
+        """Note how many rounds there are, and how long they may take."""
+        if isinstance(event, RunStarted):
+            self._num_rounds = setting(event.job, "job", "rounds")
+        elif isinstance(event, RoundOpened):
+            self._deadline_seconds = event.deadline_seconds
+
+    def line(self, event: RoundClosed, *more: str) -> Milestone:
+        """Write a closed round; `more` is put before its results."""
+        of_deadline = "" if self._deadline_seconds is None else f" of {format_seconds(self._deadline_seconds)}"
+        parts = [
+            f"round {event.round}" + (f"/{self._num_rounds}" if self._num_rounds else ""),
+            format_count(event.num_learners, "learner"),
+            format_count(event.num_samples, "sample"),
+            format_seconds(event.seconds) + of_deadline,
+            *more,
+            *([] if event.accuracy is None else [f"accuracy {format_ratio(event.accuracy)}"]),
+            *([f"late: {format_names(event.late)}"] if event.late else []),
+        ]
+        return Milestone("  ".join(parts))
+
+
+class RunProgress(Progress):
+    """A line per closed round, join, leave, refusal and wait."""
+
+    def __init__(self) -> None:
+        self._rounds = RoundLines()
+        self._last_wait = ""
+
+    def lines(self, event: Event, job: str = "") -> Iterator[str]:
+        self._rounds.feed(event)
+        if isinstance(event, RoundClosed):
+            yield self._rounds.line(event, *([] if event.loss is None else [f"loss {event.loss:.3f}"]))
+        elif isinstance(event, RunEnded):
+            yield f"ended: {event.reason}, {format_count(event.rounds, 'round')} in {format_seconds(event.at)}"
+        elif line := describe(event):
+            is_again = isinstance(event, WaitingForLearners) and line == self._last_wait
+            self._last_wait = line
+            if not is_again:
+                yield line

@@ -1,0 +1,173 @@
+"""How a run of one job is reported: the sections of its page over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline.topologies.parallel.board import RunBoard
+from paceline.topologies.parallel.progress import RunProgress
+from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
+from paceline.topologies.reporting import Reporting, happenings_section, learning_lines, result_tile
+from paceline.topologies.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.tables import Table
+from paceline.topologies.usage import usage_section, usage_tiles
+from paceline.topologies.wording import format_count, format_known, format_lateness, format_number, format_ratio
+
+ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
+"""The time that usage is counted in where learners take rounds."""
+
+
+class RunReporting(Reporting):
+    """Reports a run of one job."""
+
+    kind = "run"
+    settings_file = "job.json"
+    recorded = (METRICS_TABLE,)
+    is_resumable = True
+
+    def builder(self, settings: dict[str, Any]) -> RunTables:
+        return RunTables(settings)
+
+    def progress(self) -> RunProgress:
+        return RunProgress()
+
+    def board(self) -> RunBoard:
+        return RunBoard()
+
+    def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        (summary,) = tables["summary"].records()
+        sections: list[AnySection] = [_tiles(summary)]
+        if tables["rounds"].rows:
+            accuracy, loss = summary["accuracy"], summary["loss"]
+            notes = format_known(accuracy, format_ratio), format_known(loss, format_number)
+            sections += learning_lines("rounds", "round", (f"{notes[0]} at last", f"{notes[1]} at last"))
+        if tables["work"].rows:
+            sections += _time(tables, summary)
+        if tables["rounds"].rows:
+            sections.append(_truancy(summary))
+        if tables["learners"].rows:
+            sections.append(_learners_table())
+        if tables["devices"].rows:
+            caption = "What each device measured of itself before its first round: its speed, and its link."
+            sections.append(TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption))
+        if tables["rounds"].rows:
+            sections += usage_section(tables, ROUNDS_COUNTED)
+            sections.append(_rounds_table())
+        if tables["happenings"].rows:
+            sections.append(happenings_section("A quiet run has only joins here."))
+        return sections
+
+
+def _tiles(summary: dict[str, Any]) -> Tiles:
+    planned = summary["planned_rounds"]
+    finish = format_known(summary["truancy_mean"], format_lateness)
+    num_late, num_works = summary["num_late"], format_count(summary["num_learner_rounds"], "allocation")
+    tiles = (
+        result_tile(summary),
+        Tile("rounds", f"of {planned:,}" if planned else ""),
+        Tile("truancy_max", f"of a round, against its deadline; {finish} on average"),
+        Tile("late_share", f"{num_late:,} of {num_works}"),
+        Tile("deadline_use", "mean of the learners"),
+        Tile("num_samples", f"by {format_count(summary['num_learners'], 'learner')}"),
+        Tile(
+            "fulfilment", f"samples trained ÷ samples wanted; {summary['num_satisfied']:,} rounds in full and in time"
+        ),
+        *usage_tiles(summary),
+    )
+    return Tiles(title="Summary", table="summary", tiles=tiles)
+
+
+def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+    group = "Time against the deadline"
+    bars = Bars(
+        title="Time per phase and learner",
+        group=group,
+        table="work",
+        caption="A good bar ends just before the deadline: no time idle, nothing late.",
+        row="learner",
+        parts=tuple(part.name for part in PARTS),
+        idle=("wait", "lost", "idle"),
+        deadline="deadline_seconds",
+        end="arrival_seconds",
+        pick="round",
+    )
+    sections: list[AnySection] = [bars]
+    if "fleet" in tables:
+        histogram = Line(
+            title="Learners by their use of the deadline",
+            group=group,
+            table="deadline_use",
+            caption="Most learners should be just below 100 % of the deadline.",
+            x="use",
+            y=("num_learners",),
+            shape="columns",
+            details=("use", "num_learners"),
+        )
+        fleet = {"title": "Time per phase, mean of all learners", "table": "fleet"}
+        sections = [
+            histogram,
+            Bars(**{**{name: getattr(bars, name) for name in bars.__struct_fields__}, **fleet}),
+            bars,
+        ]
+    return [
+        *sections,
+        Grid(
+            title="Use of the deadline per learner and round",
+            group=group,
+            table="work",
+            caption="Good cells are close to 100; ! marks late or refused updates, × those that never came.",
+            note="per cent of the deadline when the update came",
+            row="learner",
+            x="round",
+            value="use",
+            state="outcome",
+            bad=("late", "refused", "missing"),
+            details=("learner", "round", "arrival_seconds", "use", "outcome", "is_halted"),
+        ),
+        Grid(
+            title="Shards per learner and round",
+            group="Allocation",
+            table="work",
+            caption="Faster learners take more shards, and the numbers settle after the first rounds.",
+            note=f"{format_count(sum(tables['rounds'].values('num_shards')), 'shard')} in all",
+            row="learner",
+            x="round",
+            value="num_shards",
+            details=("learner", "round", "num_shards", "local_epochs", "num_samples"),
+        ),
+    ]
+
+
+def _truancy(summary: dict[str, Any]) -> Line:
+    most, average = (format_lateness(summary[name]) for name in ("truancy_max", "truancy_mean"))
+    return Line(
+        title="Last update of each round, against the deadline",
+        group="Punctuality",
+        table="rounds",
+        caption="Good rounds end just below the line at the deadline; the papers call this figure truancy, "
+        "(last update − deadline) / deadline, late updates included.",
+        note=f"latest {most}, mean {average}",
+        x="round",
+        y=("truancy",),
+        shape="columns",
+        deadline=0.0,
+        details=("round", "truancy", "seconds", "deadline_seconds", "late"),
+    )
+
+
+def _learners_table() -> TableSection:
+    shown = (
+        *("learner", "rounds", "mean_shards", "mean_local_epochs", "num_samples", "deadline_use"),
+        *("download_seconds", "train_seconds", "upload_seconds", "num_late", "num_refused", "end"),
+    )
+    caption = "Times are means of a learner's rounds; all should use nearly the whole deadline, and none be late."
+    return TableSection(title="Learners", group="Learners", table="learners", caption=caption, columns=shown)
+
+
+def _rounds_table() -> TableSection:
+    caption = (
+        "Fulfilment is samples trained ÷ samples wanted, occupancy the share of learners' time until their updates "
+        "came; both are good near 100 %."
+    )
+    return TableSection(title="Rounds", group="Rounds", table="rounds", caption=caption, file="metrics.csv")

@@ -1,0 +1,274 @@
+"""What a topology declares about its runs: tables and sections for files and pages, lines and a board for terminals."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from paceline.devices.energy import GRAMS_CO2_PER_KWH
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.sections import AnySection, Line, TableSection, Tile
+from paceline.topologies.tables import RecordedTable, Table, Value, columns
+from paceline.topologies.usage import TOTALS
+from paceline.topologies.wording import printable
+
+HAPPENINGS = columns("at seconds", "what text what happened")
+"""Columns of the table of what is worth a line."""
+
+
+class Milestone(str):
+    """A line of a terminal that is never left out, however many like it there are."""
+
+    __slots__ = ()
+
+
+class TableBuilder(ABC):
+    """Makes the tables of a run from its events, in one pass; they can be had at any time.
+
+    Events come in the order recorded. Events that contradict each other raise `ConfigError`.
+    """
+
+    @abstractmethod
+    def feed(self, event: Event, job: str = "") -> None:
+        """Take an event into account; `job` names the job of a pool that it belongs to."""
+
+    @abstractmethod
+    def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
+        """Make the tables of the events so far.
+
+        One is called ``summary`` and has a single row of headline figures, with at least the text columns `about` and
+        `ended` (why the run is over; None if it is not).
+
+        Args:
+            grams_per_kwh: carbon intensity of the devices' energy.
+        """
+
+
+class Progress(ABC):
+    """Tells a run in lines of text, as it goes."""
+
+    @abstractmethod
+    def lines(self, event: Event, job: str = "") -> Iterable[str]:
+        """Write the lines that an event makes due; `Milestone` for those that must be shown."""
+
+
+Activity: TypeAlias = Literal["benchmark", "download", "train", "upload", "working", "idle"]
+"""What a device does, as a live table draws it; it works if nothing more is known."""
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a live table.
+
+    Attributes:
+        bar: what the device did at each moment asked for; None where nothing is drawn.
+        counts: texts for the columns of numbers.
+        mood: how its status is to be seen.
+    """
+
+    name: str
+    bar: Sequence[Activity | None]
+    counts: tuple[str, ...]
+    status: str
+    mood: Activity | Literal["bad", "gone"]
+
+
+class BoardView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a live table shows at a moment.
+
+    Attributes:
+        bar_title: over the left and over the right end of the bars.
+        lanes: some of them, if there are many.
+        activities: those that can occur.
+        results: the last of these values are drawn as a small curve after the text.
+    """
+
+    bar_title: tuple[str, str]
+    count_titles: tuple[str, ...]
+    lanes: Sequence[Lane]
+    num_lanes: int
+    activities: Sequence[Activity]
+    progress: str
+    results: tuple[str, Sequence[float], str]
+    messages: Sequence[str]
+
+
+class Board(ABC):
+    """Knows how a run stands, for a table that changes on a terminal."""
+
+    @abstractmethod
+    def feed(self, event: Event) -> None:
+        """Take an event into account."""
+
+    @abstractmethod
+    def view(self, now: float, num_lanes: int, bar_cells: int) -> BoardView:
+        """Show the run at a moment of its clock, with at most so many lanes, and bars of so many cells."""
+
+
+class Reporting(ABC):
+    """How a topology reports its runs. It reads events and never reaches into a run.
+
+    Attributes:
+        kind: what messages call such a run.
+        settings_file: file of a run folder with the resolved job.
+        recorded: tables that are written while the run goes on.
+        subfolder: folder of a run folder for whatever is kept besides.
+        is_resumable: whether an interrupted run can go on.
+    """
+
+    kind: ClassVar[str]
+    settings_file: ClassVar[str]
+    recorded: ClassVar[tuple[RecordedTable, ...]]
+    subfolder: ClassVar[str] = "checkpoints"
+    is_resumable: ClassVar[bool] = False
+
+    @abstractmethod
+    def builder(self, settings: dict[str, Any]) -> TableBuilder:
+        """Begin the tables of a run of this resolved job."""
+
+    @abstractmethod
+    def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        """Choose what a page shows of these tables, in order; refers to no others, nor to columns they lack."""
+
+    @abstractmethod
+    def progress(self) -> Progress:
+        """Begin the lines of a run."""
+
+    def board(self) -> Board | None:
+        """Begin the live table of a run; None if lines are all it has."""
+        return None
+
+    def summary(
+        self,
+        events: Iterable[Event],
+        settings: dict[str, Any] | None = None,
+        jobs: Mapping[str, Iterable[Event]] | None = None,
+        grams_per_kwh: float = GRAMS_CO2_PER_KWH,
+    ) -> Summary:
+        """Sum up a run, finished or not; raises `ConfigError` for events that contradict each other.
+
+        Args:
+            settings: the resolved job.
+            jobs: events of a pool's jobs, by name.
+            grams_per_kwh: carbon intensity of the devices' energy.
+        """
+        builder = self.builder(settings or {})
+        for event in events:
+            builder.feed(event)
+        for name, of_job in (jobs or {}).items():
+            for event in of_job:
+                builder.feed(event, name)
+        return Summary(builder.tables(grams_per_kwh))
+
+
+class Summary:
+    """Headline figures of a run, as attributes or by name (``summary["accuracy"]``), and its `tables` by name."""
+
+    def __init__(self, tables: Iterable[Table]) -> None:
+        self.tables = {table.name: table for table in tables}
+        (self._values,) = self.tables["summary"].records()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            known = ", ".join(self.__dict__.get("_values", ()))
+            raise AttributeError(f"a summary has no {name!r}; it has {known}, and tables") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+
+class Happenings:
+    """Collects what is worth a line into a table; of very many that came, only the first are listed."""
+
+    _MAX_MINOR = 100
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, str]] = []
+        self._num_minor = 0
+
+    def add(self, at: float, what: str | None) -> None:
+        """Add a line; nothing if there is none, or if it is the last again."""
+        if what is None or (self._rows and self._rows[-1][1] == what):
+            return
+        if " joined" in what:
+            self._num_minor += 1
+            if self._num_minor > self._MAX_MINOR:
+                return
+        self._rows.append((at, what))
+
+    def table(self) -> Table:
+        """Make the table of the lines so far, by time."""
+        rows = sorted(self._rows, key=lambda row: row[0])
+        if self._num_minor > self._MAX_MINOR:
+            rows.append((rows[-1][0], f"{self._num_minor - self._MAX_MINOR:,} more joined meanwhile"))
+        return Table("happenings", HAPPENINGS, list(rows))
+
+
+def summary_table(figures: dict[str, Value], usage: dict[str, Value]) -> Table:
+    """Make the table of headline figures, given by column (see `columns`), and of what was used."""
+    shown = (*columns(*figures), *TOTALS)
+    return Table("summary", shown, [(*figures.values(), *(usage[column.name] for column in TOTALS))])
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Average the values that are known; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def describe_membership(event: Event) -> str | None:
+    """Say who came or went, or who is awaited; None for other events."""
+    match event:
+        case LearnerJoined(learner=name, is_back=is_back):
+            return f"{printable(name)} {'is back' if is_back else 'joined'}"
+        case LearnerLeft(learner=name, reason=reason):
+            return f"{printable(name)} left: {printable(reason)}"
+        case WaitingForLearners(round=number, num_ready=num_ready, min_learners=min_learners):
+            waits = f"round {number} waits" if number else "waiting"
+            return f"{waits} for learners: {num_ready} of {min_learners} ready"
+    return None
+
+
+def end_of(left_because: str | None) -> str:
+    """Say whether a device was there at the end, or why it was not."""
+    return "there" if left_because is None else f"left: {printable(left_because)}"
+
+
+def result_tile(summary: dict[str, Any]) -> Tile:
+    """The accuracy, with the loss."""
+    return Tile("accuracy", f"loss {summary['loss']:.3f}" if summary["loss"] is not None else "")
+
+
+def learning_lines(table: str, x: str, notes: tuple[str, str], losses: tuple[str, ...] = ("loss",)) -> list[AnySection]:
+    """Show accuracy and losses over rounds or epochs, with a note for each."""
+    chosen: tuple[tuple[str, tuple[str, ...], str], ...] = (
+        ("Accuracy", ("accuracy",), "Accuracy on the test data climbs, then levels off."),
+        ("Loss", losses, "Loss on the test data falls, then levels off; a lasting rise means that training diverges."),
+    )
+    return [
+        Line(
+            title=f"{title} per {x}",
+            group="Learning",
+            table=table,
+            caption=caption,
+            note=note,
+            x=x,
+            y=y,
+            details=(x, "accuracy", *losses),
+            is_half=True,
+        )
+        for (title, y, caption), note in zip(chosen, notes, strict=True)
+    ]
+
+
+def happenings_section(caption: str) -> TableSection:
+    """Show what is worth a line."""
+    return TableSection(title="What happened", group="What happened", table="happenings", caption=caption)

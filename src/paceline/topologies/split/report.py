@@ -1,0 +1,178 @@
+"""How a split run is reported: the sections of its page over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline.topologies.reporting import Reporting, happenings_section, learning_lines, result_tile
+from paceline.topologies.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.split.progress import SplitProgress
+from paceline.topologies.split.tables import EPOCHS_TABLE, NODES_TABLE, SplitTables
+from paceline.topologies.tables import Table
+from paceline.topologies.usage import usage_section, usage_tiles
+from paceline.topologies.wording import format_bytes, format_count
+
+
+class SplitReporting(Reporting):
+    """Reports a split run."""
+
+    kind = "split run"
+    settings_file = "split.json"
+    recorded = (EPOCHS_TABLE, NODES_TABLE)
+
+    def builder(self, settings: dict[str, Any]) -> SplitTables:
+        return SplitTables(settings)
+
+    def progress(self) -> SplitProgress:
+        return SplitProgress()
+
+    def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        (summary,) = tables["summary"].records()
+        sections: list[AnySection] = [_tiles(summary)]
+        if tables["epochs"].rows:
+            best = "" if summary["best_epoch"] is None else f"best in epoch {summary['best_epoch']}"
+            sections += learning_lines("progress", "epoch", (best, best), ("loss", "train_loss"))
+        if tables["spent"].rows:
+            sections += [*_time(), *_network(summary)]
+        if summary["bytes_moved"] and tables["epochs"].rows:
+            sections.append(_bytes())
+        return [*sections, *_sources(tables, summary), *_tables(tables, summary)]
+
+
+def _tiles(summary: dict[str, Any]) -> Tiles:
+    planned, epochs = summary["planned_epochs"], summary["epochs"]
+    per_epoch = f"{format_bytes(summary['bytes_moved'] / epochs)} per epoch" if epochs else ""
+    tiles = (
+        result_tile(summary),
+        Tile("epochs", f"of {planned:,}" if planned else ""),
+        Tile("mean_seconds", "of training, the mean"),
+        Tile("bytes_moved", per_epoch),
+        Tile("num_samples", "in all epochs"),
+        Tile("num_sources", f"{format_count(summary['num_masked'], 'input')} missing"),
+        *usage_tiles(summary)[1:],
+    )
+    return Tiles(title="Summary", table="summary", tiles=tiles)
+
+
+def _time() -> list[AnySection]:
+    return [
+        Bars(
+            title="Time per epoch, by node",
+            group="Time",
+            table="spent",
+            caption="The slowest node hardly waits; if all wait, the network is the bottleneck.",
+            note="tests included",
+            row="learner",
+            parts=("compute", "wait", "rest"),
+            pick="epoch",
+        ),
+        Grid(
+            title="Computing per node and epoch",
+            group="Time",
+            table="spent",
+            caption="High shares mean that a node is used well; low ones, that it waits for others or the network.",
+            note="per cent of its time",
+            row="learner",
+            x="epoch",
+            value="share",
+            details=("learner", "epoch", "compute", "wait", "share", "bytes_sent", "bytes_received"),
+        ),
+    ]
+
+
+def _network(summary: dict[str, Any]) -> list[AnySection]:
+    shown: list[AnySection] = []
+    if summary["bytes_moved"]:
+        shown.append(
+            Bars(
+                title="Bytes by node",
+                group="Network and energy",
+                table="totals",
+                caption="All bytes go to or from the trunk, so that its bar is as long as the others' together.",
+                note=f"{format_bytes(summary['bytes_moved'])} over the network",
+                row="learner",
+                parts=("bytes_sent", "bytes_received"),
+                is_half=True,
+            )
+        )
+    if summary["joules"]:
+        shown.append(
+            Bars(
+                title="Energy by node",
+                group="Network and energy",
+                table="totals",
+                caption="By the power model of each node; battery-powered sources should have the short bars.",
+                row="learner",
+                parts=("joules",),
+                is_half=True,
+            )
+        )
+    return shown
+
+
+def _bytes() -> Line:
+    return Line(
+        title="Over the network per epoch",
+        group="Network and energy",
+        table="progress",
+        caption="Constant while the sources stay the same; an earlier cut sends more.",
+        note="from and to the trunk",
+        x="epoch",
+        y=("bytes_moved",),
+        shape="columns",
+        details=("epoch", "bytes_moved", "joules"),
+    )
+
+
+def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+    shown: list[AnySection] = []
+    if tables["presence"].rows:
+        shown.append(
+            Gantt(
+                title="Who was there",
+                group="Sources",
+                table="presence",
+                caption="Good lanes reach from start to end; hatched, a source was late, and training went on without.",
+                row="learner",
+                start="start",
+                end="end",
+                state="state",
+                looks={"there": "back", "masked": "hatched"},
+                details=("learner", "state", "start", "end", "epoch", "step", "reason"),
+            )
+        )
+    changing = {
+        "num_sources": ("Sources per epoch", "The more sources take part, the better the model sees."),
+        "num_masked": ("Inputs missing per epoch", "Good epochs miss none."),
+        "junction": ("Parameters of the junction per epoch", "It grows with each source that joins for good."),
+    }
+    for column, (title, caption) in changing.items():
+        if len(set(tables["progress"].values(column))) > 1:
+            details = ("epoch", column, "num_sources", "num_masked", "num_steps")
+            more: dict[str, Any] = {"table": "progress", "x": "epoch", "y": (column,), "shape": "columns"}
+            shown.append(Line(title=title, group="Sources", caption=caption, details=details, is_half=True, **more))
+    return shown
+
+
+def _tables(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+    shown: list[AnySection] = []
+    if tables["parts"].rows:
+        caption = "Each source has a branch; the junction merges what they put out, and the trunk has the rest."
+        total = ("whole", "", "", summary["num_parameters"])
+        more = {"group": "Model", "is_half": True}
+        shown.append(TableSection(title="Parts", table="parts", caption=caption, total=total, **more))  # type: ignore[arg-type]
+    if tables["cuts"].rows:
+        caption = "Where the model could be cut; the cut with the shortest expected epoch is chosen."
+        shown.append(TableSection(title="Cuts", group="Model", table="cuts", caption=caption, is_half=True))
+    if tables["totals"].rows:
+        caption = "Times are means of a node's epochs; the slowest node should hardly wait."
+        shown.append(TableSection(title="Nodes", group="Nodes", table="totals", caption=caption))
+        shown += usage_section(tables, "in their epochs, and to hand over what they learned")
+    if tables["epochs"].rows:
+        caption = "Good epochs miss no inputs, and the loss falls."
+        more = {"group": "Epochs", "file": "epochs.csv"}
+        shown.append(TableSection(title="Epochs", table="progress", caption=caption, **more))  # type: ignore[arg-type]
+    if tables["happenings"].rows:
+        shown.append(happenings_section("A quiet run has only joins here."))
+    return shown

@@ -1,0 +1,190 @@
+"""A gossip run that never was: peers of unequal speed, one that dies, one that joins late, and a store that fails."""
+
+from __future__ import annotations
+
+import msgspec
+
+from paceline.report import RunFolder
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip.events import (
+    ConsensusMeasured,
+    DataMissing,
+    EpochEnded,
+    GossipEnded,
+    GossipStarted,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
+    PointsMade,
+    StoreBack,
+    StoreLost,
+)
+
+JOB = {
+    "gossip": {"exchange": "mixing", "graph": "ring", "epochs": 6, "seed": 3},
+    "model": {"name": "two-nn"},
+    "data": {"name": "digits"},
+    "allocation": {"policy": "edge-gossip", "min_samples_per_second": 0.001, "max_failed": 0.1},
+}
+MODEL_BYTES = 40_000
+OWN_SAMPLES = 500
+POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
+
+
+def accuracy_after(epoch, head_start=0.0):
+    return round(0.95 - 0.7 * 0.6**epoch + head_start, 4)
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer that never was.
+
+    Attributes:
+        head_start: of its accuracy, before the average.
+        first: epoch.
+        last: the one in which it dies, if it does.
+    """
+
+    name: str
+    samples_per_second: float
+    head_start: float = -0.05
+    first: int = 1
+    last: int | None = None
+
+
+FLEET = (
+    Peer(name="jetson", samples_per_second=100.0),
+    Peer(name="pi-4", samples_per_second=50.0, head_start=-0.1),
+    Peer(name="pi-zero", samples_per_second=12.5, head_start=-0.2),
+    Peer(name="laptop", samples_per_second=80.0, last=4),
+    Peer(name="late", samples_per_second=50.0, first=4, head_start=-0.12),
+)
+
+
+def phase(peer, at, epoch, name):
+    return PhaseStarted(at=at, learner=peer.name, round=epoch, phase=name)
+
+
+def epoch_of(peer, epoch, start):
+    """An epoch of 5 s of training, 0.5 s of ranking, and 0.5 s of exchange for all."""
+    ratio = peer.samples_per_second / 100.0
+    return [
+        phase(peer, start, epoch, "rank"),
+        phase(peer, start + 0.5, epoch, "train"),
+        phase(peer, start + 5.5, epoch, "exchange"),
+        EpochEnded(
+            at=start + 6.0,
+            learner=peer.name,
+            epoch=epoch,
+            seconds=6.0,
+            num_samples=round(ratio * OWN_SAMPLES),
+            ratio=ratio,
+            samples_per_second=peer.samples_per_second,
+            train_seconds=5.0,
+            rank_seconds=0.5,
+            exchange_seconds=0.5,
+            num_exchanges=2,
+            bytes_sent=2 * MODEL_BYTES,
+            bytes_received=2 * MODEL_BYTES,
+            distance=0.1,
+            cpu_seconds=5.5,
+            joules=11.0,
+            loss=1 - accuracy_after(epoch, peer.head_start),
+            accuracy=accuracy_after(epoch, peer.head_start),
+        ),
+    ]
+
+
+def start_of(peer, at):
+    return [
+        phase(peer, at - 2.0, 0, "benchmark"),
+        phase(peer, at - 1.0, 0, "aggregate"),
+        PointsMade(at=at - 0.5, learner=peer.name, num_points=50, num_samples=OWN_SAMPLES, seconds=0.5),
+        phase(peer, at - 0.5, 0, "idle"),
+        PeerStarted(
+            at=at,
+            learner=peer.name,
+            address=f"http://{peer.name}",
+            epoch=peer.first,
+            num_samples=OWN_SAMPLES,
+            power=POWER,
+        ),
+    ]
+
+
+def gossip_events(fleet=FLEET, epochs=6):
+    """Epochs of 6 s from 3 s on, all in step.
+
+    A peer that dies does so in the middle of an epoch, and others miss it 4 s later. In epoch 5, jetson trains its
+    part; what another had is missing. The store is away from 10 s to 20 s.
+    """
+    told = [GossipStarted(at=0.0, job=JOB, clock="virtual", num_parameters=10_000, paceline="0.2.0")]
+    begin = 3.0
+    for peer in fleet:
+        start = begin + 6.0 * (peer.first - 1)
+        told += start_of(peer, start)
+        told += [
+            PeerSeen(at=start - 2.0, learner=other.name, other=peer.name) for other in fleet if other.name != peer.name
+        ]
+        last = epochs if peer.last is None else peer.last - 1
+        for epoch in range(peer.first, last + 1):
+            told += epoch_of(peer, epoch, begin + 6.0 * (epoch - 1))
+        if peer.last is not None:
+            died = begin + 6.0 * (peer.last - 1) + 1.0
+            told.append(phase(peer, died - 0.5, peer.last, "train"))
+            told += [
+                PeerLost(at=died + 4.0 + index, learner=other.name, other=peer.name, reason="it did not answer")
+                for index, other in enumerate(fleet)
+                if other.last is None
+            ]
+            told.append(
+                PartTakenOver(at=died + 5.0, learner="jetson", other=peer.name, epoch=peer.last + 1, num_samples=500)
+            )
+        else:
+            ended = begin + 6.0 * epochs + 0.5
+            told.append(
+                PeerEnded(
+                    at=ended,
+                    learner=peer.name,
+                    reason="epochs done",
+                    epochs=epochs - peer.first + 1,
+                    averaged=tuple(one.name for one in fleet if one.last is None),
+                    loss=0.1,
+                    accuracy=0.93,
+                )
+            )
+            told += [
+                PeerLost(at=ended + 0.5, learner=other.name, other=peer.name, reason="it said goodbye")
+                for other in fleet
+                if other.last is None and other.name != peer.name
+            ]
+    for peer in fleet[:2]:
+        told.append(StoreLost(at=10.0, learner=peer.name, store="redis://shelf", reason="connection refused"))
+        told.append(StoreBack(at=20.0, learner=peer.name, store="redis://shelf"))
+        told.append(
+            DataMissing(at=28.0, learner=peer.name, epoch=5, others=("old",), share_failed=0.25, num_samples=700)
+        )
+    for epoch in range(1, epochs + 1):
+        at = begin + 6.0 * epoch - 0.1  # just before the last has ended it
+        told.append(
+            ConsensusMeasured(
+                at=at,
+                epoch=epoch,
+                num_learners=sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in fleet),
+                distance=0.2 * 0.5**epoch,
+                loss=1 - accuracy_after(epoch),
+                accuracy=accuracy_after(epoch),
+            )
+        )
+    living = tuple(one.name for one in fleet if one.last is None)
+    told.append(GossipEnded(at=begin + 6.0 * epochs + 2.0, averaged=living, loss=0.09, accuracy=0.931))
+    return sorted(told, key=lambda event: event.at)
+
+
+def record_gossip(root, events=None, *, name="shelf", job=None):
+    """Keep a gossip run in a folder; gives it, closed."""
+    with RunFolder.create(root, name, job or JOB) as folder:
+        for event in gossip_events() if events is None else events:
+            folder.record(event)
+    return folder

@@ -1,0 +1,117 @@
+"""A gossip run in plain lines."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from paceline.report import REPORTINGS, LinePrinter
+from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, PeerEnded, PeerLost, PeerStarted
+from tests.report.synthetic_gossip import Peer, epoch_of, gossip_events, start_of
+
+
+@pytest.fixture
+def told():
+    """What is printed for these events, as lines."""
+
+    def told(events):
+        file = io.StringIO()
+        lines = LinePrinter(Console(file=file, width=20), REPORTINGS["gossip"].progress())
+        for event in events:
+            lines.feed(event)
+        return file.getvalue().splitlines()
+
+    return told
+
+
+def test_a_fleet(told):
+    lines = told(gossip_events())
+    epochs = [line for line in lines if line.startswith("epoch ") and "accuracy" in line]
+    work, result = "epoch 1/6  4 peers  1,212 samples  6.00 s, at most 6.00 s", "apart 0.1  accuracy 53.0 %"
+    assert epochs[0] == f"{work}  kept 60.6 %  sent 320 kB  {result}"
+    assert len(epochs) == 6
+    assert "late joined with 500 samples, from epoch 4 on" in lines
+    assert [line for line in lines if " is gone" in line] == [
+        "laptop is gone: it did not answer (missed first by jetson)"
+    ]
+    assert lines.index("all reach the store redis://shelf again") > lines.index(
+        "jetson cannot reach the store redis://shelf: connection refused"
+    )
+    assert "epoch 5: jetson trains the 500 samples of laptop, too" in lines
+    assert "epoch 5: 25.0 % of all peers failed; 700 samples of old are missing" in lines
+    assert lines[-1] == "ended: average of 4 peers, accuracy 93.1 %, in 41.0 s"
+    assert len(lines) == 5 + 6 + 1 + 2 + 2 + 1
+
+
+def test_a_lone_peer_tells_each_epoch_as_it_ends(told):
+    peer = Peer(name="pi", samples_per_second=50.0)
+    events = [*start_of(peer, 3.0), *epoch_of(peer, 1, 3.0), *epoch_of(peer, 2, 9.0)]
+    lines = told(events)
+    assert lines[0] == "pi joined with 500 samples"
+    assert lines[1] == "epoch 1  1 peer  250 samples  6.00 s  kept 50.0 %  sent 80 kB  accuracy 48.0 %"
+    assert len(lines) == 3
+
+
+def test_an_epoch_is_told_when_all_have_ended_it_or_most_the_next(told):
+    fleet = [Peer(name=name, samples_per_second=50.0) for name in "abc"]
+    first, second = ([epoch_of(peer, epoch, 6.0 * epoch)[-1] for peer in fleet] for epoch in (1, 2))
+    starts = [start_of(peer, 3.0)[-1] for peer in fleet]
+    assert len(told([*starts, *first[:2]])) == 3
+    assert told([*starts, *first])[3].startswith("epoch 1  3 peers")
+    assert len(told([*starts, *first[:2], second[0]])) == 3
+    assert told([*starts, *first[:2], *second[:2]])[3:][0].startswith("epoch 1  2 peers")
+
+
+def test_a_peer_that_joins_late_is_not_waited_for_before(told):
+    early, late = Peer(name="a", samples_per_second=50.0), Peer(name="b", samples_per_second=50.0, first=3)
+    events = [start_of(early, 3.0)[-1], start_of(late, 3.0)[-1], *(epoch_of(early, n, 6.0 * n)[-1] for n in (1, 2, 3))]
+    assert [line[:7] for line in told(events)[2:]] == ["epoch 1", "epoch 2"]
+    assert told([*events, epoch_of(late, 3, 18.0)[-1]])[-1].startswith("epoch 3  2 peers")
+
+
+def test_the_dead_and_those_that_ended_are_not_waited_for(told):
+    fleet = [Peer(name=name, samples_per_second=50.0) for name in "abcd"]
+    starts = [start_of(peer, 3.0)[-1] for peer in fleet]
+    ended = [epoch_of(fleet[0], 1, 6.0)[-1], epoch_of(fleet[1], 1, 6.0)[-1]]
+    gone = [PeerLost(at=15.0, learner="a", other=name, reason="silent") for name in "cd"]
+    lines = told([*starts, *ended, *gone])
+    assert lines[4:] == ["c is gone: silent (missed first by a)", lines[5], "d is gone: silent (missed first by a)"]
+    assert lines[5].startswith("epoch 1  2 peers")
+    ends = [PeerEnded(at=20.0, learner=name, reason="stopped", epochs=1) for name in "bcd"]
+    lines = told([*starts, ended[0], *ends])
+    assert lines[4:6] == ["b ended: stopped, 1 epoch", "c ended: stopped, 1 epoch"]
+    assert lines[6].startswith("epoch 1  1 peer")
+
+
+def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all(told):
+    fleet = [Peer(name=name, samples_per_second=50.0) for name in "ab"]
+    ends = [PeerEnded(at=20.0, learner=name, reason="epochs done", epochs=2) for name in "ab"]
+    assert len(told([*(start_of(peer, 3.0)[-1] for peer in fleet), *ends])) == 2
+    assert told([start_of(fleet[0], 3.0)[-1], ends[0]])[-1] == "a ended: epochs done, 2 epochs"
+
+
+def test_names_cannot_act_on_the_terminal(told):
+    nasty = "\x1b]0;owned\x07"
+    started = PeerStarted(at=0, learner=nasty, address="", epoch=1, num_samples=1)
+    gone = PeerLost(at=1, learner=nasty, other=nasty, reason=nasty)
+    lines = told([started, gone])
+    assert len(lines) == 2
+    assert "\x1b" not in "".join(lines)
+
+
+def test_many_epochs_are_all_told(told):
+    peer = Peer(name="pi", samples_per_second=50.0)
+    events = [start_of(peer, 3.0)[-1]]
+    for epoch in range(1, 61):
+        events.append(epoch_of(peer, epoch, 6.0 * epoch)[-1])
+    assert isinstance(events[-1], EpochEnded)
+    assert sum(line.startswith("epoch") for line in told(events)) == 60
+
+
+def test_an_average_that_was_not_evaluated(told):
+    peer = Peer(name="pi", samples_per_second=50.0)
+    measured = ConsensusMeasured(at=15.0, epoch=1, num_learners=2, distance=0.25)
+    other = Peer(name="tx", samples_per_second=50.0)
+    ended = [epoch_of(one, 1, 3.0)[-1] for one in (peer, other)]
+    events = [start_of(peer, 3.0)[-1], start_of(other, 3.0)[-1], ended[0], measured, ended[1]]
+    assert told(events)[-1].endswith("apart 0.25  accuracy 48.0 %")

@@ -1,0 +1,239 @@
+"""The tables and sections of a run of one job, by hand."""
+
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.report import REPORTINGS
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
+from paceline.topologies.parallel.board import RunBoard
+from paceline.topologies.parallel.events import (
+    DeviceMeasured,
+    RoundClosed,
+    RoundOpened,
+    RoundSpent,
+    RunStarted,
+    ShardsAdded,
+    ShardsTaken,
+    UpdateAccepted,
+    UpdateAudited,
+    UpdateRefused,
+)
+from tests.report.synthetic import FLEET, JOB, FakeLearner, run_events
+
+REPORTING = REPORTINGS["job"]
+COUNTS = {"num_updates": 0, "num_samples": 0, "num_shards": 0}
+
+
+def summed_up(*events, settings=None):
+    return REPORTING.summary(events, settings)
+
+
+def record_of(summary, table, name):
+    (record,) = [one for one in summary.tables[table].records() if one["learner"] == name]
+    return record
+
+
+def opened(number=1, at=0.0, deadline_seconds=2.0):
+    return RoundOpened(at=at, round=number, deadline_seconds=deadline_seconds, num_learners=1)
+
+
+def closed(number=1, at=2.0, seconds=2.0, late=(), **more):
+    counts = {**COUNTS, "num_learners": 1, **more}
+    return RoundClosed(at=at, round=number, seconds=seconds, truancy=seconds / 2 - 1, late=late, **counts)
+
+
+def taken(name="pi", number=1, num_shards=3, seconds=0.25, local_epochs=2):
+    work = {"num_shards": num_shards, "seconds": seconds, "local_epochs": local_epochs}
+    return ShardsTaken(at=seconds, round=number, learner=name, **work)
+
+
+def accepted(name="pi", number=1, seconds=1.5):
+    return UpdateAccepted(at=seconds, round=number, learner=name, num_samples=96, seconds=seconds)
+
+
+def refused(name="pi", number=1, seconds=1.5, is_late=False):
+    return UpdateRefused(at=3.0, round=number, learner=name, reason="rubbish", seconds=seconds, is_late=is_late)
+
+
+def test_the_whole_of_a_run():
+    events = run_events()
+    summary = REPORTING.summary(events, JOB)
+    rounds = [event for event in events if isinstance(event, RoundClosed)]
+    assert summary.about == "digits-cnn on digits · 61,706 parameters · shares by adaptive-dab · virtual clock"
+    assert (summary.ended, summary.rounds, summary.planned_rounds) == ("rounds done", 10, 10)
+    assert (summary.accuracy, summary.loss) == (rounds[-1].accuracy, rounds[-1].loss)
+    assert summary.seconds == events[-1].at
+    assert summary.num_samples == sum(event.num_samples for event in rounds)
+    assert (summary.num_late, summary.num_learner_rounds) == (3, sum(event.num_learners for event in rounds))
+    assert summary.fulfilment == pytest.approx(sum(event.fulfilment for event in rounds) / 10)
+    assert summary.satisfaction == 0.7
+    assert (summary.num_shards, summary.num_parameters, summary.num_learners) == (480, 61_706, len(FLEET))
+    late = next(event.seconds for event in events if isinstance(event, UpdateRefused) and event.is_late)
+    assert summary.truancy_max == pytest.approx(late - 1)  # the round itself closed at its deadline
+
+
+def test_learners_and_devices():
+    summary = REPORTING.summary(run_events(), JOB)
+    assert summary.tables["learners"].values("num_late") == [1, 1, 0, 0, 1, 0]
+    guest, died = record_of(summary, "learners", "guest"), record_of(summary, "learners", "pi-4")
+    assert (guest["num_refused"], guest["rounds"], guest["download_seconds"]) == (1, 9, None)
+    assert (died["rounds"], died["end"]) == (6, "left: not heard of for 1.1 s")
+    laptop = record_of(summary, "devices", "laptop")
+    assert (laptop["train_rate"], laptop["down_rate"], laptop["latency_ms"]) == (2048, 16_000_000, 4.0)
+    used = record_of(summary, "usage", "laptop")
+    assert (used["bytes_sent"], used["power"]) == (2_400_000, "2 W per busy core")
+    assert record_of(summary, "usage", "guest")["joules"] is None
+
+
+def test_a_round_of_a_learner_that_reports_its_phases():
+    spent = RoundSpent(
+        at=1.6,
+        learner="pi",
+        round=1,
+        deadline_seconds=2.0,
+        start_seconds=0.25,
+        num_shards=3,
+        num_samples=96,
+        download_seconds=0.25,
+        train_seconds=0.75,
+        upload_seconds=0.25,
+        is_halted=True,
+    )
+    record = record_of(summed_up(opened(at=10.0), taken(), accepted(), spent, closed(at=12.0)), "work", "pi")
+    parts = [record[name] for name in ("wait", "download", "train", "upload", "working", "lost", "idle")]
+    assert parts == [0.25, 0.25, 0.75, 0.25, 0.0, 0.0, 0.5]
+    assert (record["started_at"], record["ended_at"]) == (10.25, 11.5)
+    assert (record["num_shards"], record["local_epochs"], record["num_samples"]) == (3, 2, 96)
+    assert (record["use"], record["outcome"], record["is_halted"]) == (0.75, "accepted", True)
+
+
+def test_a_round_of_one_that_does_not_and_of_one_whose_update_never_came():
+    events = (opened(), taken(), accepted(), taken("gone"), closed(at=2.5, late=("gone",), num_learners=2))
+    summary = summed_up(*events)
+    record = record_of(summary, "work", "pi")
+    assert [record[name] for name in ("wait", "working", "lost", "idle")] == [0.25, 1.25, 0.0, 0.5]
+    record = record_of(summary, "work", "gone")
+    assert [record[name] for name in ("wait", "working", "lost", "idle")] == [0.25, 0.0, 1.75, 0.0]
+    assert (record["outcome"], record["use"], record["ended_at"]) == ("missing", None, 2.5)
+    assert record_of(summary, "learners", "gone")["deadline_use"] is None
+    assert (summary.num_late, summary.late_share, summary.deadline_use) == (1, 0.5, 0.625)
+
+
+def test_further_shards_are_added():
+    added = ShardsAdded(at=1.0, round=1, learner="pi", num_shards=2, seconds=1.0)
+    assert record_of(summed_up(opened(), taken(), added, accepted(), closed()), "work", "pi")["num_shards"] == 5
+
+
+def test_late_and_refused_updates():
+    late = (opened(), taken(), closed(late=("pi",)), refused(seconds=3.0, is_late=True))
+    summary = summed_up(*late)
+    assert (record_of(summary, "work", "pi")["outcome"], summary.truancy_max) == ("late", 0.5)
+    assert summary.tables["metrics"].values("truancy") == [0.0]  # as it was when the round closed
+    summary = summed_up(opened(), taken(), refused(), closed())
+    assert (record_of(summary, "work", "pi")["outcome"], record_of(summary, "learners", "pi")["num_refused"]) == (
+        *("refused", 1),
+    )
+    # A second copy does not undo the first, and work that nobody took makes no learner.
+    summary = summed_up(opened(), taken(), accepted(), refused(), refused("mallory"), closed())
+    assert record_of(summary, "work", "pi")["outcome"] == "accepted"
+    assert summary.tables["learners"].values("learner") == ["pi"]
+    assert len(summary.tables["happenings"].rows) == 2
+
+
+def test_a_cheat_does_not_count_and_an_honest_audit_does():
+    honest, cheat = (UpdateAudited(at=1.9, round=1, learner="pi", is_honest=is_honest) for is_honest in (True, False))
+    assert record_of(summed_up(opened(), taken(), accepted(), honest, closed()), "work", "pi")["outcome"] == "accepted"
+    summary = summed_up(opened(), taken(), accepted(), cheat, closed())
+    assert (record_of(summary, "work", "pi")["outcome"], summary.num_audits) == ("refused", 1)
+
+
+def test_a_resumed_run_and_one_that_is_not_over():
+    started = RunStarted(at=0, job=JOB, clock="live", first_round=1, num_parameters=1, num_shards=1, paceline="0")
+    again = RunStarted(at=5, job=JOB, clock="live", first_round=2, num_parameters=1, num_shards=1, paceline="0")
+    summary = summed_up(started, opened(), closed(), again, settings=JOB)
+    assert summary.tables["happenings"].records() == [{"at": 5, "what": "run resumed at round 2"}]
+    assert (summary.ended, summary.seconds) == (None, 5)
+    nothing = summed_up(settings=JOB)
+    assert (nothing.about, nothing.accuracy, nothing.truancy_max) == (
+        *("digits-cnn on digits · shares by adaptive-dab · nothing recorded", None, None),
+    )
+
+
+def test_events_that_contradict_each_other():
+    with pytest.raises(ConfigError, match="round 1 was closed and never opened"):
+        summed_up(closed())
+    with pytest.raises(ConfigError, match="a deadline of 0 s, not above 0"):
+        summed_up(opened(deadline_seconds=0))
+
+
+def test_a_profile_may_hold_anything():
+    profile = {"train": 7, "down": {"per_second": "fast"}, "latency_seconds": None}
+    summary = summed_up(DeviceMeasured(at=1, learner="pi", profile=profile, seconds=0.5))
+    assert summary.tables["devices"].rows == [("pi", 0.5, None, None, None, None, None)]
+
+
+def test_a_fleet_too_large_to_be_shown_one_by_one():
+    fleet = [FakeLearner(name=f"d{index}", shards_per_second=9) for index in range(60)]
+    summary = REPORTING.summary(run_events(fleet, rounds=2), JOB)
+    work = summary.tables["work"].records()
+    fleet_records = summary.tables["fleet"].records()
+    assert [one["learner"] for one in fleet_records] == ["all 60", "all 60"]
+    assert fleet_records[0]["train"] == pytest.approx(sum(one["train"] for one in work if one["round"] == 1) / 60)
+    assert sum(summary.tables["deadline_use"].values("num_learners")) == 60
+    titles = [section.title for section in REPORTING.sections(summary.tables)]
+    assert "Learners by their use of the deadline" in titles
+
+
+def lane_of(board, name="pi", now=11.0):
+    (lane,) = [one for one in board.view(now, 40, 4).lanes if one.name == name]
+    return lane
+
+
+def board_of(*events):
+    board = RunBoard()
+    for event in events:
+        board.feed(event)
+    return board
+
+
+def test_the_board_shows_phases_or_just_work():
+    joined, begun = LearnerJoined(at=1, learner="pi"), opened(at=10.0)
+    phases = [
+        PhaseStarted(at=at, learner="pi", round=1, phase=phase) for at, phase in ((10.1, "download"), (10.6, "train"))
+    ]
+    lane = lane_of(board_of(joined, begun, phases[0], taken(), phases[1]))
+    assert (lane.status, lane.counts, lane.bar) == ("training", ("3", ""), ["download", "train", None, None])
+    at_work = ShardsTaken(at=10.1, round=1, learner="pi", num_shards=3, seconds=0.1)
+    board = board_of(joined, begun, at_work)
+    assert (lane_of(board).status, lane_of(board).bar[0]) == ("working", "working")
+    board.feed(UpdateAccepted(at=10.8, round=1, learner="pi", num_samples=96, seconds=0.8))
+    assert (lane_of(board).status, lane_of(board).counts) == ("idle", ("3", "96"))
+
+
+def test_bad_news_stays_on_the_board_until_the_next_round():
+    joined, begun = LearnerJoined(at=1, learner="pi"), opened(at=10.0)
+    board = board_of(joined, begun, taken(), closed(at=12.0, late=("pi",)))
+    board.feed(PhaseStarted(at=12.3, learner="pi", round=1, phase="idle"))
+    assert (lane_of(board).status, lane_of(board).mood) == ("late", "bad")
+    board.feed(opened(2, at=13.0))
+    board.feed(taken(number=2))
+    assert lane_of(board).status == "working" or lane_of(board).mood != "bad"
+    board.feed(refused(number=2))
+    board.feed(UpdateAudited(at=14, round=2, learner="pi", is_honest=False, distance=0.9))
+    assert lane_of(board).status == "cheated"
+    board.feed(LearnerLeft(at=15, learner="pi", reason="good\nbye"))
+    assert (lane_of(board).status, lane_of(board).mood) == ("gone: good\\nbye", "gone")
+    assert len(board.view(15, 5, 4).messages) == 3
+    board.feed(refused("mallory", number=2))  # a stranger gets no lane
+    assert board.view(15, 5, 4).num_lanes == 1
+
+
+def test_trouble_is_on_the_board_first_and_those_long_gone_last():
+    fleet = [FakeLearner(name=f"d{i:02}", shards_per_second=9, dies_in=1 if i < 5 else None) for i in range(50)]
+    fleet[40] = FakeLearner(name="d40", shards_per_second=9, refused_in=(3,))
+    board = board_of(*run_events(fleet, rounds=3, is_ended=False))
+    shown = [lane.name for lane in board.view(5.0, 10, 4).lanes]
+    assert "d40" in shown
+    assert not {"d00", "d01", "d02", "d03", "d04"} & set(shown)
+    assert shown == sorted(shown)
+    assert len(board.view(5.0, 100, 4).lanes) == 50
