@@ -15,7 +15,7 @@ import torch
 
 from paceline.allocation import Candidate
 from paceline.events import Event
-from paceline.topologies.base import Environment, Host, Outcome
+from paceline.topologies.base import Environment, Host
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel.messages import (
     MAX_FILL_BYTES,
@@ -92,16 +92,6 @@ class Orchestrator(Host, OrchestratorService):
     @abstractmethod
     def _progress_of(self, job: JobTraining) -> JobProgress:
         """Return how far a job is."""
-
-    @property
-    def outcome(self) -> Outcome:
-        outcomes = {
-            job.prepared.job.name: Outcome(
-                job.state, {"loss": job.loss, "accuracy": job.accuracy, "rounds": job.num_closed}
-            )
-            for job in self._jobs
-        }
-        return outcomes[""] if "" in outcomes else Outcome({}, {}, outcomes)
 
     async def drain(self) -> None:
         await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)

@@ -115,7 +115,9 @@ class JobPool(Orchestrator):
 
     @property
     def outcome(self) -> Outcome:
-        return super().outcome._replace(metrics={"spent": self.ledger.spent})
+        jobs = {name: job.training.outcome for name, job in self._by_name.items()}
+        figures = {name: outcome.metrics for name, outcome in jobs.items()}
+        return Outcome({}, {"jobs": figures, "spent": self.ledger.spent}, jobs)
 
     @property
     def _jobs(self) -> Iterable[JobTraining]:
