@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paceline.topologies.base import Environment, Outcome
+from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
-from paceline.topologies.parallel.messages import JobProgress, Offer, Ticket
+from paceline.topologies.parallel.messages import Offer, Ticket
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.training import JobTraining
