@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from paceline.axon import loops
 from paceline.errors import BadReply
 from paceline.learning.averaging import RunningAverage
 from paceline.learning.vectors import Vectors
@@ -12,7 +13,6 @@ from paceline.topologies.gossip.calls import PAUSE_SECONDS, Gone, PeerCalls
 from paceline.topologies.gossip.membership import Membership
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies
-from paceline.topologies.sessions import Changes
 
 
 class FinalAverage(NamedTuple):
@@ -33,23 +33,21 @@ class FinalAveraging:
         self._membership = membership
         self._calls = calls
         self._like = like
-        self._changes = Changes()
         self._own: Vectors | None = None
+        self._is_own_ready = asyncio.Event()
         self._average: FinalAverage | None = None
+        self._is_average_ready = asyncio.Event()
         self._is_made_here = False
 
     async def reach(self, own: Vectors) -> FinalAverage:
         """Return the final model, once all who live are done; `own` is this peer's part in it."""
         self._own = own
-        self._changes.notify()
+        self._is_own_ready.set()
         while self._average is None:
             first = self._membership.living()[0].name
-            if first == self._membership.me.name:
-                self._average = await self._collect(own)
-                self._is_made_here = True
-            else:
-                self._average = await self._fetch(first)
-        self._changes.notify()
+            self._is_made_here = first == self._membership.me.name
+            self._average = await (self._collect(own) if self._is_made_here else self._fetch(first))
+        self._is_average_ready.set()
         return self._average
 
     async def linger(self, seconds: float) -> None:
@@ -61,13 +59,13 @@ class FinalAveraging:
 
     async def reply_with_own(self, wait_seconds: float) -> ModelReply:
         """Send this peer's model, when it is done."""
-        await self._changes.until(lambda: self._own is not None, wait_seconds)
-        return ModelReply(status="wait") if self._own is None else ModelReply(status="ready", parameters=self._own)
+        if not await _is_set(self._is_own_ready, wait_seconds) or self._own is None:
+            return ModelReply(status="wait")
+        return ModelReply(status="ready", parameters=self._own)
 
     async def reply_with_average(self, wait_seconds: float) -> ModelReply:
         """Send the average, when it is here."""
-        await self._changes.until(lambda: self._average is not None, wait_seconds)
-        if self._average is None:
+        if not await _is_set(self._is_average_ready, wait_seconds) or self._average is None:
             return ModelReply(status="wait")
         return ModelReply(status="ready", parameters=self._average.parameters, averaged=self._average.averaged)
 
@@ -111,3 +109,12 @@ class FinalAveraging:
         except BadReply as error:
             self._membership.declare_dead(name, str(error))
             return None
+
+
+async def _is_set(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event for at most so long; returns whether it has come."""
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        return await loops.settled(waiting, seconds)
+    finally:
+        waiting.cancel()

@@ -94,7 +94,7 @@ class Mixing:
         return cls(tuple(neighbours), matrix)
 
     def weights_of(self, name: str) -> dict[str, float]:
-        """Return the weights that a peer gives to itself and to its neighbours; raises `ValueError` if it is not there."""
+        """Return the weights that a peer gives to itself and its neighbours; raises `ValueError` if it is not there."""
         row = self.matrix[self.names.index(name)]
         return {self.names[place]: float(row[place]) for place in np.flatnonzero(row)}
 

@@ -17,8 +17,8 @@ class Observer(Host):
     """Waits until nobody trains any more, and keeps the model of whoever averaged most."""
 
     def __init__(self, prepared: PreparedJob, env: Environment) -> None:
+        super().__init__(env)
         self._prepared = prepared
-        self._env = env
         self._changes = Changes()
         self._consensus = Consensus(env.emit, env.now, self._evaluated)
         self._numbers: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Observer(Host):
         return 0 if self._training or self._final else self._prepared.job.min_peers
 
     async def run(self, address: str) -> None:
-        prepared, env = self._prepared, self._env
+        prepared, env = self._prepared, self.env
         env.emit(
             GossipStarted(
                 at=0.0,
@@ -62,13 +62,14 @@ class Observer(Host):
     def admit(self, node: Node) -> OnEpoch:
         """Take note of a peer in this process; returns what receives its models."""
         self._numbers[node.name] = node.number
-        if self._env.clock != "virtual":
+        if self.env.clock != "virtual":
             return lambda name, epoch, parameters: None
-        if self._env.now() == 0:
+        if self.env.now() == 0:
             self._consensus.expect(node.name)
         return self._consensus.add
 
     def hear(self, event: Event) -> None:
+        super().hear(event)
         self._last_at = event.at
         if isinstance(event, PeerStarted):
             self._training.add(event.learner)
@@ -81,12 +82,12 @@ class Observer(Host):
             self._consensus.forget(name)
         elif finished.state is not None:
             self._final[name] = finished.state
-            if self._env.clock == "live":
-                self._env.save(name, finished.state)
+            if self.env.clock == "live":
+                self.env.save(name, finished.state)
         self._changes.notify()
 
     def _number(self, name: str) -> int:
         return self._numbers.get(name, 0)
 
     def _evaluated(self, parameters: Vectors) -> tuple[float | None, float | None]:
-        return self._prepared.evaluate(self._prepared.state(parameters)) if self._env.trains else (None, None)
+        return self._prepared.evaluate(self._prepared.state(parameters)) if self.env.trains else (None, None)

@@ -15,7 +15,7 @@ from paceline.errors import PacelineError
 from paceline.events import Phase
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Finished, Member, Node
-from paceline.topologies.events import PeerListening, PhaseStarted
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
 from paceline.topologies.gossip.catching_up import fetch_newest
@@ -127,12 +127,6 @@ class Peer(Member, PeerService):
 
     async def run(self, address: str) -> Finished:
         async with self._resources.in_use():
-            if self._node.clock == "live":
-                self._node.emit(
-                    PeerListening(
-                        at=self._node.now(), learner=self.name, address=address, fingerprint=self._node.fingerprint
-                    )
-                )
             average = await self._take_part(address)
             await self.leave()
         return Finished("epochs done", self._prepared.state(average.parameters))
