@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 import msgspec
 import torch
 from msgspec import Meta
 
 from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Name
-
-_Names: TypeAlias = Annotated[list[Name], Meta(max_length=MAX_MEMBERS)]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,33 +57,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
         return sum(vector.nbytes for vectors in (self.parameters, self.scales) for vector in vectors.values())
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a peer is, for whoever asks.
-
-    Attributes:
-        epoch: the last that it has trained, of `epochs`.
-        ratio: part of its data that it trains in an epoch.
-        accuracy: accuracy of its own model on test data, as last evaluated.
-        living: peers that take part, as far as it knows.
-        gone: peers that are dead, or have left.
-        store: where figures are shared; empty if peers send them to each other.
-    """
-
-    learner: Name
-    epoch: Count
-    epochs: Count
-    ratio: float
-    samples_per_second: float
-    loss: float | None
-    accuracy: float | None
-    living: _Names
-    gone: _Names
-    is_done: bool
-    store: str = ""
-
-
 class PeerService(ABC):
-    """What peers call at each other, and anybody may ask."""
+    """What peers call at each other."""
 
     @abstractmethod
     async def exchange_views(self, view: View) -> View:
@@ -120,7 +93,3 @@ class PeerService(ABC):
     @abstractmethod
     async def fetch_average(self, learner: str) -> ModelReply:
         """Return the average of the living, from the peer whose turn it is to make it; ``wait`` until it has."""
-
-    @abstractmethod
-    async def progress(self) -> Progress:
-        """Return how far this peer is."""

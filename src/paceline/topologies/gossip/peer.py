@@ -13,6 +13,7 @@ import msgspec
 from paceline.allocation.gossip import GossipPolicy
 from paceline.errors import PacelineError
 from paceline.events import Phase
+from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.events import PhaseStarted
@@ -35,7 +36,7 @@ from paceline.topologies.gossip.final_average import FinalAverage, FinalAveragin
 from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.membership import Membership, PeerRecord
-from paceline.topologies.gossip.messages import ModelReply, PeerService, Progress, View
+from paceline.topologies.gossip.messages import ModelReply, PeerService, View
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
 from paceline.topologies.gossip.resources import Resources
@@ -50,7 +51,7 @@ _MAX_TEXT = 200  # characters, of what another sends
 
 
 @dataclass
-class _Status:
+class _Progress:
     """How far a peer is, and the model that it has."""
 
     parameters: Vectors
@@ -91,7 +92,7 @@ class Peer(Member, PeerService):
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
         start = {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
-        self._status = _Status(start)
+        self._progress = _Progress(start)
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
         me = PeerRecord(
@@ -117,7 +118,7 @@ class Peer(Member, PeerService):
             membership=self._membership,
             calls=self._peer_calls,
             start=start,
-            turn_to=lambda phase: self._turn_to(phase, self._status.epoch + 1),
+            turn_to=lambda phase: self._turn_to(phase, self._progress.epoch + 1),
         )
         exchange = PushSumExchange if job.exchange == "push-sum" else MixingExchange
         self._exchange: Exchange = exchange(self._context)
@@ -143,7 +144,7 @@ class Peer(Member, PeerService):
                 await self._views.check_rival()
                 await self._train(epoch)
             self._membership.amend(is_done=True)
-            average = await self._averaging.reach(await self._exchange.finish(self._status.parameters))
+            average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
             await self._end(first, average)
             await self._averaging.linger(call_seconds(self._model_bytes))
             return average
@@ -207,12 +208,12 @@ class Peer(Member, PeerService):
                 break
         else:
             raise PacelineError("all peers that train this job have gone; join again when others are there")
-        self._status.parameters = reply.parameters
+        self._progress.parameters = reply.parameters
         self._exchange.begin(reply.mass)
         newest = max([reply.epoch, *(record.epoch for record in self._membership.others())])
         # Those that mix the next epoch do not know of this peer yet; for the one after, they will.
         first = min(newest + (2 if self._job.exchange == "mixing" else 1), self._job.epochs)
-        self._status.epoch = first - 1
+        self._progress.epoch = first - 1
         self._membership.amend(first_epoch=first, epoch=first - 1)
         await self._views.exchange_with_all()
         return first
@@ -224,24 +225,24 @@ class Peer(Member, PeerService):
         )
 
     async def _train(self, epoch: int) -> None:
-        loop, status = asyncio.get_running_loop(), self._status
+        loop, progress = asyncio.get_running_loop(), self._progress
         traffic, meter = self._context.traffic, self._node.machine.meter
         start, before = loop.time(), (traffic.sent, traffic.received)
         meter.read()  # what was before does not belong to the epoch
         self._activity.begin_round()
         num_kept, rate = await self._balancer.decide(epoch, self._node.now(), self._data)
         num_kept = min(max(_MIN_SAMPLES, num_kept), self._data.num_samples)
-        status.ratio, status.samples_per_second = num_kept / self._data.num_samples, rate
+        progress.ratio, progress.samples_per_second = num_kept / self._data.num_samples, rate
         self._turn_to("rank" if self._job.points is not None else "train", epoch)
-        shard, rank_seconds = await self._data.choose(status.parameters, epoch, num_kept)
+        shard, rank_seconds = await self._data.choose(progress.parameters, epoch, num_kept)
         self._turn_to("train", epoch)
-        result = await self._exchange.train(epoch, status.parameters, shard)
+        result = await self._exchange.train(epoch, progress.parameters, shard)
         self._resources.predictor.observe(result.num_samples, result.train_seconds)
         seconds = loop.time() - start
-        status.epoch, status.parameters = epoch, result.parameters
+        progress.epoch, progress.parameters = epoch, result.parameters
         self._membership.amend(epoch=epoch)
         if self._evaluates and self._job.evaluate_samples:
-            status.loss, status.accuracy = await self._evaluate(result.parameters, self._job.evaluate_samples)
+            progress.loss, progress.accuracy = await self._evaluate(result.parameters, self._job.evaluate_samples)
         self._on_epoch(self.name, epoch, result.parameters)
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
@@ -252,7 +253,7 @@ class Peer(Member, PeerService):
                 epoch=epoch,
                 seconds=seconds,
                 num_samples=result.num_samples,
-                ratio=status.ratio,
+                ratio=progress.ratio,
                 samples_per_second=rate,
                 train_seconds=result.train_seconds,
                 rank_seconds=rank_seconds,
@@ -264,8 +265,8 @@ class Peer(Member, PeerService):
                 mass=self._exchange.mass,
                 cpu_seconds=cpu_seconds,
                 joules=joules,
-                loss=status.loss,
-                accuracy=status.accuracy,
+                loss=progress.loss,
+                accuracy=progress.accuracy,
             )
         )
 
@@ -309,8 +310,10 @@ class Peer(Member, PeerService):
         newcomer, mass = self._membership.get(learner), 0
         if transfer and newcomer is not None and newcomer.is_living:
             mass = self._exchange.share(newcomer, transfer[:_MAX_TEXT])
-        status = self._status
-        return self._counted(ModelReply(status="ready", epoch=status.epoch, parameters=status.parameters, mass=mass))
+        progress = self._progress
+        return self._counted(
+            ModelReply(status="ready", epoch=progress.epoch, parameters=progress.parameters, mass=mass)
+        )
 
     async def fetch_trained(self) -> ModelReply:
         return self._counted(await self._averaging.reply_with_own(_POLL_SECONDS))
@@ -318,21 +321,24 @@ class Peer(Member, PeerService):
     async def fetch_average(self, learner: str) -> ModelReply:
         return self._counted(await self._averaging.reply_with_average(_POLL_SECONDS))
 
-    async def progress(self) -> Progress:
-        status, store = self._status, self._resources.store
-        return Progress(
-            learner=self.name,
-            epoch=status.epoch,
-            epochs=self._job.epochs,
-            ratio=status.ratio,
-            samples_per_second=status.samples_per_second,
-            loss=status.loss,
-            accuracy=status.accuracy,
-            living=[record.name for record in self._membership.living()],
-            gone=[record.name for record in self._membership.everybody() if not record.is_living],
-            is_done=self._membership.me.is_done,
-            store="" if store is None else store.name,
-        )
+    def status(self) -> dict[str, Any]:
+        progress, store = self._progress, self._resources.store
+        return {
+            "learner": self.name,
+            "epoch": progress.epoch,
+            "epochs": self._job.epochs,
+            "ratio": progress.ratio,
+            "samples_per_second": progress.samples_per_second,
+            "loss": progress.loss,
+            "accuracy": progress.accuracy,
+            "living": [record.name for record in self._membership.living()],
+            "gone": [record.name for record in self._membership.everybody() if not record.is_living],
+            "is_done": self._membership.me.is_done,
+            "store": "" if store is None else store.name,
+        }
+
+    def current_state(self) -> State:
+        return self._prepared.state(self._progress.parameters)
 
     # Helpers.
 

@@ -12,6 +12,7 @@ from paceline.events import Event
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.jobs import GossipJob
@@ -21,6 +22,8 @@ from paceline.topologies.gossip.peer import Peer
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
 from paceline.topologies.gossip.report import GossipReporting
 from paceline.topologies.reporting import Reporting
+
+_BENCHMARK_SAMPLES = 2000  # that a device measures itself with, outside a run
 
 
 class Gossip(Topology[GossipJob]):
@@ -60,9 +63,15 @@ class GossipPlan(Plan):
     def max_message_bytes(self) -> int:
         return self.prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
 
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+        if num_shards is not None:
+            raise ConfigError("the data of a gossip job is in no shards; leave their number out")
+        data = self.prepared.dataset
+        return self.prepared.task, [Shard(data.x_train[:_BENCHMARK_SAMPLES], data.y_train[:_BENCHMARK_SAMPLES])]
+
     def device_options(self, number: int, count: int) -> Sequence[str]:
         self.prepared.holdings(count)  # raises now if there is too little data
-        return ("--part", f"{number}/{count}")
+        return ("--data", f"{number}/{count}")
 
     def host(self, env: Environment) -> Host:
         return Observer(self.prepared, env)
@@ -84,7 +93,9 @@ class GossipPlan(Plan):
             return self.prepared.holdings(count)[number - 1]
         if is_of_fleet:
             return self.prepared.holdings(node.num_devices)[node.number]
-        raise ConfigError("say which data this peer has: --part I/N of the job's, or --data FILE.npz of its own")
+        raise ConfigError(
+            "say which data this peer has by --data: I/N for a part of the job's, or a file of its own (.npz)"
+        )
 
     def model(self, state: State, events: Iterable[Event]) -> nn.Module:
         task = self.prepared.task
