@@ -71,7 +71,6 @@ class DriftingMachine(Machine):
         return Undisturbed()
 
 
-
 class DriftingJob(PreparedJob):
     """A job without data and without a model."""
 

@@ -7,73 +7,80 @@ import pytest
 
 from paceline.axon import ServerIdentity
 from paceline.errors import ConfigError, PacelineError
-from paceline.fleets.live import Door
-from paceline.fleets.one_peer import OnePeer, Station
-from paceline.fleets.peers import GossipLaunch
+from paceline.fleets.joined import JoinedFleet
+from paceline.fleets.live import Entrance
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.topologies.gossip import GossipJob, Known, make_plan
-from paceline.topologies.gossip.events import EpochEnded, PeerLost
+from paceline.topologies.base import Contact, DeviceOptions, Environment, Node
+from paceline.topologies.events import PeerListening
+from paceline.topologies.gossip.events import EpochEnded, GossipEnded, GossipStarted, PeerLost
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.topology import TOPOLOGY
 
 
-@pytest.fixture
-def launch():
-    """A small job, made ready for one peer, with the events that it will tell."""
+class Device:
+    """One of two devices, with half of the data of a small job."""
 
-    def launch(**rules):
+    def __init__(self, name, number, entrance, contacts=(), **rules):
         small = {"epochs": 3, "min_peers": 2, "probe_seconds": 0.5, "model": ModelSpec(name="two-nn")}
-        job = GossipJob(**{**small, "data": DataSpec(name="digits"), **rules})
-        told = []
-        return GossipLaunch(plan=make_plan(job), emit=told.append), told
+        self.plan = TOPOLOGY.prepare(GossipJob(**{**small, "data": DataSpec(name="digits"), **rules}))
+        self.urls, self.events, self.saved = queue.Queue(), [], {}
+        self.outcome = None
+        self._settings = {
+            "name": name,
+            "contacts": contacts,
+            "trust": {"token": entrance.token},
+            "fingerprint": entrance.identity and entrance.identity.fingerprint,
+            "options": DeviceOptions(part=(number, 2)),
+        }
+        self._fleet = JoinedFleet(entrance, self.urls.put, make_node=self._make_node)
 
-    return launch
+    def _make_node(self, host):
+        return Node(**self._settings, emit=host.hear, now=host.env.now)
 
+    def run(self):
+        env = Environment(emit=self.events.append, save=self.saved.__setitem__)
+        self.outcome = self._fleet.run(self.plan, env)
 
-def station(name, door, known=()):
-    return Station(name=name, door=door, known=known)
-
-
-def part(number):
-    return lambda plan: plan.holdings(2)[number]
+    def start(self):
+        """Run in a thread, and return both that and where others reach it."""
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        return thread, Contact(*self.urls.get(timeout=60).split("#"))
 
 
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
-def test_two_peers_train_over_tls_with_a_token(launch, exchange):
-    urls, ends = queue.Queue(), []
-    (first_launch, first_told), (second_launch, second_told) = (launch(exchange=exchange) for _ in range(2))
-    doors = [Door(port=0, token="S3cret", identity=ServerIdentity.self_made(None)) for _ in range(2)]
-    first = OnePeer(station("a", doors[0]), part(0), urls.put)
-    thread = threading.Thread(target=lambda: ends.append(first.run(first_launch)))
-    thread.start()
+def test_two_peers_train_over_tls_with_a_token(exchange):
+    entrances = [Entrance(port=0, token="S3cret", identity=ServerIdentity.self_made(None)) for _ in range(2)]
+    first = Device("a", 1, entrances[0], exchange=exchange)
+    thread, contact = first.start()
+    second = Device("b", 2, entrances[1], [contact], exchange=exchange)
     try:
-        url, _, fingerprint = urls.get(timeout=60).partition("#")
-        ends.append(OnePeer(station("b", doors[1], [Known(url, fingerprint)]), part(1)).run(second_launch))
+        second.run()
     finally:
         thread.join(timeout=60)
-    assert url.startswith("https://127.0.0.1:")
-    assert [end.averaged for end in ends] == [("a", "b"), ("a", "b")]
-    assert all((ends[0].parameters[kind] == ends[1].parameters[kind]).all() for kind in ends[0].parameters)
-    for told in (first_told, second_told):
-        assert sum(isinstance(event, EpochEnded) for event in told) == 3
-        assert not any(isinstance(event, PeerLost) for event in told)
+    assert contact.address.startswith("https://127.0.0.1:")
+    for device, name in ((first, "a"), (second, "b")):
+        assert device.outcome.metrics["averaged"] == ("a", "b")
+        assert device.saved.keys() == {name, "final"}
+        assert [type(event) for event in device.events[:2]] == [GossipStarted, PeerListening]
+        assert isinstance(device.events[-1], GossipEnded)
+        assert [event.accuracy is not None for event in device.events if isinstance(event, EpochEnded)] == [True] * 3
+        assert not any(isinstance(event, PeerLost) for event in device.events)
+    states = first.outcome.state, second.outcome.state
+    assert all((states[0][name] == states[1][name]).all() for name in states[0])
 
 
-def test_a_wrong_token_is_told(launch):
-    urls, failures = queue.Queue(), []
-    (waiting_launch, _), (stranger_launch, _) = launch(min_peers=1, epochs=40), launch()
-    waiting = OnePeer(station("a", Door(port=0, token="S3cret")), part(0), urls.put)
-    thread = threading.Thread(target=lambda: waiting.run(waiting_launch))
-    thread.start()
+def test_a_wrong_token_is_reported():
+    thread, contact = Device("a", 1, Entrance(port=0, token="S3cret"), min_peers=1, epochs=40).start()
     try:
-        known = [Known(urls.get(timeout=60))]
-        with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong") as caught:
-            OnePeer(station("b", Door(port=0, token="guess"), known), part(1)).run(stranger_launch)
-        failures.append(caught.value)
+        with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong"):
+            Device("b", 2, Entrance(port=0, token="guess"), [contact]).run()
     finally:
         thread.join(timeout=60)
-    assert len(failures) == 1
 
 
-def test_a_name_that_cannot_be_is_refused_at_once():
-    with pytest.raises(ConfigError, match="name is 'a\\\\nb'; allowed"):
-        station("a\nb", Door())
+def test_a_peer_needs_data():
+    plan = Device("a", 1, Entrance()).plan
+    with pytest.raises(ConfigError, match="say which data this peer has by --data: I/N"):
+        plan.member(Node(name="a"), None)

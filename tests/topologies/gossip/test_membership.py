@@ -20,9 +20,7 @@ def changes():
 @pytest.fixture
 def membership(changes):
     """That of a peer called a, in its first life, in a job of ten epochs."""
-    return Membership(
-        record("a"), lambda one, reason: changes.append((one.name, one.status, reason)), epochs=10
-    )
+    return Membership(record("a"), lambda one, reason: changes.append((one.name, one.status, reason)), epochs=10)
 
 
 def test_the_newer_record_wins_whatever_the_order(membership):

@@ -12,7 +12,7 @@ import paceline
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.errors import ConfigError, PacelineError, RemoteError, TransportError
-from paceline.topologies.base import Node
+from paceline.topologies.base import Described, Node
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership
@@ -42,17 +42,22 @@ async def elsewhere(swarm, name):
         yield peer, asyncio.ensure_future(peer.run(address))
 
 
-def outsider(swarm, name="a"):
+def outsider(swarm, name="a", interface=PeerService):
     """A peer as somebody else calls it."""
     node = Node(name="zz", contacts=contacts(name), transport=CountedTransport(swarm.network.host("outsider")))
-    return node.connect(PeerService)
+    return node.connect(interface)
 
 
 def view(swarm, *records, **changes):
     """The view of a peer that knows these records."""
     known = Membership(record("zz", address="http://nobody:1"))
     known.merge(records)
-    fields = {"job": swarm.job.fingerprint, "version": paceline.__version__, "learner": "zz", "members": known.encoded()}
+    fields = {
+        "job": swarm.job.fingerprint,
+        "version": paceline.__version__,
+        "learner": "zz",
+        "members": known.encoded(),
+    }
     return View(**{**fields, **changes})
 
 
@@ -116,18 +121,19 @@ def test_a_peer_needs_a_name_that_can_be():
 def test_calls_before_it_begins_are_answered():
     async def main():
         swarm = Swarm(job())
-        async with swarm.serving(*swarm.make("a")):
+        peer, transport = swarm.make("a")
+        async with swarm.serving(peer, transport):
             remote = outsider(swarm)
             heard = Membership(record("b"))
             heard.merge_encoded((await remote.exchange_views.coro(view(swarm))).members)
             statuses = [(await remote[name].coro(*arguments)).status for name, *arguments in WAITING]
             newest = await remote.fetch_newest.coro("zz", "t")
-            return heard.get("a"), statuses, newest, await remote.progress.coro(), swarm.events
+            return heard.get("a"), statuses, newest, peer.status(), swarm.events
 
-    known, statuses, newest, progress, reported = play(main())
+    known, statuses, newest, status, reported = play(main())
     assert known is None  # nobody should call it yet
     assert statuses == ["wait"] * 5
-    assert (newest.epoch, newest.mass, progress.epoch, progress.living) == (0, 0, 0, ["a", "zz"])
+    assert (newest.epoch, newest.mass, status["epoch"], status["living"]) == (0, 0, 0, ["a", "zz"])
     assert [event.other for event in reported] == ["zz"]
 
 
@@ -313,7 +319,7 @@ def test_newcomers_while_others_finish_do_not_keep_them_for_ever(exchange):
         swarm = started("bc", {"exchange": exchange, "epochs": 30})
         await asyncio.sleep(0.2)
         number = 0
-        while swarm.peers[0]._status.epoch < 30:
+        while swarm.peers[0]._progress.epoch < 30:
             await asyncio.sleep(0.7)
             number += 1
             swarm.start(f"a{number:02}", ["b"])
@@ -392,21 +398,25 @@ def test_probing_others_survives_whatever_happens(caplog):
     assert averaged(results) == dict.fromkeys("ab", "ab")
 
 
-def test_anybody_can_ask_for_progress_and_the_model_but_not_for_mass():
+def test_anybody_can_ask_for_its_status_and_model_but_not_for_mass():
+    strangers = (("", ""), ("stranger", "t"), ("b", "t"), ("b", "t2"))
+
     async def main():
         swarm = started("ab", {"exchange": "push-sum", "epochs": 200})
         await asyncio.sleep(2)
-        remote = outsider(swarm)
-        progress = await remote.progress.coro()
-        newest = [await remote.fetch_newest.coro(*asked) for asked in (("", ""), ("stranger", "t"), ("b", "t"), ("b", "t2"))]
+        asked, remote = outsider(swarm, interface=Described), outsider(swarm)
+        described, state = await asked.describe.coro(), await asked.model.coro()
+        newest = [await remote.fetch_newest.coro(*who) for who in strangers]
         mass = swarm.peers[0]._exchange.account.mass
         await swarm.results()
-        return progress, newest, mass
+        return described, state, newest, mass
 
-    progress, newest, mass = play(main())
-    assert (progress.learner, progress.epochs, progress.living) == ("a", 200, ["a", "b"])
-    assert 0 < progress.epoch < 200
-    assert all(reply.parameters["float32"].shape == (64,) for reply in newest)
+    described, state, newest, mass = play(main())
+    status = described.status
+    assert (described.topology, described.job["gossip"]["epochs"]) == ("gossip", 200)
+    assert (status["learner"], status["epochs"], status["living"]) == ("a", 200, ["a", "b"])
+    assert 0 < status["epoch"] < 200
+    assert all(model["float32"].shape == (64,) for model in (state, *(reply.parameters for reply in newest)))
     assert [reply.mass > 0 for reply in newest] == [False, False, True, True]
     assert newest[2].mass == newest[3].mass
     assert mass > 0

@@ -216,7 +216,11 @@ def test_a_run_goes_on_without_its_server_and_returns_to_it(redis_server, client
 
     backup = DictStore()
     store = FallbackStore(
-        RedisStore(redis_server.url, "run"), backup, reported.append, lambda: reported.append("back"), retry_seconds=0.05
+        RedisStore(redis_server.url, "run"),
+        backup,
+        reported.append,
+        lambda: reported.append("back"),
+        retry_seconds=0.05,
     )
     use(store, test)
     assert msgspec.json.decode(client.get(f"{INDEX}:pi1"))["epoch"] == 3

@@ -125,8 +125,12 @@ def change(**changes):
 RUBBISH = {
     "nothing": ModelReply(status="ready", epoch=2),
     "a part of it": ModelReply(status="ready", epoch=2, parameters={"float32": torch.zeros(NUM_VALUES)}),
-    "another shape": ModelReply(status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES - 1)}),
-    "another type": ModelReply(status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES).double()}),
+    "another shape": ModelReply(
+        status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES - 1)}
+    ),
+    "another type": ModelReply(
+        status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES).double()}
+    ),
     "not a number": ModelReply(status="ready", epoch=2, parameters=model(float("nan"))),
     "infinity": ModelReply(status="ready", epoch=2, parameters=model(float("-inf"))),
     "absurd values": ModelReply(status="ready", epoch=2, parameters=model(1e30)),
