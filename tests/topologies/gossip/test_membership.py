@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.topologies.gossip.contacts import limits_for
-from paceline.topologies.gossip.members import MAX_MEMBERS, Member, Membership
+from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, MAX_MEMBERS, Membership, PeerRecord
 from paceline.topologies.gossip.stores import Figures
-
-
-def record(name="b", **changes):
-    return Member(**{"name": name, "address": f"http://{name}:7223", "life": 1, **changes})
+from tests.topologies.gossip.answers import record
 
 
 @pytest.fixture
@@ -24,62 +20,60 @@ def changes():
 @pytest.fixture
 def membership(changes):
     """That of a peer called a, in its first life, in a job of ten epochs."""
-    return Membership(
-        record("a"), lambda member, reason: changes.append((member.name, member.status, reason)), epochs=10
-    )
+    return Membership(record("a"), lambda one, reason: changes.append((one.name, one.status, reason)), epochs=10)
 
 
 def test_the_newer_record_wins_whatever_the_order(membership):
-    newest = record(beat=5, epoch=3)
-    for order in ([newest, record(beat=4, epoch=2)], [record(beat=4, epoch=2), newest]):
+    newest = record("b", beat=5, epoch=3)
+    for order in ([newest, record("b", beat=4, epoch=2)], [record("b", beat=4, epoch=2), newest]):
         membership.merge(order)
         assert membership.get("b") == newest
 
 
 def test_a_later_life_wins_over_any_beat(membership, changes):
-    membership.merge([record(beat=100, status="dead"), record(life=2)])
+    membership.merge([record("b", beat=100, status="dead"), record("b", life=2)])
     assert membership.get("b").life == 2
     assert changes == [("b", "alive", "")]  # of one that was never there, nobody needs to hear that it is gone
 
 
 def test_death_wins_at_the_same_beat_and_goodbye_over_death(membership, changes):
-    membership.merge([record(beat=3)])
-    membership.bury("b", "it does not answer")
-    membership.merge([record(beat=3)])
+    membership.merge([record("b", beat=3)])
+    membership.declare_dead("b", "it does not answer")
+    membership.merge([record("b", beat=3)])
     assert membership.get("b").status == "dead"
-    membership.merge([record(beat=3, status="left")])
+    membership.merge([record("b", beat=3, status="left")])
     assert membership.get("b").status == "left"
     assert changes == [("b", "alive", ""), ("b", "dead", "it does not answer")]
 
 
-def test_whoever_is_buried_and_lives_contradicts(membership):
+def test_whoever_is_declared_dead_and_lives_contradicts(membership):
     other = Membership(record("b"))
     other.merge([membership.me])
-    other.bury("a", "a mistake")
-    membership.hear(other.told())
-    other.hear(membership.told())
+    other.declare_dead("a", "a mistake")
+    membership.merge_encoded(other.encoded())
+    other.merge_encoded(membership.encoded())
     assert other.get("a").is_living
     assert membership.me.is_living
 
 
-def test_nobody_buries_itself(membership):
-    membership.bury("a", "by mistake")
+def test_nobody_declares_itself_dead(membership):
+    membership.declare_dead("a", "by mistake")
     assert membership.me.is_living
 
 
-def test_a_peer_is_not_told_of_before_it_can_be_called():
-    membership = Membership(Member(name="a", address="", life=1))
+def test_a_peer_is_not_passed_on_before_it_can_be_called():
+    membership = Membership(PeerRecord(name="a", address="", life=1))
     other = Membership(record("b"))
-    other.hear(membership.told())
+    other.merge_encoded(membership.encoded())
     assert other.get("a") is None
     membership.amend(address="http://a:1")
-    other.hear(membership.told())
+    other.merge_encoded(membership.encoded())
     assert other.get("a").address == "http://a:1"
 
 
 def test_records_without_an_address_or_beyond_the_job_are_not_believed(membership):
     membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=11)])
-    assert [member.name for member in membership.everybody()] == ["a"]
+    assert [one.name for one in membership.everybody()] == ["a"]
 
 
 def test_only_so_many_are_kept_in_mind(membership):
@@ -122,12 +116,12 @@ HOSTILE = {
 def test_rubbish_is_refused_with_all_that_came_with_it(membership, changes_made):
     fine = msgspec.to_builtins(record("c"))
     with pytest.raises(ValueError, match="rubbish"):
-        membership.hear(msgspec.msgpack.encode([fine, {**msgspec.to_builtins(record("b")), **changes_made}]))
+        membership.merge_encoded(msgspec.msgpack.encode([fine, {**msgspec.to_builtins(record("b")), **changes_made}]))
     assert membership.get("c") is None
 
 
 @pytest.mark.parametrize(
-    "told",
+    "encoded",
     [
         b"",
         b"\xff\x00 what is this",
@@ -137,10 +131,10 @@ def test_rubbish_is_refused_with_all_that_came_with_it(membership, changes_made)
     ],
     ids=["nothing", "noise", "no list", "too deep", "too many"],
 )
-def test_what_is_no_list_of_records_is_refused(membership, told):
+def test_what_is_no_list_of_records_is_refused(membership, encoded):
     with pytest.raises(ValueError, match="rubbish"):
-        membership.hear(told)
-    assert [member.name for member in membership.everybody()] == ["a"]
+        membership.merge_encoded(encoded)
+    assert [one.name for one in membership.everybody()] == ["a"]
 
 
 ANYTHING = st.recursive(
@@ -153,27 +147,27 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
     max_leaves=10,
 )
-FIELDS = st.sampled_from([field.name for field in msgspec.structs.fields(Member)])
+FIELDS = st.sampled_from([field.name for field in msgspec.structs.fields(PeerRecord)])
 
 
 @given(st.binary(max_size=100) | ANYTHING.map(msgspec.msgpack.encode))
-def test_no_bytes_do_any_harm(told):
+def test_no_bytes_do_any_harm(encoded):
     membership = Membership(record("a"))
     with contextlib.suppress(ValueError):
-        membership.hear(told)
+        membership.merge_encoded(encoded)
     assert membership.living() == [record("a")]
 
 
 @given(st.lists(st.dictionaries(FIELDS, ANYTHING, max_size=4), max_size=4))
 def test_no_record_does_any_harm(several):
     membership = Membership(record("a"), epochs=10)
-    told = [{**msgspec.to_builtins(record(f"b{number}")), **changes} for number, changes in enumerate(several)]
+    encoded = [{**msgspec.to_builtins(record(f"b{number}")), **changes} for number, changes in enumerate(several)]
     with contextlib.suppress(ValueError):
-        membership.hear(msgspec.msgpack.encode(told))
+        membership.merge_encoded(msgspec.msgpack.encode(encoded))
     assert membership.me.is_living
     other = Membership(record("c"))
-    other.hear(membership.told())  # whatever it believes, others understand
-    assert {member.name for member in other.everybody()} >= {"a", "c"}
+    other.merge_encoded(membership.encoded())  # whatever it believes, others understand
+    assert {one.name for one in other.everybody()} >= {"a", "c"}
 
 
 def test_what_is_known_of_the_most_peers_fits_into_a_message(membership):
@@ -190,43 +184,43 @@ def test_what_is_known_of_the_most_peers_fits_into_a_message(membership):
         for name in long_names
     )
     assert len(membership.everybody()) == MAX_MEMBERS
-    assert len(membership.told()) <= limits_for(0).max_body_bytes
+    assert len(membership.encoded()) <= MAX_ENCODED_BYTES
     other = Membership(record("zz"))
-    other.hear(membership.told())
+    other.merge_encoded(membership.encoded())
     assert len(other.everybody()) == MAX_MEMBERS
 
 
-def test_a_made_up_beat_of_ones_own_is_outlived(membership):
+def test_a_made_up_beat_of_ones_own_is_refuted(membership):
     membership.merge([record("a", beat=1 << 53, status="left")])
     assert membership.me.is_living
     assert membership.me.is_newer_than(record("a", beat=1 << 53, status="left"))
     membership.amend(epoch=1)
     other = Membership(record("b"))
-    other.hear(membership.told())
+    other.merge_encoded(membership.encoded())
     assert other.get("a").epoch == 1
 
 
-def test_a_later_life_of_ones_own_name_is_a_rival_until_it_is_outlived(membership):
+def test_a_later_life_of_ones_own_name_is_a_rival_until_it_is_refuted(membership):
     rival = record("a", life=1000, address="http://elsewhere:1")
     membership.merge([rival])
     assert membership.rival == rival
-    membership.outlive(rival)
+    membership.refute(rival)
     assert membership.rival is None
     assert membership.me.life == 1001
 
 
-def test_the_last_of_all_lives_cannot_be_outlived_and_does_no_harm(membership):
+def test_the_last_of_all_lives_cannot_be_refuted_and_does_no_harm(membership):
     rival = record("a", life=1 << 62)
     membership.merge([rival])
-    membership.outlive(rival)
+    membership.refute(rival)
     assert (membership.me.life, membership.rival) == (1, None)
 
 
-def test_all_watchers_are_told_of_every_coming_and_going(membership, changes):
+def test_all_watchers_see_every_coming_and_going(membership, changes):
     seen = []
-    membership.watch(lambda member, reason: seen.append((member.name, member.status, reason)))
+    membership.watch(lambda one, reason: seen.append((one.name, one.status, reason)))
     membership.merge([record("b"), record("b", beat=1), record("c", status="dead")])
-    membership.bury("b", "silent")
+    membership.declare_dead("b", "silent")
     membership.merge([record("b", beat=2), record("b", life=2), record("b", life=2, status="left")])
     expected = [("alive", ""), ("dead", "silent"), ("alive", ""), ("alive", ""), ("left", "it said goodbye")]
     assert seen == changes == [("b", *change) for change in expected]

@@ -1,7 +1,9 @@
-"""A gossip job made ready to run: its data, its model's size, and how results are judged."""
+"""A gossip job made ready to run: its data loaded, its model built."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.errors import ConfigError
@@ -13,16 +15,16 @@ from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
+from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.jobs import GossipJob
-from paceline.topologies.gossip.local import Holding
 
 
-@dataclass(frozen=True, kw_only=True)
-class GossipPlan:
+@dataclass(frozen=True, eq=False)
+class PreparedJob:
     """A gossip job with all that a peer needs to take part in it.
 
     Attributes:
-        model: for evaluation; peers train their own.
+        model: evaluates; peers train their own.
     """
 
     job: GossipJob
@@ -30,26 +32,27 @@ class GossipPlan:
     dataset: Dataset
     model: LocalModel
 
-    @property
+    @functools.cached_property
     def model_bytes(self) -> int:
-        """Of the parameters as sent."""
+        """Bytes of the parameters as sent."""
         return sum(vector.nbytes for vector in self.model.parameters().values())
 
     @property
     def num_parameters(self) -> int:
-        """Of the model, buffers included."""
+        """Number of parameters of the model, buffers included."""
         return sum(vector.numel() for vector in self.model.parameters().values())
 
-    def holdings(self, num_parts: int) -> list[Holding]:
-        """The training data split among so many peers; raises `ConfigError` if there is too little of it."""
+    @functools.lru_cache(maxsize=1)  # noqa: B019  (one job, one fleet)
+    def holdings(self, num_parts: int) -> Sequence[Holding]:
+        """Split the training data among so many peers; raises `ConfigError` if there is too little of it."""
         x, y, partition = self.dataset.x_train, self.dataset.y_train, self.job.partition
         split = parts(y, num_parts, partition, self.job.seed)
         shards = [Shard(x[part], y[part]) for part in split]
         held = [held_by(number, num_parts, partition.replicas) for number in range(num_parts)]
         return [Holding(shards[own], own, {copy: shards[copy] for copy in copies}) for own, *copies in held]
 
-    def own(self, shard: Shard) -> Holding:
-        """A device's own data; raises `ConfigError` if it is not of this job."""
+    def own_holding(self, shard: Shard) -> Holding:
+        """Make the holding of a device with data of its own; raises `ConfigError` if that does not fit this job."""
         task = self.task
         if shard.x.shape[1:] != task.input_shape or int(shard.y.max(initial=0)) >= task.num_classes:
             raise ConfigError(
@@ -59,16 +62,16 @@ class GossipPlan:
         return Holding(shard)
 
     def state(self, parameters: Vectors) -> State:
-        """Parameters by name."""
+        """Return parameters by name."""
         return self.model.layout.unpack(parameters)
 
-    def evaluate(self, parameters: Vectors, num_samples: int = 0) -> tuple[float, float]:
-        """Loss and accuracy on so many of the test samples, or on all for 0."""
+    def evaluate(self, state: State, num_samples: int = 0) -> tuple[float, float]:
+        """Return loss and accuracy on so many of the test samples, or on all for 0."""
         most = num_samples or len(self.dataset.y_test)
-        return self.model.evaluate(self.state(parameters), self.dataset.x_test[:most], self.dataset.y_test[:most])
+        return self.model.evaluate(state, self.dataset.x_test[:most], self.dataset.y_test[:most])
 
 
-def make_plan(job: GossipJob) -> GossipPlan:
+def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
     task = Task(
@@ -80,4 +83,4 @@ def make_plan(job: GossipJob) -> GossipPlan:
         batch_size=job.batch_size,
         seed=job.seed,
     )
-    return GossipPlan(job=job, task=task, dataset=dataset, model=LocalModel(task, allowed=None))
+    return PreparedJob(job, task, dataset, LocalModel(task, allowed=None))

@@ -1,4 +1,4 @@
-"""What peers show and keep of each other's models, whole and in steps of 8 bits."""
+"""What peers send and keep of each other's models, whole and in steps of 8 bits."""
 
 import asyncio
 import itertools
@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from paceline.errors import BadReply
-from paceline.topologies.gossip.board import Board, Copies, mixed
-from paceline.topologies.gossip.messages import Shown
+from paceline.topologies.gossip.messages import ModelReply
+from paceline.topologies.gossip.snapshots import Copies, Snapshots, mixed
 
 NUM_VALUES = 3000  # more than a block, and no multiple of it
 
@@ -28,59 +28,59 @@ def alike(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[kind], other[kind]) for kind in one)
 
 
-def test_a_model_that_is_there_is_shown_at_once(run_virtual):
+def test_a_model_that_is_there_is_sent_at_once(run_virtual):
     async def main():
-        board = Board("none")
-        board.put(1, model(1))
-        shown = await board.show(1, 0, 10)
-        return shown, asyncio.get_running_loop().time()
+        snapshots = Snapshots("none")
+        snapshots.add(1, model(1))
+        reply = await snapshots.reply(1, 0, 10)
+        return reply, asyncio.get_running_loop().time()
 
-    shown, at = run_virtual(main())
-    assert (shown.status, shown.epoch, shown.base, at) == ("ready", 1, None, 0.0)
-    assert alike(shown.parameters, model(1))
+    reply, at = run_virtual(main())
+    assert (reply.status, reply.epoch, reply.base, at) == ("ready", 1, None, 0.0)
+    assert alike(reply.parameters, model(1))
 
 
 @pytest.mark.parametrize("epoch", [1, 0, -5, 10**12])
 def test_one_that_is_not_is_not_waited_for_for_ever(run_virtual, epoch):
     async def main():
-        shown = await Board("none").show(epoch, 0, 10)
-        return shown.status, asyncio.get_running_loop().time()
+        reply = await Snapshots("none").reply(epoch, 0, 10)
+        return reply.status, asyncio.get_running_loop().time()
 
     assert run_virtual(main()) == ("wait", 10.0)
 
 
-def test_all_who_wait_see_the_page_turn(run_virtual):
+def test_all_who_wait_get_the_model(run_virtual):
     async def main():
-        board = Board("none")
-        waiting = [asyncio.ensure_future(board.show(epoch, 0, 10)) for epoch in (1, 2, 2)]
+        snapshots = Snapshots("none")
+        waiting = [asyncio.ensure_future(snapshots.reply(epoch, 0, 10)) for epoch in (1, 2, 2)]
         await asyncio.sleep(1)
-        board.put(1, model(1))
+        snapshots.add(1, model(1))
         await asyncio.sleep(1)
-        board.put(2, model(2))
-        shown = await asyncio.gather(*waiting)
-        return [one.epoch for one in shown], asyncio.get_running_loop().time(), len(asyncio.all_tasks())
+        snapshots.add(2, model(2))
+        reply = await asyncio.gather(*waiting)
+        return [one.epoch for one in reply], asyncio.get_running_loop().time(), len(asyncio.all_tasks())
 
     assert run_virtual(main()) == ([1, 2, 2], 2.0, 1)
 
 
 def test_in_place_of_one_that_is_not_kept_comes_the_next(run_virtual):
     async def main():
-        board = Board("none")
+        snapshots = Snapshots("none")
         for epoch in range(1, 8):
-            board.put(epoch, model(epoch))
-        return [(await board.show(epoch, 0, 1)).epoch for epoch in (0, 1, 5, 6, 7)]
+            snapshots.add(epoch, model(epoch))
+        return [(await snapshots.reply(epoch, 0, 1)).epoch for epoch in (0, 1, 5, 6, 7)]
 
     assert run_virtual(main()) == [5, 5, 5, 6, 7]
 
 
 def test_with_int8_both_ends_have_the_same_copy_and_it_stays_near(run_virtual):
     async def main():
-        board, copies, sizes = Board("int8"), Copies(model()), []
+        snapshots, copies, sizes = Snapshots("int8"), Copies(model()), []
         for epoch in range(1, 6):
-            seen = board.put(epoch, drawn(epoch))
-            shown = await board.show(epoch, copies.epoch_of("b"), 1)
-            sizes.append(sum(vector.nbytes for vector in (*shown.parameters.values(), *shown.scales.values())))
-            assert alike(copies.take("b", shown), seen)
+            seen = snapshots.add(epoch, drawn(epoch))
+            reply = await snapshots.reply(epoch, copies.epoch_of("b"), 1)
+            sizes.append(sum(vector.nbytes for vector in (*reply.parameters.values(), *reply.scales.values())))
+            assert alike(copies.take("b", reply), seen)
             assert (seen["float32"] - drawn(epoch)["float32"]).abs().max() < 0.05
             assert seen["int64"].item() == epoch
         return sizes
@@ -92,25 +92,25 @@ def test_with_int8_both_ends_have_the_same_copy_and_it_stays_near(run_virtual):
 
 def test_what_int8_leaves_out_is_made_up_for(run_virtual):
     async def main():
-        board, goal = Board("int8"), drawn(1)
-        board.put(1, model())
-        return [(board.put(epoch, goal)["float32"] - goal["float32"]).abs().max().item() for epoch in range(2, 6)]
+        snapshots, goal = Snapshots("int8"), drawn(1)
+        snapshots.add(1, model())
+        return [(snapshots.add(epoch, goal)["float32"] - goal["float32"]).abs().max().item() for epoch in range(2, 6)]
 
     errors = run_virtual(main())
     assert all(later < earlier / 50 or later < 1e-7 for earlier, later in itertools.pairwise(errors))
 
 
 @pytest.mark.parametrize("base", [0, 1, 3, 99])
-def test_who_has_another_copy_is_shown_the_whole(run_virtual, base):
+def test_who_has_another_copy_is_sent_the_whole(run_virtual, base):
     async def main():
-        board = Board("int8")
+        snapshots = Snapshots("int8")
         for epoch in (1, 2, 3):
-            seen = board.put(epoch, drawn(epoch))
-        return seen, await board.show(3, base, 1)
+            seen = snapshots.add(epoch, drawn(epoch))
+        return seen, await snapshots.reply(3, base, 1)
 
-    seen, shown = run_virtual(main())
-    assert shown.base is None
-    assert alike(shown.parameters, seen)
+    seen, reply = run_virtual(main())
+    assert reply.base is None
+    assert alike(reply.parameters, seen)
 
 
 def change(**changes):
@@ -119,17 +119,21 @@ def change(**changes):
         "scales": {"float32": torch.ones(3)},
         "base": 1,
     }
-    return Shown(status="ready", epoch=2, **{**fields, **changes})
+    return ModelReply(status="ready", epoch=2, **{**fields, **changes})
 
 
 RUBBISH = {
-    "nothing": Shown(status="ready", epoch=2),
-    "a part of it": Shown(status="ready", epoch=2, parameters={"float32": torch.zeros(NUM_VALUES)}),
-    "another shape": Shown(status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES - 1)}),
-    "another type": Shown(status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES).double()}),
-    "not a number": Shown(status="ready", epoch=2, parameters=model(float("nan"))),
-    "infinity": Shown(status="ready", epoch=2, parameters=model(float("-inf"))),
-    "absurd values": Shown(status="ready", epoch=2, parameters=model(1e30)),
+    "nothing": ModelReply(status="ready", epoch=2),
+    "a part of it": ModelReply(status="ready", epoch=2, parameters={"float32": torch.zeros(NUM_VALUES)}),
+    "another shape": ModelReply(
+        status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES - 1)}
+    ),
+    "another type": ModelReply(
+        status="ready", epoch=2, parameters={**model(), "float32": torch.zeros(NUM_VALUES).double()}
+    ),
+    "not a number": ModelReply(status="ready", epoch=2, parameters=model(float("nan"))),
+    "infinity": ModelReply(status="ready", epoch=2, parameters=model(float("-inf"))),
+    "absurd values": ModelReply(status="ready", epoch=2, parameters=model(1e30)),
     "a change of nothing known": change(base=7),
     "a change of another shape": change(
         parameters={"float32": torch.ones(5, dtype=torch.int8), "int64": torch.ones(1)}
@@ -142,12 +146,12 @@ RUBBISH = {
 }
 
 
-@pytest.mark.parametrize("shown", RUBBISH.values(), ids=RUBBISH)
-def test_rubbish_is_refused_and_changes_no_copy(shown):
+@pytest.mark.parametrize("reply", RUBBISH.values(), ids=RUBBISH)
+def test_rubbish_is_refused_and_changes_no_copy(reply):
     copies = Copies(model())
-    copies.take("b", Shown(status="ready", epoch=1, parameters=model(1)))
-    with pytest.raises(BadReply, match="^(b showed|a change has)"):
-        copies.take("b", shown)
+    copies.take("b", ModelReply(status="ready", epoch=1, parameters=model(1)))
+    with pytest.raises(BadReply, match="^(b sent|a change has)"):
+        copies.take("b", reply)
     assert copies.epoch_of("b") == 1
     assert copies.take("b", change())["float32"][0] == 2
 
@@ -155,7 +159,7 @@ def test_rubbish_is_refused_and_changes_no_copy(shown):
 def test_who_is_not_kept_has_no_copy():
     copies = Copies(model())
     for learner in "bc":
-        copies.take(learner, Shown(status="ready", epoch=4, parameters=model()))
+        copies.take(learner, ModelReply(status="ready", epoch=4, parameters=model()))
     copies.keep_only(["c", "nobody"])
     assert [copies.epoch_of(learner) for learner in ("b", "c", "nobody")] == [0, 4, 0]
 

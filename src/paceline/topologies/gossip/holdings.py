@@ -1,4 +1,4 @@
-"""What a peer has and trains: its data, the most useful of it first, as much as its ratio says."""
+"""The data that a peer holds, and what it trains of it in an epoch: the most useful samples first."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Holding:
     """The data on a peer's device.
 
     Attributes:
-        number: which part of a dataset it is; None if nobody else knows this data.
-        own: what it trains.
+        own: data that it trains.
+        number: which part of a dataset that is; None if nobody else knows this data.
         copies: parts of others, kept for the case that those fail.
     """
 
@@ -35,11 +35,11 @@ class Holding:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """All that it holds, its own first."""
+        """Numbers of the parts that it holds, its own first."""
         return () if self.number is None else (self.number, *self.copies)
 
 
-class LocalData:
+class TrainingData:
     """A peer's data in use, and its aggregated points."""
 
     def __init__(self, job: GossipJob, name: str, holding: Holding, trainer: Trainer) -> None:
@@ -56,11 +56,11 @@ class LocalData:
 
     @property
     def num_samples(self) -> int:
-        """That are there to train."""
+        """Samples that are there to train."""
         return self._shard.num_samples
 
     async def measure(self) -> float:
-        """Samples per second that this device trains; a first pass warms it up."""
+        """Measure how many samples per second this device trains; a first pass warms it up."""
         few = self._job.batch_size * _BENCHMARK_BATCHES
         shard, start = Shard(self._shard.x[:few], self._shard.y[:few]), self._trainer.initial_parameters()
         for _ in range(2):
@@ -77,11 +77,11 @@ class LocalData:
 
     @property
     def taken(self) -> tuple[int, ...]:
-        """The parts of others that it trains."""
+        """Parts of others that it trains."""
         return self._taken
 
     def copy(self, part: int) -> Shard:
-        """The copy of another's part."""
+        """Return the copy of another's part."""
         return self._holding.copies[part]
 
     async def take(self, parts: tuple[int, ...]) -> None:
@@ -97,7 +97,7 @@ class LocalData:
         await self.aggregate()
 
     async def choose(self, parameters: Vectors, epoch: int, num_kept: int) -> tuple[Shard, float]:
-        """The samples to train in an epoch, in that order, and the seconds that it took to rank them."""
+        """Return the samples to train in an epoch, in that order, and the seconds that it took to rank them."""
         seconds = 0.0
         if self._points is None:
             order = self._draw(num_kept)
@@ -108,20 +108,20 @@ class LocalData:
                 points = Shard(self._points.x, self._points.y)
                 self._losses = (await self._trainer.losses(parameters, points)).values
                 self._ranked_at = epoch
-            chance = np.random.default_rng((self._job.seed, self._seed, epoch))
-            shuffle = chance if self._job.order == "shuffled" else None
+            rng = np.random.default_rng((self._job.seed, self._seed, epoch))
+            shuffle = rng if self._job.order == "shuffled" else None
             is_by_class = self._job.ranks == "class"
             order = ranked_order(self._losses, self._points, num_kept, shuffle, is_by_class=is_by_class)
             seconds = loop.time() - start
         return Shard(self._shard.x[order], self._shard.y[order]), seconds
 
     def _draw(self, num_kept: int) -> Array:
-        """The next samples in a random order of all; when all had their turn, in a new one."""
+        """Draw the next samples in a random order of all; when all had their turn, in a new one."""
         drawn = []
         while num_kept > 0:
             lap, place = divmod(self._num_drawn, self.num_samples)
-            chance = np.random.default_rng((self._job.seed, self._seed, lap + 1))
-            drawn.append(chance.permutation(self.num_samples)[place : place + num_kept])
+            rng = np.random.default_rng((self._job.seed, self._seed, lap + 1))
+            drawn.append(rng.permutation(self.num_samples)[place : place + num_kept])
             self._num_drawn += len(drawn[-1])
             num_kept -= len(drawn[-1])
         return np.concatenate(drawn)
