@@ -18,9 +18,6 @@ from paceline.topologies.wording import (
     setting,
 )
 
-TRUNK = "trunk"
-"""Name of the trunk among the nodes."""
-
 
 def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:
     """Count what went over the network in an epoch, each byte once.
@@ -28,7 +25,7 @@ def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:
     All goes to or from the trunk; if it did not report, what the others sent and received is counted.
     """
     reported = list(spent)
-    trunk = [one for one in reported if one.learner == TRUNK]
+    trunk = [one for one in reported if one.learner == events.TRUNK]
     return sum(one.bytes_sent + one.bytes_received for one in trunk or reported)
 
 
@@ -80,14 +77,16 @@ class SplitProgress(Progress):
                 yield _describe_parts(settings, event.num_parameters)
             case events.NodeSpent(learner=name, epoch=epoch):
                 self._spent.setdefault(epoch, []).append(event)
-                if self._started is None and name != TRUNK:
+                if self._started is None and name != events.TRUNK:
                     yield self._node_line(event)
             case events.SplitEpochEnded():
                 yield from self._epoch_lines()
                 self._ended = event
             case events.SplitEnded():
                 yield from self._epoch_lines()
-        if self._ended is not None and any(one.learner == TRUNK for one in self._spent.get(self._ended.epoch, [])):
+        if self._ended is not None and any(
+            one.learner == events.TRUNK for one in self._spent.get(self._ended.epoch, [])
+        ):
             yield from self._epoch_lines()
         line = describe(event)
         if line and line != self._last_line:  # a wait is not repeated
