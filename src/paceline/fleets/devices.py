@@ -12,7 +12,7 @@ from paceline.devices.cell import Cell, rates
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState, check_states
 from paceline.errors import ConfigError
-from paceline.topologies.parallel.roster import NAME, NAME_RULE
+from paceline.topologies.sessions import NAME, NAME_RULE
 
 _Device = TypeVar("_Device", bound="EmulatedDevice")
 

@@ -5,28 +5,81 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
-from paceline.axon.transports import Address
-from paceline.fleets.base import Launch
-from paceline.fleets.live import Door, LiveFleet
-from paceline.topologies.parallel import Conductor
+from paceline.devices.machines import LiveMachine, Machine
+from paceline.fleets.live import Entrance, LiveFleet
+from paceline.topologies.base import Finished, Host, Member, Node, Plan, serving
+from paceline.topologies.events import PeerListening
 
 
 class JoinedFleet(LiveFleet):
-    """Whoever joins.
+    """Whoever joins. Where devices join each other, this one is among them.
 
     Args:
-        announce: told where learners can join, once they can.
+        announce: receives the address where others can join, once they can.
+        make_node: makes this device as a member, of the host's `hear` and `now`; only where there is no host to join.
+        address: by which others reach this device, if not where it listens.
     """
 
-    def __init__(self, door: Door, announce: Callable[[Address], None] = lambda address: None) -> None:
-        super().__init__(door)
+    def __init__(
+        self,
+        entrance: Entrance,
+        announce: Callable[[str], None] = lambda address: None,
+        *,
+        make_machine: Callable[[], Machine] = LiveMachine,
+        make_node: Callable[[Host], Node] | None = None,
+        address: str | None = None,
+    ) -> None:
+        super().__init__(entrance, make_machine)
         self._announce = announce
+        self._make_node = make_node
+        self._address = address
 
     @contextlib.asynccontextmanager
-    async def devices(
-        self, orchestrator: Conductor, launch: Launch[Any], address: Address
-    ) -> AsyncIterator[asyncio.Future[None]]:
-        self._announce(address)
-        yield asyncio.get_running_loop().create_future()
+    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+        if self._make_node is None:
+            self._announce(address)
+            yield asyncio.get_running_loop().create_future()
+            return
+        taking_part = asyncio.ensure_future(self._take_part(host, plan, self._make_node(host)))
+        try:
+            yield taking_part
+        finally:
+            taking_part.cancel()
+            await asyncio.wait((taking_part,))
+
+    async def _take_part(self, host: Host, plan: Plan, node: Node) -> None:
+        member = plan.member(node, None)
+        finished = await run_member(member, node, plan, self._entrance, self._announce, self._address)
+        host.member_ended(node.name, finished)
+        await asyncio.get_running_loop().create_future()  # from here, the host ends the run
+
+
+async def run_member(
+    member: Member,
+    node: Node,
+    plan: Plan | None = None,
+    entrance: Entrance | None = None,
+    announce: Callable[[str], None] = lambda address: None,
+    address: str | None = None,
+) -> Finished:
+    """Take part as a member until the run is over; says goodbye when it is interrupted.
+
+    Args:
+        plan: the job, and `entrance`, where members call each other.
+        announce: receives the address where others can call it.
+        address: by which others reach it, if not where it listens.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(node.machine.close)
+        own = ""
+        if plan is not None and entrance is not None and member.calls:
+            listening = await stack.enter_async_context(serving(member, plan, node.name, **entrance.settings))
+            own = address or listening
+            node.emit(PeerListening(at=node.now(), learner=node.name, address=own, fingerprint=node.fingerprint))
+            announce(own if node.fingerprint is None else f"{own}#{node.fingerprint}")
+        try:
+            return await member.run(own)
+        except asyncio.CancelledError:
+            await member.leave()
+            raise

@@ -1,4 +1,4 @@
-"""Fleets in real time: the orchestrator runs here, over HTTP; learners are other processes."""
+"""Fleets in real time: the host runs here, members are other processes, and all talk over HTTP."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import asyncio
 import signal
 import threading
 from abc import abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from paceline.axon import ServerIdentity, loops, trust
-from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.fleets.base import C, Fleet, Launch
-from paceline.topologies.parallel import Conductor, Surroundings, hosted
+from paceline.devices.machines import LiveMachine, Machine
+from paceline.fleets.base import HOST, Fleet
+from paceline.topologies.base import Environment, Host, Outcome, Plan, serving
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
-    """Where learners come in.
+class Entrance:
+    """Where others come in.
 
     Attributes:
         host: the address to listen on; one that other machines can reach needs a token.
         port: 0 picks a free one.
-        token: what learners must show.
+        token: what others must show.
         identity: a certificate, for TLS.
         insecure: allow other machines in without a token.
     """
@@ -38,33 +38,45 @@ class Door:
     identity: ServerIdentity | None = None
     insecure: bool = False
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of `serving`."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
 
 class LiveFleet(Fleet):
-    """Base of the fleets in real time."""
+    """Base of the fleets in real time.
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    Args:
+        make_machine: makes the machine of the host.
+    """
 
-    def run(self, launch: Launch[C]) -> C:
-        return run_live(self.play(launch))
+    def __init__(self, entrance: Entrance, make_machine: Callable[[], Machine] = LiveMachine) -> None:
+        self._entrance = entrance
+        self._make_machine = make_machine
+
+    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+        return run_live(self.play(plan, env, started_at))
 
     @abstractmethod
-    def devices(
-        self, orchestrator: Conductor, launch: Launch[Any], address: Address
-    ) -> AbstractAsyncContextManager[asyncio.Future[None]]:
-        """Have learners join while the block runs; the future fails if too few are left to go on."""
+    def devices(self, host: Host, plan: Plan, address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+        """Have members take part while the block runs; the future fails if too few are left to go on."""
 
-    async def play(self, launch: Launch[C]) -> C:
-        """Play all rounds, on the running loop."""
-        orchestrator = launch.orchestrator(Surroundings())
-        door = {name: getattr(self._door, name) for name in self._door.__dataclass_fields__}
-        async with (
-            hosted(orchestrator, launch.max_model_bytes, **door) as address,
-            self.devices(orchestrator, launch, address) as trouble,
-        ):
-            await _unless(trouble, orchestrator.run())
-            await orchestrator.farewell()
-        return orchestrator
+    async def play(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+        """Carry out a plan on the running loop."""
+        loop, machine = asyncio.get_running_loop(), self._make_machine()
+        began_at = loop.time() - started_at
+        try:
+            host = plan.host(replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine))
+            async with (
+                serving(host, plan, HOST, **self._entrance.settings) as address,
+                self.devices(host, plan, address) as trouble,
+            ):
+                await _unless(trouble, host.run(address))
+                await host.drain()
+            return host.outcome
+        finally:
+            machine.close()
 
 
 async def _unless(trouble: asyncio.Future[None], main: Coroutine[Any, Any, T]) -> T:
@@ -81,7 +93,7 @@ async def _unless(trouble: asyncio.Future[None], main: Coroutine[Any, Any, T]) -
 
 
 def run_live(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop of its own; SIGINT and SIGTERM cancel it, and are told as `KeyboardInterrupt`.
+    """Run a coroutine on a loop of its own; SIGINT and SIGTERM cancel it, and are raised as `KeyboardInterrupt`.
 
     It is cancelled once: further signals must not keep it from ending what it started.
     """

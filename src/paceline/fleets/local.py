@@ -2,62 +2,56 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
+from typing import Annotated
 
-import msgspec
+from msgspec import Meta
 
-from paceline.devices.energy import PowerModel
-from paceline.devices.states import DeviceState
-from paceline.fleets.live import Door
-from paceline.fleets.processes import Order, ProcessFleet, join_options, power_options, state_options
+from paceline.fleets.devices import EmulatedDevice, singles
+from paceline.fleets.live import Entrance
+from paceline.fleets.processes import Order, ProcessFleet, emulation_options, join_options, power_options, state_options
 
-_PATIENCE_SECONDS = 10.0  # then a device whose orchestrator was killed ends, too: it cannot come back
+_PATIENCE_SECONDS = 10.0  # then a device whose host was killed ends, too: it cannot come back
 
 
-class LocalDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A process on this machine that plays a device.
+class LocalDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A process on this machine that plays a device, or `count` alike.
 
     Attributes:
-        slowdown: trains so many times slower than this machine can.
-        down_mbit: the most it downloads, in Mbit/s; likewise `up_mbit`.
-        latency_ms: added to each call, each way.
-        data: a file with its own data (.npz), for federated jobs.
-        price: that it asks for a shard, where work is paid for.
-        states: what it is busy with besides, by real stressors.
-        power: what it draws; its energy is told by that.
+        cpu_share: below 1, it trains so much slower than this machine can.
+        slowdown: trains so many times slower still.
+        data: a file with its own data (.npz).
     """
 
-    name: str
-    slowdown: float = 1.0
-    down_mbit: float = math.inf
-    up_mbit: float = math.inf
-    latency_ms: float = 0.0
-    max_shards: int | None = None
+    slowdown: Annotated[float, Meta(ge=1, le=1e9)] = 1.0
     data: str | None = None
-    price: float = 0.0
-    states: tuple[DeviceState, ...] = ()
-    are_states_known: bool = True
-    power: PowerModel = PowerModel()
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.slowdown < math.inf:
-            raise ValueError(f"slowdown is {self.slowdown}; it must be at least 1")
-        if not (self.down_mbit > 0 and self.up_mbit > 0 and 0 <= self.latency_ms < math.inf):
-            raise ValueError(f"{self.name}: Mbit/s must be above 0 and latency_ms at least 0")
 
     def options(self) -> list[str]:
-        """What ``paceline join`` is told."""
-        names = [name for name in self.__struct_fields__ if name not in ("states", "are_states_known", "power")]
-        states = state_options(self.states, are_known=self.are_states_known)
-        return [*join_options(self, names), *states, *power_options(self.power)]
+        """Write the device as options of ``paceline join``."""
+        return [
+            *join_options(self, ("name", "max_shards", "data", "price")),
+            *emulation_options(
+                slowdown=self.slowdown / min(self.cpu_share, 1.0),
+                down_mbit=self.down_mbit,
+                up_mbit=self.up_mbit,
+                latency_ms=self.latency_ms,
+            ),
+            *state_options(self.states, are_known=self.are_states_known),
+            *power_options(self.power),
+            "--patience",
+            str(_PATIENCE_SECONDS),
+        ]
 
 
 class LocalFleet(ProcessFleet):
-    """Processes on this machine, one for each device."""
+    """Processes on this machine, one for each device.
 
-    def __init__(self, devices: Sequence[LocalDevice]) -> None:
-        patience = ("--patience", str(_PATIENCE_SECONDS))
-        orders = [Order(options=[*device.options(), *patience]) for device in devices]
-        super().__init__(Door(port=0, token=secrets.token_urlsafe(16)), orders)
+    Args:
+        options: further options of ``paceline join``, for all devices.
+    """
+
+    def __init__(self, devices: Sequence[LocalDevice], *, options: Sequence[str] = ()) -> None:
+        self.devices = singles(devices)
+        orders = [Order(name=device.name, options=[*device.options(), *options]) for device in self.devices]
+        super().__init__(Entrance(port=0, token=secrets.token_urlsafe(16)), orders)

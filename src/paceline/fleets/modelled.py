@@ -6,23 +6,29 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from paceline.axon.transports.links import Line, Link
-from paceline.devices.activities import Activity
-from paceline.devices.energy import ModelledMeter
+from paceline.devices.activities import Activity, Undisturbed
+from paceline.devices.energy import ModelledMeter, PowerModel
+from paceline.devices.machines import Machine
 from paceline.devices.states import DeviceState, draw_state
+from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
+from paceline.learning.engines import Engine
 from paceline.learning.points import PointsSpec, remembered
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Aggregated, Losses, Trained, Trainer
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
+
+T = TypeVar("T")
 
 
 class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,8 +44,8 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         joins_at_seconds: when it joins.
         dies_at_seconds: when it vanishes without a word.
         returns_at_seconds: when it joins again under its name.
-        leaves_at_seconds: when it says goodbye, as a source.
-        is_trunk: whether it is the trunk of a split job; all others are sources.
+        leaves_at_seconds: when it says goodbye.
+        is_server: whether it is what the host runs on; all others are members.
         states: as for every device; it measures itself idle, unless the policy asks for all of them.
         skips: of the work that it bills, the part that it does not do; to try out audits.
     """
@@ -53,7 +59,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     dies_at_seconds: float | None = None
     returns_at_seconds: float | None = None
     leaves_at_seconds: float | None = None
-    is_trunk: bool = False
+    is_server: bool = False
     skips: float = 0.0
 
     def __post_init__(self) -> None:
@@ -86,8 +92,13 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
             raise ConfigError(f"device {self.name}: samples_per_second has no speed for job {job!r}, only for {known}")
         return self.samples_per_second[job]
 
+    def is_there(self, now: float) -> bool:
+        """Return whether the device takes part at a moment, as far as is planned."""
+        dies_at, returns_at = self.dies_at_seconds or math.inf, self.returns_at_seconds or math.inf
+        return self.joins_at_seconds <= now and (now < dies_at or now > returns_at)
+
     def link(self, seed: int) -> Link:
-        """Its link to the orchestrator."""
+        """Make its link to the others."""
         return Link.in_mbit(
             down_mbit=self.down_mbit,
             up_mbit=self.up_mbit,
@@ -245,3 +256,108 @@ class ModelledTrainer(Trainer):
 
     def _now(self, per_second: float) -> float:
         return self._condition.pace(per_second, self._chance)
+
+
+class ModelledEngine(Engine):
+    """Takes the time that a device would take for the operations, on the loop's clock; the work itself is real.
+
+    Args:
+        operations_per_second: that the device can do when it has nothing else to do.
+        condition: what it leaves of the speed.
+        seed: seed of the noise.
+    """
+
+    def __init__(self, operations_per_second: float, condition: Condition, meter: ModelledMeter, seed: int) -> None:
+        super().__init__()
+        self._meter = meter
+        self._per_second = operations_per_second
+        self._condition = condition
+        self._chance = random.Random(seed)
+
+    async def rehearse(self, work: Callable[[], object], operations: float) -> None:
+        await self.run(lambda: None, operations)
+
+    async def _run(self, work: Callable[[], T], operations: float) -> T:
+        result = work()
+        seconds = operations / self._condition.pace(self._per_second, self._chance)
+        self._meter.work(seconds * self._condition.device.cpu_share * self._condition.speed)
+        await asyncio.sleep(seconds)
+        return result
+
+
+class InstantEngine(Engine):
+    """Takes no time."""
+
+    async def _run(self, work: Callable[[], T], operations: float) -> T:
+        return work()
+
+
+class SharedModels:
+    """The model of each task, and its untrained parameters: one for all devices, since they train by turns.
+
+    Args:
+        is_trained: whether models learn; else only time passes.
+    """
+
+    def __init__(self, *, is_trained: bool) -> None:
+        self._is_trained = is_trained
+        self._made: dict[str, tuple[LocalModel, Vectors]] = {}
+
+    def of(self, task: Task) -> tuple[LocalModel | None, Vectors]:
+        """Return the model of a task, None where only time passes, and its untrained parameters."""
+        made = self._made.get(task.name)
+        if made is None:
+            model = LocalModel(task, allowed=None)
+            made = self._made[task.name] = (model, model.parameters())
+        return made if self._is_trained else (None, made[1])
+
+
+class ModelledMachine(Machine):
+    """A device that is modelled.
+
+    Args:
+        line: its link, slower while the device is busy with something else.
+        seed: seed of its states and its noise.
+    """
+
+    def __init__(self, device: VirtualDevice, line: Line, seed: int, models: SharedModels) -> None:
+        self._device = device
+        self._seed = seed
+        self._models = models
+        self._condition = Condition(device, line, random.Random(seed))
+        self._meter = ModelledMeter(device.power, asyncio.get_running_loop().time)
+
+    @property
+    def meter(self) -> ModelledMeter:
+        return self._meter
+
+    def trainer(self, task: Task) -> Trainer:
+        model, initial = self._models.of(task)
+        return ModelledTrainer(task, initial, model, self._condition, self._seed, self._meter)
+
+    def engine(self, operations_per_sample: float) -> Engine:
+        operations_per_second = self._device.speed("") * operations_per_sample
+        return ModelledEngine(operations_per_second, self._condition, self._meter, self._seed)
+
+    def activity(self, fetch: Fetch) -> Activity:
+        return self._condition
+
+
+class InstantMachine(Machine):
+    """A machine whose work takes no time; nobody trains on it."""
+
+    def __init__(self) -> None:
+        self._meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
+
+    @property
+    def meter(self) -> ModelledMeter:
+        return self._meter
+
+    def trainer(self, task: Task) -> Trainer:
+        raise NotImplementedError("a machine that takes no time cannot be trained on by the clock")
+
+    def engine(self, operations_per_sample: float) -> Engine:
+        return InstantEngine()
+
+    def activity(self, fetch: Fetch) -> Activity:
+        return Undisturbed()

@@ -1,28 +1,34 @@
-"""Learners and peers as processes on this machine: they are started, their events are read, and they are ended."""
+"""Members as processes on this machine: they are started, their events are read, and they are ended."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import msgspec
 
 from paceline import events
-from paceline.axon.transports import Address
+from paceline.axon import trust
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit, Event
-from paceline.fleets.base import Launch
-from paceline.fleets.live import Door, LiveFleet
-from paceline.topologies.parallel import Conductor
+from paceline.fleets.live import Entrance, LiveFleet
+from paceline.learning import checkpoints
+from paceline.topologies.base import Finished, Host, Plan
+from paceline.topologies.events import PeerListening
+
+EMULATION = {"slowdown": 1.0, "down_mbit": math.inf, "up_mbit": math.inf, "latency_ms": 0.0}
+"""How a device may be held back as a trial, and what it is when it is not."""
 
 _GRACE_SECONDS = 5.0
 _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
@@ -30,17 +36,20 @@ _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """How the process of one learner is started.
+    """How the process of one member is started.
 
     Attributes:
-        options: of ``paceline join``.
+        options: options of ``paceline join``.
+        listen: address that it can be called at, where members call each other.
         prefix: the program that runs it, with its arguments; it must end as that process, as ``nsenter`` does.
-        num_threads: that PyTorch trains on.
-        on_start: told the process's id.
-        on_event: told of each event of this learner, before others are.
+        num_threads: threads that PyTorch trains on.
+        on_start: receives the process's id.
+        on_event: receives each event of this member, before others do.
     """
 
+    name: str
     options: Sequence[str]
+    listen: str = trust.LOOPBACK
     prefix: Sequence[str] = ()
     num_threads: int = 1
     on_start: Callable[[int], None] = lambda process_id: None
@@ -48,55 +57,134 @@ class Order:
 
 
 class ProcessFleet(LiveFleet):
-    """Base of the fleets whose learners are processes on this machine, one for each order.
+    """Base of the fleets whose members are processes on this machine, one for each order.
 
     Args:
-        door: with a token, by which the processes come in.
+        entrance: with a token, by which the processes come in.
     """
 
-    def __init__(self, door: Door, orders: Sequence[Order]) -> None:
+    def __init__(self, entrance: Entrance, orders: Sequence[Order]) -> None:
         check_is_no_device()
-        super().__init__(door)
+        super().__init__(entrance)
         self._orders = orders
 
     @contextlib.asynccontextmanager
-    async def devices(
-        self, orchestrator: Conductor, launch: Launch[Any], address: Address
-    ) -> AsyncIterator[asyncio.Future[None]]:
-        def emit(event: Event) -> None:
-            launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
-
-        least = launch.min_learners
+    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+        least = plan.min_devices
         if len(self._orders) < least:
             raise ConfigError(f"there are {len(self._orders)} devices on this machine; the job begins with {least}")
-        assert self._door.token is not None
-        processes: list[DeviceProcess] = []
-        is_over = False
-        try:
-            for order in self._orders:
-                command = command_for(order, launch, address)
-                processes.append(await DeviceProcess.start(order, command, self._door.token, emit))
-                order.on_start(processes[-1].id)
-            trouble = asyncio.ensure_future(_until_too_few(processes, launch.min_left))
+        with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+            members = _Members(host, plan, self._entrance.token or "", Path(folder))
+            is_over = False
             try:
-                yield trouble
-                is_over = True
+                await members.start(self._orders, address)
+                trouble = asyncio.ensure_future(members.watch())
+                try:
+                    yield trouble
+                    is_over = True
+                finally:
+                    trouble.cancel()
+                    await asyncio.wait((trouble,))
             finally:
-                trouble.cancel()
-                await asyncio.wait((trouble,))
+                await members.end(of_themselves=is_over)
+
+
+class _Members:
+    """The processes of one run."""
+
+    def __init__(self, host: Host, plan: Plan, token: str, folder: Path) -> None:
+        self._host = host
+        self._plan = plan
+        self._token = token
+        self._folder = folder
+        self._processes: dict[str, DeviceProcess] = {}
+        self._listening: asyncio.Queue[PeerListening] = asyncio.Queue()
+
+    async def start(self, orders: Sequence[Order], address: str) -> None:
+        """Start all; they join the host or, where there is none, the first of them."""
+        is_served = self._plan.topology.is_served
+        allowed = [word for path in self._plan.import_paths for word in ("--allow-model", path)]
+        if not is_served:
+            self._job_file.write_bytes(msgspec.json.encode(self._plan.job.described()))
+        first = ""
+        for number, order in enumerate(orders, 1):
+            options = [*order.options, *allowed]
+            if "--data" not in options:
+                options += self._plan.device_options(number, len(orders))
+            command = ["join", address] if is_served else self._command_of_a_peer(order, first)
+            process = await DeviceProcess.start(order, [*command, "--json", *options], self._token, self._hear)
+            self._processes[order.name] = process
+            order.on_start(process.id)
+            if not is_served and not first:
+                first = await self._address_of(process)
+
+    def _command_of_a_peer(self, order: Order, first: str) -> list[str]:
+        host = f"[{order.listen}]" if ":" in order.listen else order.listen
+        known = ["--peer", first] if first else []
+        save = ["--save", str(self._model_file(order.name))]
+        return ["gossip", str(self._job_file), "--listen", f"{host}:0", *known, *save]
+
+    async def _address_of(self, process: DeviceProcess) -> str:
+        """Wait until a process listens; raises `PacelineError` if it ends before."""
+        listening, ended = asyncio.ensure_future(self._listening.get()), asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait((listening, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():
+                await process.end(of_itself=True)
+                raise PacelineError(f"a device ended before it began: {process.last_words or 'without a word'}")
+            return listening.result().address
         finally:
-            try:
-                await asyncio.gather(*(process.end(of_itself=is_over) for process in processes))
-            finally:  # also if that was interrupted
-                for process in processes:
-                    process.kill()
+            listening.cancel()
+            ended.cancel()
 
+    async def watch(self) -> None:
+        """Pass on who ends; fails once too few processes are left: the run could only wait for ever."""
+        waiting = {asyncio.ensure_future(process.wait()): name for name, process in self._processes.items()}
+        num_left = len(waiting)
+        try:
+            while num_left >= max(self._host.min_left, 1) or not waiting:
+                done, _ = await asyncio.wait(
+                    waiting or {asyncio.get_running_loop().create_future()}, return_when=asyncio.FIRST_COMPLETED
+                )
+                for name in sorted(waiting.pop(one) for one in done):
+                    finished = await self._result_of(name)
+                    num_left -= finished is None
+                    self._host.member_ended(name, finished)
+        finally:
+            for one in waiting:
+                one.cancel()
+        words = next((one.last_words for one in self._processes.values() if one.last_words), "without a word")
+        raise PacelineError(f"too few devices are left to go on; one ended: {words}")
 
-def command_for(order: Order, launch: Launch[Any], address: Address) -> list[str]:
-    """The command of paceline by which a device takes part, without the order's own options."""
-    allowed = [word for path in launch.import_paths for word in ("--allow-model", path)]
-    has_data = "--data" in order.options
-    return [launch.command, str(address), "--json", *allowed, *(() if has_data else launch.options)]
+    async def _result_of(self, name: str) -> Finished | None:
+        """Return how a member that ended took part to the end; None if it did not."""
+        process = self._processes[name]
+        await process.read_all()
+        if self._plan.topology.is_served or process.has_failed:
+            return None
+        file = self._model_file(name)
+        return Finished("its part is done", checkpoints.read(file) if file.exists() else None)
+
+    async def end(self, *, of_themselves: bool) -> None:
+        """Let all end by themselves, or make them."""
+        processes = self._processes.values()
+        try:
+            await asyncio.gather(*(process.end(of_itself=of_themselves) for process in processes))
+        finally:  # also if that was interrupted
+            for process in processes:
+                process.kill()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, PeerListening):
+            self._listening.put_nowait(event)
+        self._host.hear(msgspec.structs.replace(event, at=self._host.env.now()))
+
+    @property
+    def _job_file(self) -> Path:
+        return self._folder / "job.json"
+
+    def _model_file(self, name: str) -> Path:
+        return self._folder / f"{name}.safetensors"
 
 
 def check_is_no_device() -> None:
@@ -109,40 +197,39 @@ def check_is_no_device() -> None:
 
 
 def join_options(device: msgspec.Struct, names: Iterable[str]) -> list[str]:
-    """The fields of a device that are not as by default, as options of ``paceline join``, which has the same names."""
+    """Write the fields of a device that are not as by default as options of ``paceline join``."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(device)}
     changed = [name for name in names if getattr(device, name) != defaults[name]]
     return [text for name in changed for text in (f"--{name.replace('_', '-')}", str(getattr(device, name)))]
 
 
+def emulation_options(**settings: float) -> list[str]:
+    """Write how a device is held back as an option of ``paceline join``."""
+    changed = [f"{name}={value}" for name, value in settings.items() if value != EMULATION[name]]
+    return ["--emulate", ",".join(changed)] if changed else []
+
+
 def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str]:
-    """The same for what a device does besides."""
+    """Write what a device does besides as options of ``paceline join``."""
     if not states:
         return []
-    told = ",".join(f"{state.name}={state.probability}" for state in states)
-    return ["--states", told, *([] if are_known else ["--hide-states"])]
+    written = ",".join(f"{state.name}={state.probability}" for state in states)
+    return ["--states", written, *([] if are_known else ["--hide-states"])]
 
 
 def power_options(power: PowerModel) -> list[str]:
-    """The same for what a device draws."""
-    return join_options(power, power.__struct_fields__)
-
-
-async def _until_too_few(processes: Sequence[DeviceProcess], least: int) -> None:
-    """Fails once fewer than `least` processes are left: the run could only wait for ever."""
-    ends = {asyncio.ensure_future(process.wait()) for process in processes}
-    try:
-        while len(ends) >= max(least, 1):
-            _, ends = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for end in ends:
-            end.cancel()
-    told = next((process.last_words for process in processes if process.last_words), "without a word")
-    raise PacelineError(f"too few devices are left to go on; one ended: {told}")
+    """Write what a device draws as an option of ``paceline join``."""
+    default = PowerModel()
+    changed = [
+        f"{name}={getattr(power, name)}"
+        for name in power.__struct_fields__
+        if getattr(power, name) != getattr(default, name)
+    ]
+    return ["--energy", ",".join(changed)] if changed else []
 
 
 class DeviceProcess:
-    """The process of one learner or peer; its events come on its standard output."""
+    """The process of one member; its events come on its standard output."""
 
     def __init__(self, process: asyncio.subprocess.Process, emit: Emit) -> None:
         self._process = process
@@ -151,14 +238,14 @@ class DeviceProcess:
 
     @classmethod
     async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
-        """Start a command of paceline; its events are told."""
+        """Start a command of paceline, and pass its events on."""
 
-        def tell(event: Event) -> None:
+        def hear(event: Event) -> None:
             order.on_event(event)
             emit(event)
 
         process = await asyncio.create_subprocess_exec(
-            *(*order.prefix, sys.executable, "-m", "paceline", *command, *order.options),
+            *(*order.prefix, sys.executable, "-m", "paceline", *command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -166,21 +253,30 @@ class DeviceProcess:
             env={**os.environ, "PACELINE_TOKEN": token, "OMP_NUM_THREADS": str(order.num_threads), _IS_DEVICE: "1"},
             start_new_session=True,  # an interrupt at the keyboard is for the orchestrator, which ends them
         )
-        return cls(process, tell)
+        return cls(process, hear)
 
     @property
     def id(self) -> int:
-        """The process's."""
+        """Id of the process."""
         return self._process.pid
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error."""
+        return self._process.returncode != 0
+
+    @property
     def last_words(self) -> str:
-        """The last line of its standard error."""
+        """Last line of its standard error."""
         return self._errors[-1] if self._errors else ""
 
     async def wait(self) -> None:
         """Wait until it has ended."""
         await self._process.wait()
+
+    async def read_all(self) -> None:
+        """Wait until all that it wrote is read, once it has ended."""
+        await asyncio.shield(self._reading)
 
     async def end(self, *, of_itself: bool) -> None:
         """Let it end by itself, if it knows that the run is over; or make it."""
@@ -210,7 +306,7 @@ class DeviceProcess:
 
 
 async def _lines(stream: asyncio.StreamReader | None) -> AsyncIterator[bytes]:
-    """The lines of a stream, without those that are too long to be ours."""
+    """Read the lines of a stream, without those that are too long to be ours."""
     assert stream is not None
     while True:
         try:

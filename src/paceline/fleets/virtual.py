@@ -1,4 +1,4 @@
-"""A fleet on virtual time: the same orchestrator and learners, in one process, with modelled speeds and links.
+"""A fleet on virtual time: the same roles, in one process, with modelled speeds and links.
 
 Hours pass in seconds, and the same seed gives the same run, event by event.
 """
@@ -8,217 +8,219 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
 import torch
 
 from paceline.axon import loops
 from paceline.axon.transports import CountedTransport
-from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
-from paceline.devices.energy import ModelledMeter
+from paceline.axon.transports.base import DEFAULT_PORT
+from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
-from paceline.fleets.base import C, Fleet, Launch
+from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.devices import singles
-from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
-from paceline.learning import datasets
-from paceline.learning.shards import Array
-from paceline.learning.tasks import Task
-from paceline.learning.trainers import Trainer
-from paceline.learning.training import LocalModel
-from paceline.learning.vectors import Vectors
-from paceline.topologies.parallel import (
+from paceline.fleets.modelled import InstantMachine, ModelledMachine, SharedModels, VirtualDevice
+from paceline.topologies.base import (
     CannotKeepUp,
-    Job,
-    Learner,
-    LearnerOptions,
-    Surroundings,
+    Contact,
+    DeviceOptions,
+    Environment,
+    Finished,
+    Host,
+    Node,
+    Outcome,
+    Plan,
     TurnedAway,
-    hosted,
-    in_place,
-    reach,
+    run_in_place,
+    serving,
 )
-from paceline.topologies.parallel.hosting import DEVICE
 
-_GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of learners, each look takes long
-
-T = TypeVar("T")
-_MakeTrainer: TypeAlias = "Callable[[Task, Condition, int, ModelledMeter], Trainer]"  # of a task, with a seed
+_GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands of devices, each look takes long
+_NUM_CONTACTS = 2  # other members that each knows from the start, where there is no host to join
 
 
 class VirtualFleet(Fleet):
     """Devices that are modelled, on a clock that jumps to the next event.
 
     Args:
-        devices: as in a fleet file.
+        devices: as in a fleet file. The one that `is_server` is the host's, whose work else takes no time.
         is_time_only: leave the gradients out, for fleets of thousands.
     """
 
     def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
-        self.devices = singles(devices)
+        every = singles(devices)
+        self.devices = [device for device in every if not device.is_server]
+        servers = [device for device in every if device.is_server]
+        if len(servers) > 1:
+            raise ConfigError(f"{len(servers)} devices have is_server; a run has one")
+        self._server = servers[0] if servers else None
         self._is_time_only = is_time_only
 
-    def run(self, launch: Launch[C]) -> C:
-        torch.manual_seed(launch.seed)  # dropout and the like draw from there
+    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+        torch.manual_seed(plan.seed)  # dropout and the like draw from there
         num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
         gc.set_threshold(_GARBAGE_OBJECTS, *thresholds[1:])
-        try:
-            orchestrator: C = virtual_loop.run(self._run(launch))
-        finally:
-            gc.set_threshold(*thresholds)
-            torch.set_num_threads(num_threads)
-        return orchestrator
-
-    async def _run(self, launch: Launch[C]) -> C:
-        least = launch.min_learners
-        if len(self.devices) < least:
-            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
-        orchestrator = launch.orchestrator(
-            Surroundings(
-                aside=in_place,
-                clock="virtual",
-                is_evaluated=not self._is_time_only,
-                chance=random.Random(launch.seed),
-            )
+        gc.freeze()
+        env = replace(
+            env,
+            clock="virtual",
+            run_blocking=run_in_place,
+            trains=not self._is_time_only,
+            rng=random.Random(plan.seed),
         )
-        network = MemoryNetwork()
-        parts = self._split_data(launch.federated_job)
-        models = _Models()
+        try:
+            outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).play(self._server))
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(*thresholds)
+            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
+            torch.set_num_threads(num_threads)
+        return outcome
 
-        def make_trainer(task: Task, condition: Condition, seed: int, meter: ModelledMeter) -> Trainer:
-            model, initial = models.of(task)
-            return ModelledTrainer(task, initial, None if self._is_time_only else model, condition, seed, meter)
 
-        async with hosted(orchestrator, launch.max_model_bytes, transport=network.host(DEVICE)) as address:
-            homes = [
-                _Home(device, number, network, str(address), parts[number])
-                for number, device in enumerate(self.devices)
-            ]
-            lives = [asyncio.ensure_future(self._live(home, make_trainer, launch)) for home in homes]
+class _VirtualRun:
+    """One run on virtual time."""
+
+    def __init__(self, devices: Sequence[VirtualDevice], plan: Plan, env: Environment, started_at: float) -> None:
+        self._devices = devices
+        self._plan = plan
+        self._env = env
+        self._started_at = started_at
+        self._network = MemoryNetwork()
+        self._models = SharedModels(is_trained=env.trains)
+        self._failure: PacelineError | None = None
+
+    async def play(self, server: VirtualDevice | None) -> Outcome:
+        """Carry out the plan; `server` is what the host runs on, if its work takes time."""
+        least, count = self._plan.min_devices, len(self._devices)
+        if count < least:
+            raise ConfigError(f"the fleet has {count} devices; the job begins with {least}")
+        seed = self._plan.seed
+        transport, machine = self._network.host(HOST), InstantMachine()
+        if server is not None:
+            transport = self._network.host(HOST, server.link(seed))
+            machine = ModelledMachine(server, transport.line, seed, self._models)
+        host = self._plan.host(replace(self._env, machine=machine, now=self._now))
+        async with serving(host, self._plan, HOST, transport=transport) as address:
+            lives = [asyncio.ensure_future(self._live(number, host, address)) for number in range(count)]
             try:
-                await _unless_too_few(lives, launch.min_left, orchestrator.run())
-                await orchestrator.farewell()
+                await self._unless_too_few(host, lives, asyncio.ensure_future(host.run(address)))
+                await host.drain()
             finally:
                 for life in lives:
                     life.cancel()
                 await asyncio.gather(*lives, return_exceptions=True)
-        return orchestrator
+        return host.outcome
 
-    def _split_data(self, job: Job | None) -> Sequence[tuple[Array, Array] | None]:
-        """In a federated job each device has an equal part of the training data, drawn at random; else none."""
-        if job is None:
-            return [None] * len(self.devices)
-        dataset = datasets.load(job.data)
-        order = np.random.default_rng(job.seed).permutation(len(dataset.y_train))
-        if len(order) < len(self.devices):
-            raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {len(self.devices)} devices")
-        return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, len(self.devices))]
-
-    async def _live(self, home: _Home, make_trainer: _MakeTrainer, launch: Launch[Any]) -> None:
-        """A device from when it joins until the run is over, or it dies for good."""
-        device, seed = home.device, launch.seed * 1_000_003 + home.number
+    async def _live(self, number: int, host: Host, address: str) -> bool:
+        """Live as a device, from when it joins; returns whether it took part to the end, rather than dying for good."""
+        device = self._devices[number]
         await asyncio.sleep(device.joins_at_seconds)
         while True:
-            transport = home.network.host(device.name, device.link(seed))
-            learner = self._learner(home, transport, make_trainer, launch, seed)
-            dies_in = _until(device.dies_at_seconds)
+            finished, is_back_later = None, False
             try:
-                await loops.within(dies_in, learner.run())
-                return
-            except CannotKeepUp:
-                await learner.leave()
-                return
-            except TurnedAway:
-                return
+                taking_part = self._take_part(number, host, address)
+                finished = await loops.within(_until(device.dies_at_seconds), taking_part)
             except asyncio.TimeoutError:
-                transport.line.cut()
-            returns_in = _until(device.returns_at_seconds)
-            if returns_in is None:
-                return
-            await asyncio.sleep(returns_in)
+                is_back_later = device.returns_at_seconds is not None
+            except ConfigError:
+                raise
+            except (CannotKeepUp, TurnedAway):  # the run goes on without it, as with a real device
+                pass
+            except PacelineError as error:
+                self._failure = error
+            host.member_ended(device.name, finished)
+            if not is_back_later:
+                return finished is not None
+            await asyncio.sleep(_until(device.returns_at_seconds) or 0.0)
 
-    @staticmethod
-    def _learner(
-        home: _Home, transport: MemoryTransport, make_trainer: _MakeTrainer, launch: Launch[Any], seed: int
-    ) -> Learner:
-        device = home.device
-        condition = Condition(device, transport.line, random.Random(seed))
-        meter = ModelledMeter(device.power, asyncio.get_running_loop().time)
-        counted = CountedTransport(transport)
-        return Learner(
-            reach(home.url, transport=counted),
-            device.name,
-            lambda task: make_trainer(task, condition, seed, meter),
-            emit=launch.emit,
-            make_activity=lambda fetch: condition,
-            options=LearnerOptions(
-                max_shards=device.max_shards,
-                price=device.price,
-                own_data=home.own_data,
-                meter=meter,
-                traffic=counted,
-            ),
+    async def _take_part(self, number: int, host: Host, address: str) -> Finished | None:
+        device, seed = self._devices[number], self._plan.seed * 1_000_003 + number
+        transport = self._network.host(device.name, device.link(seed))
+        node = Node(
+            name=device.name,
+            number=number,
+            num_devices=len(self._devices),
+            life=round(self._time() * 1e6) + 1,
+            contacts=[Contact(address)] if address else self._contacts(number),
+            transport=CountedTransport(transport),
+            options=DeviceOptions(max_shards=device.max_shards, price=device.price),
+            clock=self._env.clock,
+            emit=host.hear,
+            now=self._now,
+            run_blocking=self._env.run_blocking,
+            machine=ModelledMachine(device, transport.line, seed, self._models),
+            trains=self._env.trains,
+            rng=random.Random(seed),
         )
+        member = self._plan.member(node, host)
+        async with serving(member, self._plan, device.name, transport=transport, port=DEFAULT_PORT) as own:
+            try:
+                if device.leaves_at_seconds is None:
+                    return await member.run(own)
+                return await loops.within(_until(device.leaves_at_seconds), member.run(own))
+            except asyncio.TimeoutError:
+                await member.leave()
+                return None
+            except asyncio.CancelledError:
+                transport.line.cut()  # it vanishes without a word
+                raise
 
+    def _contacts(self, number: int) -> list[Contact]:
+        """Return the first devices that are there now, besides this one."""
+        now = self._time()
+        there = [device.name for device in self._devices if device.is_there(now)]
+        others = [name for name in there if name != self._devices[number].name][:_NUM_CONTACTS]
+        return [Contact(f"http://{name}:{DEFAULT_PORT}") for name in others]
 
-class _Models:
-    """The model of each task, and its untrained parameters: one for all devices, since they train by turns."""
+    async def _unless_too_few(
+        self, host: Host, lives: Sequence[asyncio.Future[bool]], running: asyncio.Future[None]
+    ) -> None:
+        """Wait for the host to end, unless a device fails by a mistake in the job, or too few are left.
 
-    def __init__(self) -> None:
-        self._made: dict[str, tuple[LocalModel, Vectors]] = {}
+        The mistake is raised; with too few, the host would wait for ever, which is a `PacelineError`.
+        """
+        num_left = len(lives)
 
-    def of(self, task: Task) -> tuple[LocalModel, Vectors]:
-        made = self._made.get(task.name)
-        if made is None:
-            model = LocalModel(task, allowed=None)
-            made = self._made[task.name] = (model, model.parameters())
-        return made
+        def stop(life: asyncio.Future[bool]) -> None:
+            nonlocal num_left
+            if life.cancelled():
+                return
+            num_left -= life.exception() is not None or not life.result()
+            if life.exception() is not None or num_left < host.min_left:
+                running.cancel()
 
-
-async def _unless_too_few(lives: Sequence[asyncio.Future[None]], least: int, main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, unless a device fails by a mistake of its own, or fewer than `least` are left.
-
-    The mistake is raised; with too few it would wait for ever, which is a `PacelineError`.
-    """
-    running = asyncio.ensure_future(main)
-    num_left = len(lives)
-
-    def stop(life: asyncio.Future[None]) -> None:
-        nonlocal num_left
-        num_left -= 1
-        if not life.cancelled() and (life.exception() is not None or num_left < least):
-            running.cancel()
-
-    for life in lives:
-        life.add_done_callback(stop)
-    try:
-        return await running
-    except asyncio.CancelledError:
         for life in lives:
-            if life.done():
-                life.result()
-        if num_left < least:
+            life.add_done_callback(stop)
+        try:
+            await running
+        except asyncio.CancelledError:
+            for life in lives:
+                if life.done():
+                    life.result()
+            if num_left >= host.min_left:
+                raise
+            why = "the others died, left, were turned away, or are too slow to train one shard by the deadline"
+            if self._failure is not None:
+                why = f"one ended with: {self._failure}"
             raise PacelineError(
-                f"{num_left} of {len(lives)} devices are left, and a round needs {least}: "
-                "the others died, were turned away, or are too slow to train one shard by the deadline"
+                f"{num_left} of {len(lives)} devices are left, and the run needs {host.min_left}: {why}"
             ) from None
-        raise
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
 
-class _Home(NamedTuple):
-    """Where a device lives, and where its orchestrator is."""
-
-    device: VirtualDevice
-    number: int
-    network: MemoryNetwork
-    url: str
-    own_data: tuple[Array, Array] | None
+    def _now(self) -> float:
+        return self._started_at + asyncio.get_running_loop().time()
 
 
 def _until(at_seconds: float | None) -> float | None:
-    """Seconds until a moment of virtual time; None if it is past, or was never set."""
+    """Return the seconds until a moment of virtual time; None if it is past, or was never set."""
     now = asyncio.get_running_loop().time()
     return at_seconds - now if at_seconds is not None and at_seconds > now else None

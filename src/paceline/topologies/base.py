@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -47,14 +48,17 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         table: the table of a job file that announces this kind of job, and holds its plain fields.
         tables: fields that are tables of their own in a job file.
+        nested: the field with further jobs, which a job file lists by their files; empty if there is none.
     """
 
     table: ClassVar[str]
     tables: ClassVar[tuple[str, ...]] = ()
+    nested: ClassVar[str] = ""
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a job file that make this job, every default spelled out."""
-        rules = {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.tables}
+        apart = (*self.tables, self.nested)
+        rules = {name: getattr(self, name) for name in self.__struct_fields__ if name not in apart}
         parts = {name: getattr(self, name) for name in self.tables}
         return {
             self.table: _without_none(rules),
@@ -153,6 +157,12 @@ class DeviceOptions:
     store_url: str | None = None
     contention: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_shards is not None and self.max_shards < 1:
+            raise ConfigError(f"max_shards is {self.max_shards}; it must be at least 1")
+        if not 0 <= self.price < math.inf:
+            raise ConfigError(f"price is {self.price}; it must be at least 0")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Node(Environment):
@@ -176,7 +186,7 @@ class Node(Environment):
     transport: CountedTransport = field(default_factory=lambda: CountedTransport(HttpTransport()))
     trust: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
-    options: DeviceOptions = DeviceOptions()  # noqa: RUF009  (frozen)
+    options: DeviceOptions = DeviceOptions()
 
     def connect(self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None) -> axon.Remote:
         """Return the host, or another contact, to be called."""
@@ -221,6 +231,9 @@ class Outcome(NamedTuple):
 class Host(Role):
     """The role that stays with the run: the server that devices join, or one who only watches."""
 
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+
     @property
     @abstractmethod
     def outcome(self) -> Outcome:
@@ -235,7 +248,8 @@ class Host(Role):
         """Wait, but not long, until all devices have heard that the run is over."""
 
     def hear(self, event: Event) -> None:
-        """Receive the events of members that a fleet collects."""
+        """Take an event of a member that a fleet passes on, and record it."""
+        self.env.emit(event)
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
@@ -348,6 +362,10 @@ class Topology(ABC, Generic[J]):
     def join(self, node: Node) -> Member:
         """Make the role of a device that knows nothing but whom to join; only where there is a host."""
 
+    def kept(self, events: Sequence[Event]) -> list[Event]:
+        """Choose the events of an interrupted run that stay in its record when it goes on."""
+        return list(events)
+
     def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
         """Prepare a run that was interrupted, to go on after the last round in its events.
 
@@ -410,4 +428,3 @@ async def ask_what_runs_at(node: Node) -> Description:
     """Ask the contact of a node what it could join there."""
     found: Description = await node.connect(Described).describe.coro()
     return found
-

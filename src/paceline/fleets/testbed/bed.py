@@ -30,8 +30,12 @@ class Bed:
 
     @property
     def address(self) -> str:
-        """Where the orchestrator must listen."""
-        return network.orchestrator_address(self.number)
+        """Address that the host must listen on."""
+        return network.address_of(self.number, 0)
+
+    def address_of(self, device: int) -> str:
+        """Return the address of a device."""
+        return network.address_of(self.number, device)
 
     def prefix(self, device: int) -> list[str]:
         """What to put before a command so that it runs on a device, and does not outlive this process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from paceline.fleets.devices import EmulatedDevice
-from paceline.fleets.processes import join_options, power_options, state_options
+from paceline.fleets.processes import emulation_options, join_options, power_options, state_options
 
 LEAST_CPU_SHARE = 0.01
 
@@ -45,13 +45,13 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         return math.ceil(self.cpu_share)
 
     def options(self) -> list[str]:
-        """What ``paceline join`` is told; a cut that will be mended is no reason to give up."""
+        """Write the device as options of ``paceline join``; a cut that will be mended is no reason to give up."""
         patience_seconds = _PATIENCE_SECONDS
         if self.cut_at_seconds is not None and self.mended_at_seconds is not None:
             patience_seconds += self.mended_at_seconds - self.cut_at_seconds
-        options = join_options(self, ("name", "latency_ms", "max_shards", "data", "price"))
         return [
-            *options,
+            *join_options(self, ("name", "max_shards", "data", "price")),
+            *emulation_options(latency_ms=self.latency_ms),
             *state_options(self.states, are_known=self.are_states_known),
             *power_options(self.power),
             "--patience",

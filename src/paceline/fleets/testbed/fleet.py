@@ -1,4 +1,4 @@
-"""Runs a job on a testbed: the shipped orchestrator here, each learner in its own place, cuts when they are due."""
+"""Runs a job on a testbed: the host here, each member in its own namespace, cuts when they are due."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from paceline.axon.transports import Address
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.fleets.base import C, Fleet, Launch
+from paceline.fleets.base import Fleet
 from paceline.fleets.devices import singles
-from paceline.fleets.live import Door, run_live
+from paceline.fleets.live import Entrance, run_live
 from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
 from paceline.fleets.testbed import bed, network, tools
 from paceline.fleets.testbed.devices import TestbedDevice
+from paceline.topologies.base import Environment, Host, Outcome, Plan
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.parallel import Conductor
-from paceline.topologies.parallel.events import RoundOpened
 
 _ROUNDING = 1e-6  # ten shares of 0.2 are two cores
 
@@ -49,33 +47,32 @@ class TestbedFleet(Fleet):
             )
         self._spare_cores = max(num_cores - wanted, 0.0)
 
-    def run(self, launch: Launch[C]) -> C:
-        return run_live(self._run(launch))
+    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+        return run_live(self._run(plan, env, started_at))
 
-    async def _run(self, launch: Launch[C]) -> C:
-        least = launch.min_learners
-        if len(self.devices) < least:
-            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
+    async def _run(self, plan: Plan, env: Environment, started_at: float) -> Outcome:
+        if len(self.devices) < plan.min_devices:
+            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job begins with {plan.min_devices}")
         has_begun = asyncio.Event()
 
         def emit(event: Event) -> None:
-            if isinstance(event, RoundOpened) or (isinstance(event, PhaseStarted) and event.round):
+            if isinstance(event, PhaseStarted) and event.round:
                 has_begun.set()
-            launch.emit(event)
+            env.emit(event)
 
         # Building takes a moment of this loop's time; nothing else runs on it yet.
         with bed.built(self.devices) as place:
             fleet = _FleetInPlace(place, self.devices, self._spare_cores / len(self.devices), has_begun)
-            return await fleet.play(replace(launch, emit=emit))
+            return await fleet.play(plan, replace(env, emit=emit), started_at)
 
 
 class _FleetInPlace(ProcessFleet):
-    """The learners of a testbed that is built.
+    """The members of a testbed that is built.
 
     Args:
         spare_share: of a core that each device may have in addition until it has joined. To load PyTorch takes seconds
             of a whole core; it is not what is emulated. All shares together are never more than there are cores.
-        has_begun: set when the first round, or epoch, opens.
+        has_begun: set when the first round or epoch has begun.
     """
 
     def __init__(
@@ -87,8 +84,8 @@ class _FleetInPlace(ProcessFleet):
         self._limited: set[int] = set()
         for number, device in enumerate(devices, 1):
             place.limit(number, device.cpu_share + spare_share)
-        door = Door(host=place.address, port=0, token=secrets.token_urlsafe(16))
-        super().__init__(door, [self._order(number, device) for number, device in enumerate(devices, 1)])
+        entrance = Entrance(host=place.address, port=0, token=secrets.token_urlsafe(16))
+        super().__init__(entrance, [self._order(number, device) for number, device in enumerate(devices, 1)])
 
     def _order(self, number: int, device: TestbedDevice) -> Order:
         def limit(event: Event) -> None:  # the first event comes when it has joined, before it measures itself
@@ -97,6 +94,8 @@ class _FleetInPlace(ProcessFleet):
                 self._place.limit(number, device.cpu_share)
 
         return Order(
+            name=device.name,
+            listen=self._place.address_of(number),
             options=device.options(),
             prefix=self._place.prefix(number),
             num_threads=device.num_threads,
@@ -105,10 +104,8 @@ class _FleetInPlace(ProcessFleet):
         )
 
     @contextlib.asynccontextmanager
-    async def devices(
-        self, orchestrator: Conductor, launch: Launch[Any], address: Address
-    ) -> AsyncIterator[asyncio.Future[None]]:
-        async with super().devices(orchestrator, launch, address) as too_few:
+    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+        async with super().devices(host, plan, address) as too_few:
             cuts = asyncio.gather(*(self._cut(number, device) for number, device in enumerate(self._all, 1)))
             trouble = asyncio.ensure_future(_first_failure(too_few, cuts))
             try:

@@ -28,11 +28,6 @@ _QUEUE_SECONDS = 0.1
 _LEAST_QUEUE_BYTES = 256_000  # so that a sender is slowed down rather than losing packets
 
 
-def orchestrator_address(number: int) -> str:
-    """Where a testbed's orchestrator is."""
-    return _address(number, 0)
-
-
 def prefix_of(number: int) -> str:
     """How the names of a testbed's places begin, and no others."""
     return f"paceline{number}-"
@@ -46,7 +41,7 @@ def place_of(number: int, device: int) -> str:
 def build(number: int, devices: Sequence[TestbedDevice]) -> None:
     """Make all there is of a testbed's network."""
     bridge = _bridge_of(number)
-    lines = [f"link add name {bridge} type bridge", f"addr add {_address(number, 0)}/24 dev {bridge}"]
+    lines = [f"link add name {bridge} type bridge", f"addr add {address_of(number, 0)}/24 dev {bridge}"]
     for place in (place_of(number, device) for device in range(1, len(devices) + 1)):
         lines += [
             f"netns add {place}",
@@ -56,7 +51,7 @@ def build(number: int, devices: Sequence[TestbedDevice]) -> None:
     tools.batch("ip", [*lines, f"link set {bridge} up"])
     for index, device in enumerate(devices, 1):
         place = place_of(number, index)
-        lines = [f"addr add {_address(number, index)}/24 dev eth0", "link set eth0 up", "link set lo up"]
+        lines = [f"addr add {address_of(number, index)}/24 dev eth0", "link set eth0 up", "link set lo up"]
         tools.batch("ip", lines, namespace=place)
         # A limit is on what an end sends: downloads at the bridge's end, uploads at the device's.
         for mbit, link, namespace in ((device.down_mbit, place, None), (device.up_mbit, "eth0", place)):
@@ -85,7 +80,7 @@ def remove(number: int) -> None:
         raise PacelineError(f"a testbed's links or network namespaces cannot be removed: {', '.join(left)}")
 
 
-def _address(number: int, device: int) -> str:
+def address_of(number: int, device: int) -> str:
     return f"198.19.{number}.{device + 1}"
 
 

@@ -3,91 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import msgspec
 
 import paceline
-from paceline import axon
 from paceline.allocation import Allocation, Candidate, Timings
-from paceline.axon.transports import CountedTransport
-from paceline.devices.activities import Activity, Undisturbed
-from paceline.devices.energy import Meter
 from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
-from paceline.events import Emit, Phase
+from paceline.events import Phase
 from paceline.learning.shards import Array
-from paceline.learning.tasks import Task
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import Trained
 from paceline.learning.vectors import Vectors
+from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
-from paceline.topologies.parallel.messages import Offer, Receipt, Declaration, Ticket, Welcome, Work
 from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes, order_seed, round_seed
-from paceline.topologies.base import CannotKeepUp, Finished, Member, TurnedAway
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.parallel.messages import (
+    Declaration,
+    Offer,
+    OrchestratorService,
+    Receipt,
+    Ticket,
+    Welcome,
+    Work,
+)
 from paceline.topologies.sessions import until_over
 
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerOptions:
-    """How a learner behaves.
-
-    Attributes:
-        max_shards: the most it takes in a round; None for what the policy says.
-        price: that it asks for a shard, where work is paid for.
-        own_data: samples and labels to train on in federated jobs; they never leave the device.
-        patience_seconds: how long it tries to reach an orchestrator that does not answer.
-        meter: tells what a round takes in energy; None to leave that out.
-        traffic: what carries its calls, to tell the bytes of a round; None to leave them out.
-    """
-
-    max_shards: int | None = None
-    price: float = 0.0
-    own_data: tuple[Array, Array] | None = None
-    patience_seconds: float = 300.0
-    meter: Meter | None = None
-    traffic: CountedTransport | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_shards is not None and self.max_shards < 1:
-            raise ConfigError(f"max_shards is {self.max_shards}; it must be at least 1")
-        if not 0 <= self.price < math.inf:
-            raise ConfigError(f"price is {self.price}; it must be at least 0")
 
 
 class Learner(Member):
     """Takes part in one run, in whichever of its jobs it is placed.
 
     Args:
-        orchestrator: where it is, as `axon.connect` gives it with `OrchestratorService` as interface.
-        make_trainer: makes the trainer of a task; raises `ConfigError` for one that this device does not allow.
-        emit: is told what happens here; nothing of it is sent.
-        make_activity: makes what the device does besides; it is given a way to download something.
+        own_data: samples and labels to train on where data stays on the devices; they never leave this one.
     """
 
-    def __init__(
-        self,
-        orchestrator: axon.Remote,
-        name: str,
-        make_trainer: Callable[[Task], Trainer],
-        *,
-        emit: Emit = lambda event: None,
-        make_activity: Callable[[Callable[[], Awaitable[object]]], Activity] = lambda fetch: Undisturbed(),
-        options: LearnerOptions = LearnerOptions(),  # noqa: B008  (frozen)
-    ) -> None:
-        self._orchestrator = orchestrator
-        self._name = name
-        self._make_trainer = make_trainer
-        self._emit = emit
-        self._options = options
-        self._activity = make_activity(self._fill)
+    def __init__(self, node: Node, own_data: tuple[Array, Array] | None = None) -> None:
+        self._node = node
+        self._name = node.name
+        self._options = node.options
+        self._own_data = own_data
+        self._orchestrator = node.connect(OrchestratorService)
+        self._activity = node.machine.activity(self._fill)
         self._estimator = StateEstimator(len(self._activity.states))
         self._found_in: str | None = None  # the state of the device when it joined
         self._session = ""
@@ -139,7 +101,7 @@ class Learner(Member):
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.task.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
-            enrolment = Enrolment.of(offer, self._make_trainer(offer.task), self._options.own_data)
+            enrolment = Enrolment.of(offer, self._node.machine.trainer(offer.task), self._own_data)
             await self._measure(enrolment)
             self._enrolments[offer.task.name] = enrolment
         self._enrolment = enrolment
@@ -177,13 +139,13 @@ class Learner(Member):
             enrolment.profile = enrolment.profiles[0]
         else:
             enrolment.profile = await benchmark(link, enrolment.trainer, **measured)
-        self._emit(
+        self._node.emit(
             DeviceMeasured(
-                at=self._time(),
+                at=self._node.now(),
                 learner=self._name,
                 profile=msgspec.to_builtins(enrolment.profile),
                 seconds=self._time() - start,
-                power=None if self._options.meter is None else self._options.meter.described,
+                power=self._node.machine.meter.described,
                 job=enrolment.offer.task.name,
             )
         )
@@ -226,7 +188,7 @@ class Learner(Member):
 
     async def _work(self, enrolment: Enrolment, ticket: Ticket) -> None:
         start = self._time()
-        look = _Look(self._options)
+        usage = _Usage(self._node)
         terms = msgspec.structs.replace(enrolment.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
         candidate = self._candidate(enrolment)
         allocation = ticket.allocation or enrolment.policy.allocate(terms, (candidate,))[0]
@@ -243,7 +205,7 @@ class Learner(Member):
         halt_at = deadline + enrolment.terms.overtime * enrolment.terms.deadline_seconds - upload_seconds
         done = await self._train(enrolment, work, ticket.round, allocation, start, halt_at)
         spent = RoundSpent(
-            at=self._time(),
+            at=self._node.now(),
             learner=self._name,
             round=ticket.round,
             deadline_seconds=enrolment.terms.deadline_seconds,
@@ -255,7 +217,7 @@ class Learner(Member):
             is_halted=done.is_halted,
             job=enrolment.offer.task.name,
         )
-        await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, look)
+        await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, usage)
 
     async def _train(
         self, enrolment: Enrolment, work: Work, round: int, allocation: Allocation, start: float, halt_at: float
@@ -293,7 +255,9 @@ class Learner(Member):
             return None
         return work
 
-    async def _hand_in(self, enrolment: Enrolment, parameters: Vectors, spent: RoundSpent, down_bytes: int, look: _Look) -> None:
+    async def _hand_in(
+        self, enrolment: Enrolment, parameters: Vectors, spent: RoundSpent, down_bytes: int, usage: _Usage
+    ) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -305,8 +269,12 @@ class Learner(Member):
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
         finally:
             now = self._time()
-            spent = look.complete(spent)
-            self._emit(msgspec.structs.replace(spent, at=now, upload_seconds=upload_seconds, is_accepted=is_accepted))
+            spent = usage.complete(spent)
+            self._node.emit(
+                msgspec.structs.replace(
+                    spent, at=self._node.now(), upload_seconds=upload_seconds, is_accepted=is_accepted
+                )
+            )
             timings = Timings(
                 down_bytes=down_bytes,
                 down_seconds=spent.download_seconds,
@@ -348,33 +316,26 @@ class Learner(Member):
     def _start(self, phase: Phase, round: int) -> None:
         self._activity.turn_to(phase)
         job = self._enrolment.offer.task.name if self._enrolment is not None else ""
-        self._emit(PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase, job=job))
+        self._node.emit(PhaseStarted(at=self._node.now(), learner=self._name, round=round, phase=phase, job=job))
 
 
-class _Look:
-    """A look at what a learner has used up, to tell what it uses from here on."""
+class _Usage:
+    """What a learner uses up from here on, in bytes and in energy."""
 
-    def __init__(self, options: LearnerOptions) -> None:
-        self._meter = options.meter
-        self._traffic = options.traffic
-        if self._meter is not None:
-            self._meter.read()  # what was before is not of the round
-        if self._traffic is not None:
-            self._before = (self._traffic.bytes_sent, self._traffic.bytes_received)
+    def __init__(self, node: Node) -> None:
+        self._meter = node.machine.meter
+        self._traffic = node.transport
+        self._meter.read()  # what was before does not belong to the round
+        self._before = (self._traffic.bytes_sent, self._traffic.bytes_received)
 
     def complete(self, spent: RoundSpent) -> RoundSpent:
-        """Add what was used since; what nobody counted stays unknown."""
-        sent, received = 0, 0
-        if self._traffic is not None:
-            sent, received = (
-                self._traffic.bytes_sent - self._before[0],
-                self._traffic.bytes_received - self._before[1],
-            )
-            spent = msgspec.structs.replace(spent, bytes_sent=sent, bytes_received=received)
-        if self._meter is not None:
-            cpu_seconds, joules = self._meter.read(sent + received)
-            spent = msgspec.structs.replace(spent, cpu_seconds=cpu_seconds, joules=joules)
-        return spent
+        """Add what was used since."""
+        sent = self._traffic.bytes_sent - self._before[0]
+        received = self._traffic.bytes_received - self._before[1]
+        cpu_seconds, joules = self._meter.read(sent + received)
+        return msgspec.structs.replace(
+            spent, bytes_sent=sent, bytes_received=received, cpu_seconds=cpu_seconds, joules=joules
+        )
 
 
 @dataclass

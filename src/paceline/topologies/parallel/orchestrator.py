@@ -70,7 +70,7 @@ class Orchestrator(Host, OrchestratorService):
     calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
 
     def __init__(self, env: Environment) -> None:
-        self._env = env
+        super().__init__(env)
         self._roster = Roster(LearnerSession)
         self._changes = Changes()  # for rounds and for whoever waits for enough learners
         self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
@@ -119,9 +119,7 @@ class Orchestrator(Host, OrchestratorService):
             num_ready = self._roster.num_ready
             if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
                 reported = num_ready
-                self._emit(
-                    WaitingForLearners(at=self._now(), round=number, num_ready=num_ready, min_learners=least)
-                )
+                self._emit(WaitingForLearners(at=self._now(), round=number, num_ready=num_ready, min_learners=least))
             return num_ready >= least
 
         await self._changes.until(are_enough)
@@ -147,10 +145,10 @@ class Orchestrator(Host, OrchestratorService):
         return self._roster.find(session)
 
     def _now(self) -> float:
-        return round(self._env.now(), 6)
+        return round(self.env.now(), 6)
 
     def _emit(self, event: Event) -> None:
-        self._env.emit(event)
+        self.env.emit(event)
 
     # What learners call.
 
@@ -188,9 +186,7 @@ class Orchestrator(Host, OrchestratorService):
         found = self._find(session)
         return self._training_of(found).more(found.name, round)
 
-    async def update(
-        self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
-    ) -> Receipt:
+    async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         found = self._find(session)
         return self._training_of(found).update(found.name, round, parameters, num_samples)
 

@@ -19,8 +19,10 @@ import msgspec
 import paceline
 from paceline.allocation import Allocation, Assignment, Demand, Placement
 from paceline.errors import ConfigError
+from paceline.events import Event
 from paceline.topologies.base import Environment, Outcome
 from paceline.topologies.events import LearnerLeft
+from paceline.topologies.job_files import parse_submitted
 from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.ledger import Ledger
@@ -29,7 +31,6 @@ from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrat
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.reserve import ShardReserve, Taker
 from paceline.topologies.parallel.training import JobTraining
-from paceline.topologies.job_tables import parse_remote
 from paceline.topologies.sessions import POLL_SECONDS
 
 MAX_JOBS = 100
@@ -59,9 +60,7 @@ class PooledJob:
     @property
     def progress(self) -> JobProgress:
         """Progress of the job."""
-        return self.training.progress(
-            "over" if self.is_over else "running" if self.team else "waiting", len(self.team)
-        )
+        return self.training.progress("over" if self.is_over else "running" if self.team else "waiting", len(self.team))
 
     @property
     def allocation(self) -> dict[str, Allocation]:
@@ -94,7 +93,7 @@ class JobPool(Orchestrator):
     async def run(self, address: str) -> None:
         self._emit(
             PoolStarted(
-                at=self._now(), pool=self._pool.described(), clock=self._env.clock, paceline=paceline.__version__
+                at=self._now(), pool=self._pool.described(), clock=self.env.clock, paceline=paceline.__version__
             )
         )
         for prepared in self._first:
@@ -105,6 +104,14 @@ class JobPool(Orchestrator):
         ended = PoolEnded(at=self._now(), reason="all jobs are over", spent=self.ledger.spent)
         self._emit(ended)
         self._end(ended.reason)
+
+    @property
+    def min_left(self) -> int:
+        return 1
+
+    def hear(self, event: Event) -> None:
+        job = self._by_name.get(getattr(event, "job", ""))
+        (self.env if job is None else job.training).emit(event)
 
     @property
     def outcome(self) -> Outcome:
@@ -125,7 +132,7 @@ class JobPool(Orchestrator):
 
     def _let_in(self, prepared: PreparedJob) -> PooledJob:
         name = prepared.job.name
-        env = self._env.nested(prepared.job)
+        env = self.env.nested(prepared.job)
         job = self._by_name[name] = PooledJob(name, JobTraining(prepared, env, self._changes))
         self._emit(
             JobSubmitted(
@@ -167,12 +174,13 @@ class JobPool(Orchestrator):
     async def _play_cycle(self) -> None:
         jobs, ready = self._open_jobs, self._roster.ready
         demands = [
-            Demand(job.name, job.training.prepared.terms, [session.as_candidate(job.name) for session in ready]) for job in jobs
+            Demand(job.name, job.training.prepared.terms, [session.as_candidate(job.name) for session in ready])
+            for job in jobs
         ]
         self._is_due = False
         self._considered = {session.key: _probabilities(session) for session in ready}
         start = self._time()
-        assignment = await self._env.run_blocking(lambda: self._policy.assign(demands, self.ledger.left))
+        assignment = await self.env.run_blocking(lambda: self._policy.assign(demands, self.ledger.left))
         self._place(assignment, jobs, ready, self._time() - start)
         playing = [job for job in jobs if job.team]
         if not playing:
@@ -220,9 +228,7 @@ class JobPool(Orchestrator):
 
     async def _play_round(self, job: PooledJob) -> bool:
         """Play one round with those of the team who are there; False if none are, or they cannot be paid."""
-        await self._changes.until(
-            lambda: not any(map(self._may_come, self._absent(job))), self._pool.patience_seconds
-        )
+        await self._changes.until(lambda: not any(map(self._may_come, self._absent(job))), self._pool.patience_seconds)
         absent = self._absent(job)
         present = {name: self._roster.named(name) for name in job.team if name not in absent}
         for name in absent:
@@ -244,7 +250,9 @@ class JobPool(Orchestrator):
         self._exclude_exposed(opened)
         return True
 
-    def _portioned(self, job: PooledJob, prices: Mapping[str, float]) -> tuple[dict[str, Allocation], ShardReserve | None]:
+    def _portioned(
+        self, job: PooledJob, prices: Mapping[str, float]
+    ) -> tuple[dict[str, Allocation], ShardReserve | None]:
         """What each of the team gets as a round opens, and the reserve of what is held back of those who are present."""
         if not self._policy.held_share or len(prices) < 2:
             return job.allocation, None
@@ -311,14 +319,14 @@ class JobPool(Orchestrator):
             raise ValueError("all jobs of this pool are over; it takes no other")
         if len(self._open_jobs) >= MAX_JOBS:
             raise ValueError(f"{MAX_JOBS} jobs are in this pool; wait until one is over")
-        prepared = await self._env.run_blocking(lambda: self._admit(tables))
+        prepared = await self.env.run_blocking(lambda: self._admit(tables))
         if prepared.job.name in self._by_name:
             raise ValueError(f"there is a job {prepared.job.name!r} in this pool already; names must differ")
         return self._let_in(prepared).name
 
     def _admit(self, tables: dict[str, Any]) -> PreparedJob:
         try:
-            job = parse_remote(tables)
+            job = parse_submitted(tables)
             if not isinstance(job, Job):
                 raise ConfigError(f"a pool takes ordinary jobs, which have a [{Job.table}] table")
             prepared = prepare_job(msgspec.structs.replace(job, allocation=self._policy))

@@ -9,7 +9,6 @@ from typing import Any
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
 from paceline.topologies.parallel.events import (
     JobEnded,
     JobsAllocated,
@@ -18,6 +17,7 @@ from paceline.topologies.parallel.events import (
     PoolEnded,
     PoolStarted,
 )
+from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
 from paceline.topologies.parallel.report import ROUNDS_COUNTED
 from paceline.topologies.parallel.tables import METRICS, RunTables
 from paceline.topologies.reporting import (

@@ -104,6 +104,4 @@ def prepare_job(job: Job) -> PreparedJob:
     )
 
     evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)
-    return PreparedJob(
-        job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate
-    )
+    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate)

@@ -51,6 +51,10 @@ class SingleJob(Orchestrator):
             self._emit(LearnerLeft(at=self._now(), learner=session.name, reason="nothing was heard of it"))
 
     @property
+    def min_left(self) -> int:
+        return self._prepared.job.min_learners
+
+    @property
     def _jobs(self) -> Iterable[JobTraining]:
         return (self._training,)
 

@@ -18,12 +18,12 @@ from paceline.learning.shards import Array
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
-from paceline.topologies.parallel.learner import Learner, LearnerOptions
-from paceline.topologies.parallel.messages import OrchestratorService
+from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.report import RunReporting
+from paceline.topologies.parallel.resuming import without_open_round
 from paceline.topologies.parallel.single import SingleJob
 
 
@@ -42,7 +42,10 @@ class Parallel(Topology[JobSpec]):
 
     def join(self, node: Node) -> Member:
         data = node.options.data
-        return _learner(node, None if data is None else datasets.load_local(data))
+        return Learner(node, None if data is None else datasets.load_local(data))
+
+    def kept(self, events: Sequence[Event]) -> list[Event]:
+        return without_open_round(events)
 
     def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
         if not isinstance(job, Job):
@@ -92,7 +95,8 @@ class JobPlan(Plan):
         return SingleJob(self.prepared, env, self.first_round)
 
     def member(self, node: Node, host: Host | None) -> Member:
-        return _learner(node, self._parts(node.num_devices)[node.number] if self.prepared.store is None else None)
+        own = self._parts(node.num_devices)[node.number] if self.prepared.store is None else None
+        return Learner(node, own)
 
     @functools.lru_cache(maxsize=1)  # noqa: B019  (one plan, one fleet)
     def _parts(self, num_devices: int) -> Sequence[tuple[Array, Array]]:
@@ -142,25 +146,7 @@ class PoolPlan(Plan):
         return JobPool(self.job, self.jobs, env)
 
     def member(self, node: Node, host: Host | None) -> Member:
-        return _learner(node, None)
-
-
-def _learner(node: Node, own_data: tuple[Array, Array] | None) -> Learner:
-    return Learner(
-        node.connect(OrchestratorService),
-        node.name,
-        node.machine.trainer,
-        emit=node.emit,
-        make_activity=node.machine.activity,
-        options=LearnerOptions(
-            max_shards=node.options.max_shards,
-            price=node.options.price,
-            own_data=own_data,
-            patience_seconds=node.options.patience_seconds,
-            meter=node.machine.meter,
-            traffic=node.transport,
-        ),
-    )
+        return Learner(node)
 
 
 TOPOLOGY = Parallel()

@@ -8,21 +8,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import torch
 
 import paceline
 from paceline.allocation import Allocation
-from paceline.events import Emit, Event
+from paceline.events import Event
 from paceline.learning.audits import Auditor, Claim, Portion
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
+from paceline.topologies.base import Environment
+from paceline.topologies.parallel.enrolment import order_seed
 from paceline.topologies.parallel.events import (
     RoundClosed,
     RoundOpened,
@@ -38,9 +38,8 @@ from paceline.topologies.parallel.messages import MAX_SHARDS, JobProgress, Recei
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.rounds import OpenRound
-from paceline.topologies.base import Environment
 from paceline.topologies.sessions import Changes
-from paceline.topologies.parallel.enrolment import order_seed
+
 
 class JobTraining:
     """The rounds of a job, one after the other.
