@@ -50,9 +50,9 @@ class Trunk(Host, TrunkService):
     calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
 
     def __init__(self, prepared: PreparedSplit, env: Environment) -> None:
+        super().__init__(env)
         self._prepared = prepared
         self._job = prepared.job
-        self._env = env
         self._engine = env.machine.engine(prepared.operations.train)
         self._roster = Roster(Session)
         self._changes = Changes()
@@ -88,7 +88,7 @@ class Trunk(Host, TrunkService):
     # The life of a run.
 
     async def run(self, address: str) -> None:
-        env, job = self._env, self._job
+        env, job = self.env, self._job
         names = [f"source {number}" for number in range(1, job.sources + 1)]
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
         env.emit(
@@ -127,8 +127,8 @@ class Trunk(Host, TrunkService):
                 reason = "no improvement"
                 break
         await self._sync_all(self._job.epochs + 1)
-        self._env.save("final", self.state)
-        return SplitEnded(at=self._env.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
+        self.env.save("final", self.state)
+        return SplitEnded(at=self.env.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
 
     async def _until_ready(self) -> None:
         wanted, reported = self._job.sources, -1
@@ -138,9 +138,7 @@ class Trunk(Host, TrunkService):
             num_ready = len(self._presence.ready)
             if num_ready < wanted and num_ready != reported:
                 reported = num_ready
-                self._env.emit(
-                    WaitingForLearners(at=self._env.now(), round=0, num_ready=num_ready, min_learners=wanted)
-                )
+                self.env.emit(WaitingForLearners(at=self.env.now(), round=0, num_ready=num_ready, min_learners=wanted))
             return num_ready >= wanted
 
         await self._changes.until(are_enough)
@@ -151,9 +149,9 @@ class Trunk(Host, TrunkService):
         costs = [cost for cost in declared if cost is not None]
         chosen = await choose_cut(self._prepared, sources, costs, self._engine)
         self._cut = chosen.cut
-        self._env.emit(
+        self.env.emit(
             CutChosen(
-                at=self._env.now(),
+                at=self.env.now(),
                 cut=chosen.cut,
                 expected_seconds=chosen.expected_seconds,
                 num_parameters=self._prepared.num_parameters(chosen.cut, sources),
@@ -174,7 +172,7 @@ class Trunk(Host, TrunkService):
 
     async def _train_epoch(self, epoch: int) -> SplitEpochEnded:
         assert self._scheme is not None
-        env = self._env
+        env = self.env
         self._admit_and_remove(epoch)
         spending = Spending(self._engine, env.machine.meter, lambda: (self._bytes_sent, self._bytes_received))
         self._scheme.totals = EpochTotals()
@@ -223,8 +221,8 @@ class Trunk(Host, TrunkService):
         if has_changed and self._job.scheme == "fpl":
             sources = tuple(name for name, source in self._sources.items() if source.is_merged)
             num_parameters = self._scheme.num_merged()
-            self._env.emit(
-                JunctionChanged(at=self._env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
+            self.env.emit(
+                JunctionChanged(at=self.env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
             )
 
     async def _sync_all(self, epoch: int) -> float | None:
@@ -263,7 +261,7 @@ class Trunk(Host, TrunkService):
             self._presence.mask(source, self._barrier, "it joined again")
             known.status = "masked" if known.is_merged else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
-        self._env.emit(LearnerJoined(at=self._env.now(), learner=source, is_back=is_back))
+        self.env.emit(LearnerJoined(at=self.env.now(), learner=source, is_back=is_back))
         self._changes.notify()
         cuts = (self._cut,) if self._cut else self._prepared.cuts
         return SourceWelcome(session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts))
@@ -354,7 +352,7 @@ class Trunk(Host, TrunkService):
         source.status, source.is_ready = "left", False
         if self._barrier is not None:
             self._barrier.discard(found.name)
-        self._env.emit(LearnerLeft(at=self._env.now(), learner=found.name, reason="it said goodbye"))
+        self.env.emit(LearnerLeft(at=self.env.now(), learner=found.name, reason="it said goodbye"))
         self._changes.notify()
 
 
