@@ -13,7 +13,7 @@ from paceline import config
 from paceline.learning import checkpoints
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
-from paceline.topologies.split import make_plan
+from paceline.topologies.split import prepare_split
 from paceline.topologies.split.events import SplitEpochEnded
 from tests.topologies.split.runs import digits, farthest, in_one_process
 
@@ -99,7 +99,7 @@ def test_five_sources_and_a_trunk_equal_one_process(paceline, tmp_path, one_thre
     joined = [event.learner for event in told if isinstance(event, LearnerJoined)]
     assert sorted(joined) == names
 
-    plan = make_plan(config.load_split(tmp_path / "job.toml"))
+    plan = prepare_split(config.load_split(tmp_path / "job.toml"))
     expected = in_one_process(plan, joined, cut="f1")
     learned = checkpoints.read(tmp_path / "run/checkpoints/final.safetensors")
     assert len([name for name in learned if name.startswith("branches.")]) == 4 * NUM_SOURCES

@@ -6,15 +6,15 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.learning.segments import epoch_order
 from paceline.learning.views import ViewSpec, viewed
-from paceline.topologies.split import load_samples, view_of
-from paceline.topologies.split.agendas import agenda, part
-from paceline.topologies.split.messages import Meeting
-from paceline.topologies.split.samples import Passes, inputs_of
-from tests.topologies.split.runs import digits, small_plan
+from paceline.topologies.split.samples import load_samples, view_of
+from paceline.topologies.split.schedule import part, schedule_of
+from paceline.topologies.split.messages import SyncPoint
+from paceline.topologies.split.samples import Minibatches, inputs_of
+from tests.topologies.split.runs import digits, small_split
 
 
 def terms_of(**rules):
-    return small_plan(**rules).terms(1, ("3",))
+    return small_split(**rules).terms(1, ("3",))
 
 
 def written(path, **arrays):
@@ -26,7 +26,7 @@ def written(path, **arrays):
 
 
 def test_sources_see_the_same_samples_each_in_a_way_of_its_own():
-    plan = small_plan()
+    plan = small_split()
     views = [view_of(plan.dataset, plan.terms(number, ()), number) for number in (1, 2, 3, 4)]
     plain, erased, flipped, again = (view.train.x for view in views)
     assert np.array_equal(plain, plan.dataset.x_train)
@@ -38,7 +38,7 @@ def test_sources_see_the_same_samples_each_in_a_way_of_its_own():
 
 
 def test_two_sources_of_the_same_view_draw_differently():
-    plan = small_plan(view=(ViewSpec(kind="erase"),))
+    plan = small_split(view=(ViewSpec(kind="erase"),))
     terms = plan.terms(1, ())
     one, twin, other = (view_of(plan.dataset, terms, number).train.x for number in (1, 1, 2))
     assert np.array_equal(one, twin)
@@ -47,7 +47,7 @@ def test_two_sources_of_the_same_view_draw_differently():
 
 
 def test_a_file_is_taken_as_it_is_or_seen_as_the_trunk_says(tmp_path):
-    plan = small_plan()
+    plan = small_split()
     terms, path = plan.terms(3, ("3",)), written(tmp_path / "mine.npz")
     as_it_is = load_samples(terms, 3, path)
     assert np.array_equal(as_it_is.train.x, plan.dataset.x_train)
@@ -81,7 +81,7 @@ def test_data_by_name_must_be_that_of_the_trunk():
 
 def test_minibatches_are_the_same_for_all_and_new_in_each_epoch():
     terms = terms_of(num_samples=65, seed=3)
-    passes, others = Passes(terms), Passes(terms)
+    passes, others = Minibatches(terms), Minibatches(terms)
     first = [passes.samples(1, number) for number in range(2)]
     assert [len(batch) for batch in first] == [passes.size(0), passes.size(1)] == [32, 33]
     assert np.array_equal(np.concatenate(first), epoch_order(65, 3, 1).numpy())
@@ -90,7 +90,7 @@ def test_minibatches_are_the_same_for_all_and_new_in_each_epoch():
 
 
 def test_a_model_is_fed_normalised_samples():
-    plan = small_plan()
+    plan = small_split()
     how = plan.task.normalisation
     fed = inputs_of(plan.dataset.x_train[:5], plan.terms(1, ())).numpy()
     expected = (plan.dataset.x_train[:5] * how.scale - how.mean[0]) / how.std[0]
@@ -98,7 +98,7 @@ def test_a_model_is_fed_normalised_samples():
 
 
 def phases(terms, epoch):
-    return [f"{phase} {number}" for phase, number in agenda(terms, epoch)]
+    return [f"{phase} {number}" for phase, number in schedule_of(terms, epoch)]
 
 
 def test_an_epoch_has_steps_then_a_test_then_a_copy():
@@ -120,5 +120,5 @@ def test_other_schemes_have_other_agendas():
     images = terms_of(scheme="images", epochs=2)
     assert phases(images, 1) == ["images 0", "images 1", "images 2", "images 3"]
     assert phases(images, 2) == phases(images, 3) == []
-    assert agenda(images, 1)[0] == Meeting("images", 0)
+    assert schedule_of(images, 1)[0] == SyncPoint("images", 0)
     assert [len(range(300)[part(number)]) for number in (0, 1, 2)] == [256, 44, 0]

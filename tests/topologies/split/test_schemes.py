@@ -10,12 +10,13 @@ from paceline.learning.models import build
 from paceline.learning.segments import make_chain
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.training import LocalModel
-from paceline.topologies.split import AveragingSpec, view_of
+from paceline.topologies.split.jobs import AveragingSpec
+from paceline.topologies.split.samples import view_of
 from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.images import ImagesAtTrunk
-from paceline.topologies.split.messages import Meeting
-from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_plan
+from paceline.topologies.split.messages import SyncPoint
+from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_split
 
 NAMES = "abc"
 LEARNING = ("1", "3", "5")
@@ -53,7 +54,7 @@ def mean(states):
 
 
 def test_with_all_layers_and_no_hold_it_is_fedavg():
-    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD)
+    plan = small_split(scheme="gfl", epochs=1, optimizer=SGD)
     played = play(plan, fleet())
     expected = mean([trained(plan, view) for view in views(plan)])
     for source in NAMES:
@@ -66,14 +67,14 @@ def test_with_all_layers_and_no_hold_it_is_fedavg():
 
 
 def test_fedavg_goes_on_from_the_average():
-    plan = small_plan(scheme="gfl", epochs=2, optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}))
+    plan = small_split(scheme="gfl", epochs=2, optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}))
     first = mean([trained(plan, view) for view in views(plan)])
     second = mean([trained(plan, view, first, 2) for view in views(plan)])
     assert farthest(own(play(plan, fleet()).state, "a"), second) < 1e-6
 
 
 def test_layers_that_are_not_named_stay_with_their_source():
-    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD, averaging=AveragingSpec(layers=("5",)))
+    plan = small_split(scheme="gfl", epochs=1, optimizer=SGD, averaging=AveragingSpec(layers=("5",)))
     state = play(plan, fleet()).state
     alone = dict(zip(NAMES, [trained(plan, view) for view in views(plan)], strict=True))
     shared = mean(list(alone.values()))
@@ -108,7 +109,7 @@ def held(plan, view, layers, mu):
 
 @pytest.mark.parametrize("layers", [("3", "5"), ()])
 def test_fedprox_holds_what_is_averaged_and_nothing_else(layers):
-    plan = small_plan(
+    plan = small_split(
         scheme="gfl",
         epochs=1,
         optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}),
@@ -127,8 +128,8 @@ def test_fedprox_holds_what_is_averaged_and_nothing_else(layers):
 
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
 def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
-    plan = small_plan(scheme="images", epochs=2, optimizer=optimizer)
-    edge = device("edge", 2000.0, is_trunk=True)
+    plan = small_split(scheme="images", epochs=2, optimizer=optimizer)
+    edge = device("edge", 2000.0, is_server=True)
     played = play(plan, [*fleet(), edge])
     model, seen = LocalModel(plan.task, None), views(plan)
     kept = model.new_optimizer()
@@ -149,15 +150,15 @@ def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
 
 
 def test_images_are_tested_as_often_as_told():
-    played = play(small_plan(scheme="images", epochs=4, test_epochs=3), fleet())
+    played = play(small_split(scheme="images", epochs=4, test_epochs=3), fleet())
     assert [event.accuracy is not None for event in played.epochs] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("scheme", ["images", "gfl", "split-learning"])
 def test_each_learns_and_the_same_each_time(scheme):
-    plan = small_plan(scheme=scheme, epochs=4)
+    plan = small_split(scheme=scheme, epochs=4)
     first, second = (play(plan, fleet(speed_noise=0.2)) for _ in range(2))
-    assert first.told == second.told
+    assert first.events == second.events
     assert first.epochs[-1].accuracy > max(0.3, first.epochs[0].accuracy)
     whole = sum(each.numel() for layer in make_chain(plan.task, None).layers.values() for each in layer.parameters())
     parts = first.of(SplitStarted)[0].num_parameters
@@ -170,7 +171,7 @@ def test_each_learns_and_the_same_each_time(scheme):
 
 
 def test_who_comes_to_an_average_late_begins_with_it():
-    played = play(small_plan(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
+    played = play(small_split(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
     assert [event.num_sources for event in played.epochs][-1] == 4
     assert farthest(own(played.state, "d"), own(played.state, "a")) < 1e-6
     assert played.of(JunctionChanged) == []
@@ -196,20 +197,20 @@ TESTED = {"tested": torch.tensor([30.0, 12.0, 300.0], dtype=torch.float64)}
     ],
 )
 def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
-    plan = small_plan(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
+    plan = small_split(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
     trunk = AveragingAtTrunk(plan.terms(1, ("",)))
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        trunk.unpack(1, Meeting(phase, 0), tensors)
+        trunk.unpack(1, SyncPoint(phase, 0), tensors)
     assert said in str(caught.value)
-    assert trunk.unpack(1, Meeting("test", 0), TESTED) is TESTED
+    assert trunk.unpack(1, SyncPoint("test", 0), TESTED) is TESTED
 
 
 def test_images_of_floats_may_not_hold_nan():
-    plan = small_plan(scheme="images", num_samples=4, num_test_samples=2)
+    plan = small_split(scheme="images", num_samples=4, num_test_samples=2)
     floats = {name: getattr(plan.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
     data = dataclasses.replace(plan.dataset, **floats)
     trunk = ImagesAtTrunk(plan.terms(1, ("",)), data, None, None)
     x = torch.from_numpy(floats["x_train"])
-    assert np.array_equal(trunk.unpack(1, Meeting("images", 0), {"values": x}), data.x_train)
+    assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), data.x_train)
     with pytest.raises(ValueError, match="images hold NaN or infinity"):
-        trunk.unpack(1, Meeting("images", 0), {"values": x / 0})
+        trunk.unpack(1, SyncPoint("images", 0), {"values": x / 0})

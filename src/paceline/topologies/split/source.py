@@ -82,7 +82,8 @@ class Source(Member):
         try:
             return Finished(await until_over(self._join, self._take_part, self._node.options.patience_seconds))
         except RemoteError as error:
-            raise PacelineError(self._describe_refusal(error)) from error
+            kind = ConfigError if error.type_name == "ValueError" else PacelineError
+            raise kind(f"{self._trunk.url} refused {self._node.name!r}: {error.remote_message}") from error
 
     async def leave(self) -> None:
         """Say goodbye, if the trunk can be reached: the junction loses what it learned of this source."""
@@ -96,10 +97,7 @@ class Source(Member):
 
     async def _join(self) -> None:
         self._start("benchmark", 0)
-        try:
-            welcome: SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__)
-        except RemoteError as error:
-            raise ConfigError(self._describe_refusal(error)) from error
+        welcome: SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__)
         self._session, self._number = welcome.session, welcome.number
         if self._terms is not None:
             return  # it has been in before, and has all it needs
@@ -108,9 +106,6 @@ class Source(Member):
         if len(terms.cuts) > 1:
             await self._trunk.declare.coro(self._session, await self._measure(terms))
         self._terms = terms
-
-    def _describe_refusal(self, error: RemoteError) -> str:
-        return f"{self._trunk.url} refused {self._node.name!r}: {error.remote_message}"
 
     async def _measure(self, terms: SplitTerms) -> Costs:
         """Run the subset benchmark: what each cut would cost here, and what the link can do."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
@@ -11,7 +12,8 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.segments import assembled
-from paceline.topologies.base import Environment, Host, Member, Node, Plan, Topology
+from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.reporting import Reporting
 from paceline.topologies.split.events import CutChosen
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.messages import SplitTerms
@@ -26,7 +28,7 @@ class Split(Topology[SplitJob]):
     """One model over many devices: sources around a trunk."""
 
     name = "split"
-    kinds = {SplitJob: SplitReporting()}
+    kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {SplitJob: SplitReporting()}
     noun = "source"
 
     def prepare(self, job: SplitJob) -> Plan:
