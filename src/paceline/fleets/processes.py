@@ -142,14 +142,14 @@ class _Members:
         waiting = {asyncio.ensure_future(process.wait()): name for name, process in self._processes.items()}
         num_left = len(waiting)
         try:
-            while num_left >= max(self._host.min_left, 1) or not waiting:
-                done, _ = await asyncio.wait(
-                    waiting or {asyncio.get_running_loop().create_future()}, return_when=asyncio.FIRST_COMPLETED
-                )
+            while waiting and num_left >= self._host.min_left:
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for name in sorted(waiting.pop(one) for one in done):
                     finished = await self._result_of(name)
                     num_left -= finished is None
                     self._host.member_ended(name, finished)
+            if num_left >= self._host.min_left:
+                await asyncio.get_running_loop().create_future()  # all are done; from here, the host ends the run
         finally:
             for one in waiting:
                 one.cancel()

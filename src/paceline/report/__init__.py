@@ -4,19 +4,16 @@ None of them reaches into a run: a run passes each event on, and behaves the sam
 """
 
 from paceline.report.folder import RunFolder
-from paceline.report.kinds import REPORTINGS, reporting_of
 from paceline.report.lines import LinePrinter
 from paceline.report.live import LiveTable, watcher
 from paceline.report.page import write_report
 from paceline.topologies.reporting import Summary
 
 __all__ = [
-    "REPORTINGS",
     "LinePrinter",
     "LiveTable",
     "RunFolder",
     "Summary",
-    "reporting_of",
     "watcher",
     "write_report",
 ]

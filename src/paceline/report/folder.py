@@ -7,18 +7,17 @@ import difflib
 import fcntl
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
 import msgspec
 
-from paceline import events
+from paceline import events, topologies
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Event
-from paceline.report.kinds import REPORTINGS, reporting_of
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting import Reporting, Summary
 from paceline.topologies.tables import RecordedTable, csv_text
@@ -41,12 +40,13 @@ class RunFolder:
     record.
     """
 
-    def __init__(self, path: Path, reporting: Reporting) -> None:
+    def __init__(self, path: Path, table: str) -> None:
         self.path = path
-        self.reporting = reporting
+        self.topology, self.kind = topologies.announced_by({table: {}}, str(path))
+        self.reporting: Reporting = self.topology.kinds[self.kind]
         self.report = path / "report.html"
-        self.checkpoints = path / reporting.subfolder
-        self._settings_file = path / reporting.settings_file
+        self.checkpoints = path / self.reporting.subfolder
+        self._settings_file = path / f"{table}.json"
         self._versions_file = path / "versions.json"
         self._events_file = path / "events.jsonl"
         self._recorder: _Recorder | None = None
@@ -56,16 +56,14 @@ class RunFolder:
     @classmethod
     def create(cls, root: Path, name: str, settings: dict[str, Any]) -> RunFolder:
         """Make the folder ``root/name``, ready to record; raises `ConfigError` if it holds files."""
-        reporting = reporting_of(settings)
-        kind = reporting.kind
+        folder = cls(root / name, topologies.announced_by(settings, "the job")[1].table)
+        reporting, kind = folder.reporting, folder.reporting.kind
         if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
             raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
-        folder = cls(root / name, reporting)
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             if any(folder.path.iterdir()):
-                resume = ", or resume it" if reporting.is_resumable else ""
-                raise ConfigError(f"{folder.path} exists and is not empty: give the {kind} another name{resume}")
+                raise ConfigError(f"{folder.path} exists and is not empty: give the {kind} another name, or resume it")
             folder.checkpoints.mkdir()
             folder._versions_file.write_bytes(_as_json(read_versions(settings)))
             folder._events_file.touch()
@@ -83,11 +81,11 @@ class RunFolder:
         """Open a folder for reading; raises `ConfigError` if it is not one of a run."""
         if not path.is_dir():
             raise ConfigError(f"{path}: no such folder{_nearest(path)}")
-        for reporting in REPORTINGS.values():
-            folder = cls(path, reporting)
-            if folder._settings_file.is_file() and folder._events_file.is_file():
-                return folder
-        known = ", ".join(reporting.settings_file for reporting in REPORTINGS.values())
+        tables = topologies.announcing_tables()
+        for table in tables:
+            if (path / f"{table}.json").is_file() and (path / "events.jsonl").is_file():
+                return cls(path, table)
+        known = ", ".join(f"{table}.json" for table in tables)
         raise ConfigError(f"{path} is not a run folder: it has no events.jsonl with one of {known}")
 
     @property
@@ -137,17 +135,11 @@ class RunFolder:
         complete = sorted(self.path.glob("jobs/*/job.json"))
         return {settings.parent.name: RunFolder.open(settings.parent) for settings in complete}
 
-    def reopen(self, keep: Callable[[Sequence[Event]], list[Event]]) -> list[Event]:
-        """Make the folder ready to record on after the run was interrupted, at any point.
-
-        Args:
-            keep: chooses the events that are kept of those recorded.
-
-        Returns: the events that are kept.
-        """
+    def reopen(self) -> list[Event]:
+        """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept."""
         self.close()
         self._claim_it()
-        kept = keep(list(self.events()))
+        kept = self.topology.kept(list(self.events()))
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
             for table in self.reporting.recorded:

@@ -51,8 +51,14 @@ def announced_by(tables: Mapping[str, Any], source: str) -> tuple[Topology[Any],
         for kind in topology.kinds:
             if kind.table in tables:
                 return topology, kind
-    announcing = ", ".join(f"[{table}]" for known in BUILT_IN.values() for table in known)
+    announcing = ", ".join(f"[{table}]" for table in announcing_tables())
     raise ConfigError(f"{source}: no table says what kind of job this is; one of {announcing}")
+
+
+def announcing_tables() -> list[str]:
+    """Return the tables that announce jobs, of all topologies."""
+    others = [kind.table for name in _entries() for kind in named(name).kinds]
+    return [table for known in BUILT_IN.values() for table in known] + others
 
 
 def of_job(job: JobSpec) -> Topology[Any]:

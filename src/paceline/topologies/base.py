@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+import torch
 from torch import nn
 
 import paceline
@@ -25,11 +26,13 @@ from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.devices.machines import LiveMachine, Machine
+from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit, Event
 from paceline.learning.averaging import State
-from paceline.learning.tasks import OptimizerSpec
-from paceline.topologies.reporting import Reporting
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.topologies.reporting import Progress, Reporting
 
 T = TypeVar("T")
 
@@ -213,6 +216,14 @@ class Role(ABC):
     async def run(self, address: str) -> Any:
         """Live until the run is over. Others can call from the start, at this address; empty if nobody calls."""
 
+    def status(self) -> dict[str, Any]:
+        """Return how far it is, for whoever asks over the network: plain values by name."""
+        return {}
+
+    def current_state(self) -> State:
+        """Return what was learned so far, for whoever asks; raises `ValueError` if that is not here."""
+        raise ValueError("there is no model to be had here")
+
 
 class Outcome(NamedTuple):
     """What came of a run.
@@ -284,6 +295,10 @@ class Member(Role):
     async def leave(self) -> None:
         """Take no further part, and say so to others that can be reached."""
 
+    async def measure(self) -> Profile:
+        """Join, measure this device and its link, and leave; raises `ConfigError` where nothing is measured."""
+        raise ConfigError("devices that join there do not measure themselves")
+
 
 class Plan(ABC):
     """A job made ready to run: its data loaded, its model built.
@@ -315,6 +330,13 @@ class Plan(ABC):
         """Models that devices have to load by import path."""
         model = getattr(self.job, "model", None)
         return () if model is None or model.import_path is None else (model.import_path,)
+
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+        """Return what a device measures its speed with: some shards, or as many as the job says.
+
+        Raises `ConfigError` where devices train nothing alone, or no shards are here.
+        """
+        raise ConfigError(f"devices of {self.topology.name} train nothing alone that could be measured")
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         """Return options of the command that starts device `number` of `count`, counted from 1, without own data."""
@@ -362,6 +384,10 @@ class Topology(ABC, Generic[J]):
     def join(self, node: Node) -> Member:
         """Make the role of a device that knows nothing but whom to join; only where there is a host."""
 
+    def device_progress(self) -> Progress:
+        """Begin the lines that a device prints about itself."""
+        return next(iter(self.kinds.values())).progress()
+
     def kept(self, events: Sequence[Event]) -> list[Event]:
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
@@ -378,15 +404,17 @@ class Topology(ABC, Generic[J]):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What anybody may ask of an address: what is trained there.
+    """What runs at an address.
 
     Attributes:
         job: the tables of the job, where devices need them to join.
+        status: how far it is.
     """
 
     topology: str
     paceline: str
     job: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
 
 @contextlib.asynccontextmanager
@@ -406,25 +434,60 @@ async def serving(role: Role, plan: Plan, name: str, **settings: Any) -> AsyncIt
         worker.rpc(name=call)(getattr(role, call))
     topology = plan.topology
     job = {} if topology.is_served else plan.job.described()
-    description = Description(topology=topology.name, paceline=paceline.__version__, job=job)
 
     async def describe() -> Description:
-        return description
+        return Description(topology=topology.name, paceline=paceline.__version__, job=job, status=role.status())
+
+    async def model() -> dict[str, torch.Tensor]:
+        return dict(role.current_state())
 
     worker.rpc(name="describe")(describe)
+    worker.rpc(name="model")(model)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
 
 
 class Described(ABC):
-    """The call that every role which can be called answers."""
+    """The calls that every role answers which can be called."""
 
     @abstractmethod
     async def describe(self) -> Description:
-        """Return what is trained here."""
+        """Return what runs here, and how far it is."""
+
+    @abstractmethod
+    async def model(self) -> dict[str, torch.Tensor]:
+        """Return what was learned so far, by name; raises `ValueError` where that is not."""
 
 
-async def ask_what_runs_at(node: Node) -> Description:
-    """Ask the contact of a node what it could join there."""
-    found: Description = await node.connect(Described).describe.coro()
-    return found
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a job.
+
+    Attributes:
+        status: ``waiting``: nobody trains it yet; ``running``; ``over``.
+        num_closed: number of rounds that are done, of `rounds`.
+        num_learners: number of learners that train it.
+    """
+
+    job: str
+    status: Literal["waiting", "running", "over"]
+    num_closed: int
+    rounds: int
+    num_learners: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class TakesJobs(ABC):
+    """The calls of a host that takes further jobs."""
+
+    @abstractmethod
+    async def submit(self, tables: dict[str, Any]) -> str:
+        """Take in a job, given as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
+
+    @abstractmethod
+    async def progress(self) -> list[JobProgress]:
+        """Return how far all jobs are."""
+
+    @abstractmethod
+    async def follow(self, job: str) -> JobProgress:
+        """Wait a while for a job to be over, and return how far it is; raises `LookupError` for one not known."""

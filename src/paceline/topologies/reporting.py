@@ -113,17 +113,13 @@ class Reporting(ABC):
 
     Attributes:
         kind: what messages call such a run.
-        settings_file: file of a run folder with the resolved job.
         recorded: tables that are written while the run goes on.
         subfolder: folder of a run folder for whatever is kept besides.
-        is_resumable: whether an interrupted run can go on.
     """
 
     kind: ClassVar[str]
-    settings_file: ClassVar[str]
     recorded: ClassVar[tuple[RecordedTable, ...]]
     subfolder: ClassVar[str] = "checkpoints"
-    is_resumable: ClassVar[bool] = False
 
     @abstractmethod
     def builder(self, settings: dict[str, Any]) -> TableBuilder:
@@ -140,6 +136,14 @@ class Reporting(ABC):
     def board(self) -> Board | None:
         """Begin the live table of a run; None if lines are all it has."""
         return None
+
+    def result(self, metrics: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
+        """Return the figures of a run that is over, for JSON; `metrics` are those of its `Outcome`."""
+        return dict(metrics)
+
+    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+        """Write the lines that end a run, of its result."""
+        return [accuracy_of(result).strip() or "done"]
 
     def summary(
         self,
@@ -216,6 +220,11 @@ def summary_table(figures: dict[str, Value], usage: dict[str, Value]) -> Table:
     """Make the table of headline figures, given by column (see `columns`), and of what was used."""
     shown = (*columns(*figures), *TOTALS)
     return Table("summary", shown, [(*figures.values(), *(usage[column.name] for column in TOTALS))])
+
+
+def accuracy_of(result: Mapping[str, Any], then: str = "") -> str:
+    """Write the accuracy of a result, and a word to go on with; nothing if it was not measured."""
+    return "" if result.get("accuracy") is None else f"accuracy {result['accuracy']:.1%} {then}"
 
 
 def mean(values: Iterable[float | None]) -> float | None:

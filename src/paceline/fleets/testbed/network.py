@@ -81,6 +81,7 @@ def remove(number: int) -> None:
 
 
 def address_of(number: int, device: int) -> str:
+    """Return the address of a device, or of the host, which is number 0."""
     return f"198.19.{number}.{device + 1}"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
-from paceline.topologies.reporting import Reporting, happenings_section, result_tile
+from paceline.topologies.reporting import Reporting, accuracy_of, happenings_section, result_tile
 from paceline.topologies.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.tables import Table
 from paceline.topologies.usage import usage_section, usage_tiles
@@ -18,7 +18,6 @@ class GossipReporting(Reporting):
     """Reports a gossip run."""
 
     kind = "gossip run"
-    settings_file = "gossip.json"
     recorded = (EPOCHS_TABLE,)
 
     def builder(self, settings: dict[str, Any]) -> GossipTables:
@@ -26,6 +25,10 @@ class GossipReporting(Reporting):
 
     def progress(self) -> GossipProgress:
         return GossipProgress()
+
+    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+        count = len(result["averaged"])
+        return [f"{accuracy_of(result, '– ')}the average of {count} {'peer' if count == 1 else 'peers'}"]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()

@@ -7,7 +7,7 @@ that need profiles, such as csa, have learners declare them.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, Literal
 
 import msgspec
@@ -111,26 +111,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a job.
-
-    Attributes:
-        status: ``waiting``: nobody trains it yet; ``running``; ``over``.
-        num_closed: number of rounds that are done, of `rounds`.
-        num_learners: number of learners that train it.
-    """
-
-    job: str
-    status: Literal["waiting", "running", "over"]
-    num_closed: int
-    rounds: int
-    num_learners: int
-    loss: float | None = None
-    accuracy: float | None = None
-
-
-class OrchestratorService(ABC):
-    """What learners, and those who have jobs, call. What takes a session raises `LookupError` for one that is not known (any more)."""
+class OrchestratorService(TakesJobs):
+    """What learners, and those who have jobs, call; a session that is not known any more raises `LookupError`."""
 
     @abstractmethod
     async def join(self, learner: str, version: str, price: float) -> Welcome:
@@ -184,15 +166,3 @@ class OrchestratorService(ABC):
     @abstractmethod
     async def leave(self, session: str) -> None:
         """Take no further part."""
-
-    @abstractmethod
-    async def submit(self, tables: dict[str, Any]) -> str:
-        """Add a job to a pool, as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
-
-    @abstractmethod
-    async def follow(self, job: str) -> JobProgress:
-        """Wait for a job to end, but not long; returns its progress. Raises `LookupError` if there is no such job."""
-
-    @abstractmethod
-    async def progress(self) -> list[JobProgress]:
-        """Return the progress of each job, in the order in which they came."""

@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import msgspec
 import torch
 
 from paceline.allocation import Candidate
 from paceline.events import Event
-from paceline.topologies.base import Environment, Host, Outcome
+from paceline.learning.averaging import State
+from paceline.topologies.base import Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel.messages import (
     MAX_FILL_BYTES,
     Declaration,
-    JobProgress,
     Offer,
     OrchestratorService,
     Receipt,
@@ -93,15 +94,14 @@ class Orchestrator(Host, OrchestratorService):
     def _progress_of(self, job: JobTraining) -> JobProgress:
         """Return how far a job is."""
 
-    @property
-    def outcome(self) -> Outcome:
-        outcomes = {
-            job.prepared.job.name: Outcome(
-                job.state, {"loss": job.loss, "accuracy": job.accuracy, "rounds": job.num_closed}
-            )
-            for job in self._jobs
-        }
-        return outcomes[""] if "" in outcomes else Outcome({}, {}, outcomes)
+    def status(self) -> dict[str, Any]:
+        return {"jobs": [msgspec.to_builtins(self._progress_of(job)) for job in self._jobs]}
+
+    def current_state(self) -> State:
+        training = list(self._jobs)
+        if len(training) != 1:
+            raise ValueError(f"{len(training)} jobs are trained here, each with a model of its own")
+        return training[0].state
 
     async def drain(self) -> None:
         await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)

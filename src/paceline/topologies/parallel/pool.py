@@ -20,13 +20,13 @@ import paceline
 from paceline.allocation import Allocation, Assignment, Demand, Placement
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.topologies.base import Environment, Outcome
+from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
 from paceline.topologies.job_files import parse_submitted
 from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.ledger import Ledger
-from paceline.topologies.parallel.messages import Declaration, JobProgress, Offer, Ticket, Welcome
+from paceline.topologies.parallel.messages import Declaration, Offer, Ticket, Welcome
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.reserve import ShardReserve, Taker
@@ -115,7 +115,9 @@ class JobPool(Orchestrator):
 
     @property
     def outcome(self) -> Outcome:
-        return super().outcome._replace(metrics={"spent": self.ledger.spent})
+        jobs = {name: job.training.outcome for name, job in self._by_name.items()}
+        figures = {name: outcome.metrics for name, outcome in jobs.items()}
+        return Outcome({}, {"jobs": figures, "spent": self.ledger.spent}, jobs)
 
     @property
     def _jobs(self) -> Iterable[JobTraining]:

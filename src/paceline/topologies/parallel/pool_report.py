@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
@@ -25,6 +25,7 @@ from paceline.topologies.reporting import (
     Reporting,
     Summary,
     TableBuilder,
+    accuracy_of,
     end_of,
     happenings_section,
     mean,
@@ -302,7 +303,6 @@ class PoolReporting(Reporting):
     """Reports a pool of jobs."""
 
     kind = "pool"
-    settings_file = "pool.json"
     recorded = (recorded_table("ledger", LearnerPaid, _LEDGER),)
     subfolder = "jobs"
 
@@ -311,6 +311,18 @@ class PoolReporting(Reporting):
 
     def progress(self) -> PoolProgress:
         return PoolProgress()
+
+    def result(self, metrics: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
+        names = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occupancy")
+        figures = {job["job"]: {name: job[name] for name in names} for job in summary.tables["jobs"].records()}
+        jobs = {name: {**metrics["jobs"][name], **known} for name, known in figures.items()}
+        return {**metrics, "jobs": jobs}
+
+    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+        for name, job in result["jobs"].items():
+            share = "" if job["fulfilment"] is None else f"; {job['fulfilment']:.1%} of its data trained"
+            yield f"{name}: {accuracy_of(job, 'after ')}{job['rounds']} rounds{share}"
+        yield f"paid    {result['spent']:.2f}"
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.events import Event
-from paceline.topologies.events import WaitingForLearners
+from paceline.topologies.events import PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel.events import (
+    DeviceMeasured,
     RoundClosed,
     RoundOpened,
+    RoundSpent,
     RunEnded,
     RunStarted,
     UpdateAudited,
     UpdateRefused,
 )
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
-from paceline.topologies.wording import format_count, format_names, format_ratio, format_seconds, printable, setting
+from paceline.topologies.wording import (
+    format_bytes,
+    format_count,
+    format_energy,
+    format_known,
+    format_names,
+    format_ratio,
+    format_seconds,
+    printable,
+    setting,
+)
 
 
 def describe(event: Event) -> str | None:
@@ -33,6 +45,37 @@ def describe(event: Event) -> str | None:
         case RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return describe_membership(event)
+
+
+class LearnerProgress(Progress):
+    """Lines that a learner prints about itself."""
+
+    def lines(self, event: Event, job: str = "") -> Iterator[str]:
+        match event:
+            case PhaseStarted(phase="benchmark"):
+                yield "joined; measuring this device …"
+            case DeviceMeasured(profile=profile, seconds=seconds):
+                rates = {name: profile[name]["per_second"] for name in ("train", "down", "up")}
+                yield (
+                    f"measured in {seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
+                    f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
+                )
+            case RoundSpent():
+                yield _round_of_a_learner(event)
+
+
+def _round_of_a_learner(spent: RoundSpent) -> str:
+    job = f"{printable(spent.job)}, " if spent.job else ""
+    halted = " (halted in time)" if spent.is_halted else ""
+    upload = "no upload"
+    if spent.upload_seconds is not None:
+        upload = f"upload {spent.upload_seconds:.2f} s: {'accepted' if spent.is_accepted else 'not used'}"
+    sent, received = (format_known(number, format_bytes) for number in (spent.bytes_sent, spent.bytes_received))
+    return (
+        f"{job}round {spent.round}: {spent.num_shards} shards, {spent.num_samples:,} samples; download "
+        f"{spent.download_seconds:.2f} s, train {spent.train_seconds:.2f} s{halted}, {upload}; {sent} sent, "
+        f"{received} received, {format_known(spent.joules, format_energy)}"
+    )
 
 
 class RoundLines:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paceline.topologies.parallel.board import RunBoard
 from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
-from paceline.topologies.reporting import Reporting, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting import (
+    Reporting,
+    Summary,
+    accuracy_of,
+    happenings_section,
+    learning_lines,
+    result_tile,
+)
 from paceline.topologies.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.tables import Table
 from paceline.topologies.usage import usage_section, usage_tiles
@@ -22,9 +29,7 @@ class RunReporting(Reporting):
     """Reports a run of one job."""
 
     kind = "run"
-    settings_file = "job.json"
     recorded = (METRICS_TABLE,)
-    is_resumable = True
 
     def builder(self, settings: dict[str, Any]) -> RunTables:
         return RunTables(settings)
@@ -34,6 +39,17 @@ class RunReporting(Reporting):
 
     def board(self) -> RunBoard:
         return RunBoard()
+
+    def result(self, metrics: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
+        return {**metrics, **{name: summary[name] for name in ("truancy_max", "truancy_mean", "seconds")}}
+
+    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+        latest = result["truancy_max"]
+        if latest is None:
+            finish = "no round was finished"
+        else:
+            finish = f"latest finish: {abs(latest):.1%} {'before' if latest <= 0 else 'after'} the deadline"
+        return [f"{accuracy_of(result, 'after ')}{result['rounds']} rounds, {result['seconds']:.1f} s; {finish}"]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()

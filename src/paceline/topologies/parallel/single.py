@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paceline.topologies.base import Environment
+from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
-from paceline.topologies.parallel.messages import JobProgress, Offer, Ticket
+from paceline.topologies.parallel.messages import Offer, Ticket
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.training import JobTraining
@@ -49,6 +49,10 @@ class SingleJob(Orchestrator):
         self._exclude_exposed(opened)
         for session in self._roster.count_missed():
             self._emit(LearnerLeft(at=self._now(), learner=session.name, reason="nothing was heard of it"))
+
+    @property
+    def outcome(self) -> Outcome:
+        return self._training.outcome
 
     @property
     def min_left(self) -> int:

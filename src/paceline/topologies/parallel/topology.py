@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -14,7 +15,8 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
-from paceline.learning.shards import Array
+from paceline.learning.shards import Array, Shard
+from paceline.learning.tasks import Task
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
@@ -22,16 +24,18 @@ from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
 from paceline.topologies.parallel.resuming import without_open_round
 from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.reporting import Progress, Reporting
 
 
 class Parallel(Topology[JobSpec]):
     """Learners around an orchestrator, with one job or several."""
 
     name = "parallel"
-    kinds = {Job: RunReporting(), Pool: PoolReporting()}
+    kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {Job: RunReporting(), Pool: PoolReporting()}
 
     def prepare(self, job: JobSpec) -> Plan:
         if isinstance(job, Pool):
@@ -43,6 +47,9 @@ class Parallel(Topology[JobSpec]):
     def join(self, node: Node) -> Member:
         data = node.options.data
         return Learner(node, None if data is None else datasets.load_local(data))
+
+    def device_progress(self) -> Progress:
+        return LearnerProgress()
 
     def kept(self, events: Sequence[Event]) -> list[Event]:
         return without_open_round(events)
@@ -90,6 +97,12 @@ class JobPlan(Plan):
     @property
     def max_message_bytes(self) -> int:
         return self.prepared.terms.model_bytes
+
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+        if self.prepared.store is None:
+            raise ConfigError("[data] placement is local, so there are no shards to measure with; use served")
+        wanted = num_shards or self.job.benchmark_shards
+        return self.prepared.task, self.prepared.draw(min(wanted, self.prepared.num_served_shards))
 
     def host(self, env: Environment) -> Host:
         return SingleJob(self.prepared, env, self.first_round)

@@ -21,7 +21,7 @@ from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
-from paceline.topologies.base import Environment
+from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.parallel.enrolment import order_seed
 from paceline.topologies.parallel.events import (
     RoundClosed,
@@ -34,7 +34,7 @@ from paceline.topologies.parallel.events import (
     UpdateAudited,
     UpdateRefused,
 )
-from paceline.topologies.parallel.messages import MAX_SHARDS, JobProgress, Receipt, Work
+from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.rounds import OpenRound
@@ -79,6 +79,12 @@ class JobTraining:
     def state(self) -> State:
         """Parameters after the last round that was closed."""
         return self._layout.unpack(self._parameters)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What was learned so far."""
+        metrics = {"loss": self.loss, "accuracy": self.accuracy, "rounds": self.num_closed}
+        return Outcome(self.state, metrics)
 
     @property
     def why_over(self) -> Literal["rounds done", "target accuracy reached"] | None:

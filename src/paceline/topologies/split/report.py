@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paceline.topologies.reporting import Reporting, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting import Reporting, accuracy_of, happenings_section, learning_lines, result_tile
 from paceline.topologies.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.split.progress import SplitProgress
 from paceline.topologies.split.tables import EPOCHS_TABLE, NODES_TABLE, SplitTables
@@ -18,7 +18,6 @@ class SplitReporting(Reporting):
     """Reports a split run."""
 
     kind = "split run"
-    settings_file = "split.json"
     recorded = (EPOCHS_TABLE, NODES_TABLE)
 
     def builder(self, settings: dict[str, Any]) -> SplitTables:
@@ -26,6 +25,9 @@ class SplitReporting(Reporting):
 
     def progress(self) -> SplitProgress:
         return SplitProgress()
+
+    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+        return [f"{accuracy_of(result, 'after ')}{result['epochs']} epochs"]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()

@@ -1,0 +1,35 @@
+from .allocation import AdaptiveDabAllocation as AdaptiveDabAllocation
+from .allocation import AllDataAllocation as AllDataAllocation
+from .allocation import DabAllocation as DabAllocation
+from .allocation import EdgeGossipAllocation as EdgeGossipAllocation
+from .allocation import EqualAllocation as EqualAllocation
+from .allocation import MedAllocation as MedAllocation
+from .allocation import MmttAllocation as MmttAllocation
+from .devices.energy import PowerModel as PowerModel
+from .devices.states import DeviceState as DeviceState
+from .fleets.joined import JoinedFleet as JoinedFleet
+from .fleets.local import LocalDevice as LocalDevice
+from .fleets.local import LocalFleet as LocalFleet
+from .fleets.modelled import VirtualDevice as VirtualDevice
+from .fleets.testbed import TestbedDevice as TestbedDevice
+from .fleets.testbed import TestbedFleet as TestbedFleet
+from .fleets.virtual import VirtualFleet as VirtualFleet
+from .learning.averaging import AggregationSpec as AggregationSpec
+from .learning.datasets import DataSpec as DataSpec
+from .learning.junction import JunctionSpec as JunctionSpec
+from .learning.models import ModelSpec as ModelSpec
+from .learning.partitions import PartitionSpec as PartitionSpec
+from .learning.points import PointsSpec as PointsSpec
+from .learning.tasks import OptimizerSpec as OptimizerSpec
+from .learning.views import ViewSpec as ViewSpec
+from .run import Run as Run
+from .run import load_model as load_model
+from .run import train as train
+from .topologies.gossip.jobs import GossipJob as GossipJob
+from .topologies.job_files import load_job as load_job
+from .topologies.parallel.jobs import Job as Job
+from .topologies.parallel.jobs import Pool as Pool
+from .topologies.split.jobs import AveragingSpec as AveragingSpec
+from .topologies.split.jobs import SplitJob as SplitJob
+
+__version__: str
