@@ -120,9 +120,9 @@ def play(prepared, devices):
     def emit(event):
         events.append(event)
         if isinstance(event, SplitEpochEnded):
-            states[event.epoch] = trunks[0].state
+            states[event.epoch] = trunks[0].current_state()
         if isinstance(event, JunctionChanged):
-            changed[event.epoch] = trunks[0].state
+            changed[event.epoch] = trunks[0].current_state()
 
     outcome = VirtualFleet(devices).run(WatchedPlan(prepared, trunks), Environment(emit=emit))
     return Played(outcome.state, events, states, changed)

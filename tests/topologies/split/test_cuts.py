@@ -5,11 +5,11 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
 from paceline.topologies.split import prepared as prepared_module
-from paceline.topologies.split.jobs import AveragingSpec
-from paceline.topologies.split.prepared import prepare_split
 from paceline.topologies.split.cuts import choose_cut, fastest, step_seconds
 from paceline.topologies.split.events import CutChosen, SplitStarted
+from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import Costs, CutCost
+from paceline.topologies.split.prepared import prepare_split
 from tests.topologies.split.runs import device, play, small_job, small_split
 
 
@@ -51,7 +51,10 @@ FLEETS = {
     "slow links": ([device(name, 4000.0, up_mbit=0.5, down_mbit=1, latency_ms=1) for name in "abc"], "5"),
     "slow sources": ([device(name, 300.0, latency_ms=2) for name in "ab"] + [device("c", 500.0)], "3"),
     "a slow trunk": (
-        [*(device(name, 3000.0) for name in "abc"), device("edge", 200.0, is_server=True, down_mbit=1000, up_mbit=1000)],
+        [
+            *(device(name, 3000.0) for name in "abc"),
+            device("edge", 200.0, is_server=True, down_mbit=1000, up_mbit=1000),
+        ],
         "5",
     ),
 }
@@ -66,7 +69,8 @@ def test_expected_seconds_are_what_runs_take(name, depth):
     assert min(chosen.expected_seconds, key=chosen.expected_seconds.get) == shortest
     assert chosen.cut == fastest(chosen.expected_seconds, {"3": 1, "5": 2})
     taken = {
-        cut: play(small_split(cut=cut, epochs=2, **rules), devices).epochs[-1].seconds for cut in chosen.expected_seconds
+        cut: play(small_split(cut=cut, epochs=2, **rules), devices).epochs[-1].seconds
+        for cut in chosen.expected_seconds
     }
     assert taken.keys() == {"3", "5"}
     assert min(taken, key=taken.get) == shortest
@@ -74,7 +78,7 @@ def test_expected_seconds_are_what_runs_take(name, depth):
         assert seconds == pytest.approx(taken[cut], rel=0.06)
 
 
-def test_what_is_chosen_is_told_and_used():
+def test_what_is_chosen_is_reported_and_used():
     played = play(small_split(cut="auto", epochs=1), FLEETS["slow links"][0])
     (started,), (chosen,) = played.of(SplitStarted), played.of(CutChosen)
     assert started.num_parameters == {}
@@ -112,7 +116,7 @@ def test_without_measurements_nothing_can_be_chosen(run_virtual):
         ({"model": ModelSpec(import_path="tests.learning.own_models:Skipping")}, "Skipping cannot be cut"),
     ],
 )
-def test_plans_that_cannot_be_are_told_in_one_line(rules, said):
+def test_jobs_that_cannot_be_are_refused_in_one_line(rules, said):
     with pytest.raises(ConfigError) as caught:
         prepare_split(small_job(**rules))
     assert said in str(caught.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import PacelineError
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.events import LearnerJoined
@@ -23,30 +23,28 @@ def joined(played):
 
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
 def test_with_a_depth_of_1_a_run_learns_what_one_process_would(optimizer):
-    plan = small_split(epochs=2, optimizer=optimizer)
-    played = play(plan, fleet())
+    split = small_split(epochs=2, optimizer=optimizer)
+    played = play(split, fleet())
     assert [event.num_steps for event in played.epochs] == [10, 10]
-    assert farthest(played.state, in_one_process(plan, joined(played))) < 1e-6
-    assert farthest(played.state, in_one_process(plan, joined(played), epochs=1)) > 1e-2
+    assert farthest(played.state, in_one_process(split, joined(played))) < 1e-6
+    assert farthest(played.state, in_one_process(split, joined(played), epochs=1)) > 1e-2
 
 
 @pytest.mark.parametrize("rules", [*({"junction": form} for form in FORMS.values()), {"scheme": "split-learning"}],
                          ids=[*FORMS, "side by side"])  # fmt: skip
 def test_so_does_every_way_to_merge(rules):
-    plan = small_split(epochs=1, optimizer=SGD, **rules)
-    played = play(plan, fleet())
-    assert farthest(played.state, in_one_process(plan, joined(played))) < 1e-6
+    split = small_split(epochs=1, optimizer=SGD, **rules)
+    played = play(split, fleet())
+    assert farthest(played.state, in_one_process(split, joined(played))) < 1e-6
 
 
-def test_parameters_are_as_many_as_told_before():
-    plan = small_split(epochs=1)
-    played = play(plan, fleet())
+def test_parameters_are_as_many_as_announced():
+    split = small_split(epochs=1)
+    played = play(split, fleet())
     (started,) = played.of(SplitStarted)
-    told = started.num_parameters
-    assert told == {"branch": 64 * 50 + 50, "junction": 3 * 50 * 50 + 50, "trunk": 50 * 20 + 20 + 20 * 10 + 10}
-    assert (
-        sum(tensor.numel() for tensor in played.state.values()) == 3 * told["branch"] + told["junction"] + told["trunk"]
-    )
+    sizes = started.num_parameters
+    assert sizes == {"branch": 64 * 50 + 50, "junction": 3 * 50 * 50 + 50, "trunk": 50 * 20 + 20 + 20 * 10 + 10}
+    assert sum(tensor.numel() for tensor in played.state.values()) == 2 * sizes["branch"] + sum(sizes.values())
 
 
 def test_a_run_learns():
@@ -60,9 +58,9 @@ def test_a_run_learns():
 
 @pytest.mark.parametrize("rules", [{}, {"test_epochs": 9, "backup_epochs": 0}, {"scheme": "gfl"}], ids=str)
 def test_lost_messages_change_nothing_of_what_is_learned(rules):
-    plan = small_split(epochs=3, **rules)
+    split = small_split(epochs=3, **rules)
     whole, lossy = (
-        play(plan, [device(name, joins_at_seconds=number, packet_loss=loss) for number, name in enumerate("abc")])
+        play(split, [device(name, joins_at_seconds=number, packet_loss=loss) for number, name in enumerate("abc")])
         for loss in (0.0, 0.2)
     )
     assert lossy.ended.at > whole.ended.at + 0.2  # many were lost
@@ -118,17 +116,7 @@ def test_a_trunk_of_its_own_speed_takes_its_time():
     assert [event.compute_seconds for event in free.of(NodeSpent, "trunk")] == [0.0]
 
 
-def test_two_trunks_are_too_many():
-    with pytest.raises(ConfigError, match="2 devices have is_trunk; a model has one trunk"):
-        play(small_split(), [device("a"), device("b", is_server=True, count=2)])
-
-
-def test_too_few_sources_cannot_begin():
-    with pytest.raises(ConfigError, match="the fleet has 2 sources; the job begins with 3"):
-        play(small_split(), fleet()[:2])
-
-
-def test_each_node_tells_how_it_spent_an_epoch():
+def test_each_node_reports_how_it_spent_an_epoch():
     played = play(small_split(epochs=1), fleet())
     first = {event.learner: event for event in played.of(NodeSpent) if event.epoch == 1}
     assert set(first) == {"a", "b", "c", "trunk"}

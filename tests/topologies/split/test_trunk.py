@@ -1,24 +1,22 @@
-"""What the trunk answers, call by call: to whom asks twice, comes back, comes new, or is far behind."""
+"""What the trunk replies, call by call: to whom asks twice, comes back, comes new, or is far behind."""
 
 import asyncio
 
 import pytest
 import torch
 
-from paceline.topologies.split.events import JunctionChanged, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.barrier import EpochBarrier
+from paceline.topologies.split.events import JunctionChanged, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.messages import SyncPoint
 from tests.topologies.split.runs import farthest
 from tests.topologies.split.trunk_harness import TrunkHarness, meanwhile, together
 
 
-def test_what_is_brought_twice_counts_once():
+def test_what_is_sent_twice_counts_once():
     harness = TrunkHarness(sources=1, epochs=1)
 
     async def main():
-        alone = harness.source("alone")
-        await alone.join()
-        await alone.next_epoch()
+        (alone,) = await harness.begin("alone")
         twice = await together(alone.sync(1, 0), alone.sync(1, 0))
         again = await alone.sync(1, 0, {"values": torch.full((32, 50), 9.0)})  # its reply was lost, it seems
         first, *others = [answer.tensors["values"] for answer in (*twice, again)]
@@ -32,13 +30,11 @@ def test_what_is_brought_twice_counts_once():
     assert (ended.num_steps, ended.num_samples) == (2, 64)
 
 
-def test_the_last_answer_of_an_epoch_is_given_again_in_the_next():
+def test_the_last_reply_of_an_epoch_is_given_again_in_the_next():
     harness = TrunkHarness(sources=1, test_epochs=2, backup_epochs=0)
 
     async def main():
-        alone = harness.source("alone")
-        await alone.join()
-        await alone.next_epoch()
+        (alone,) = await harness.begin("alone")
         await alone.sync(1, 0)
         answer = await alone.sync(1, 1)
         await asyncio.sleep(1)  # the trunk is in epoch 2
@@ -48,13 +44,11 @@ def test_the_last_answer_of_an_epoch_is_given_again_in_the_next():
     harness.play(main)
 
 
-def test_who_waits_long_is_told_to_ask_again():
+def test_who_waits_long_has_to_ask_again():
     harness = TrunkHarness(patience_seconds=100.0, epochs=1)
 
     async def main():
-        quick, slow = harness.source("quick"), harness.source("slow")
-        await together(quick.join(), slow.join())
-        await together(quick.next_epoch(), slow.next_epoch())
+        quick, slow = await harness.begin("quick", "slow")
         assert (await quick.sync(1, 0)).status == "wait"
         assert (await quick.sync(1, 0, None)).status == "wait"
         async with meanwhile(slow.take_part()):
@@ -98,9 +92,8 @@ def test_a_newcomer_is_given_the_mean_of_the_branches():
     harness = TrunkHarness(epochs=3)
 
     async def main():
-        a, bb, new = harness.source("a"), harness.source("bb"), harness.source("new")
-        await together(a.join(), bb.join())
-        await together(a.next_epoch(), bb.next_epoch())
+        a, bb = await harness.begin("a", "bb")
+        new = harness.source("new")
         await together(a.sync_all(1), bb.sync_all(1))  # which leave copies that differ by 1
         async with meanwhile(together(a.take_part(1), bb.take_part(1))):
             assert (await new.join()).number == 3
@@ -118,15 +111,13 @@ def test_the_number_of_one_who_left_is_given_again():
     harness = TrunkHarness(epochs=3)
 
     async def main():
-        a, b, c = (harness.source(name) for name in "abc")
-        assert [(await one.join()).number for one in (a, b)] == [1, 2]
-        await together(a.next_epoch(), b.next_epoch())
+        a, b = await harness.begin("a", "b")
         await together(a.sync_all(1), b.sync_all(1))
         await b.trunk.leave.coro(b.session)
         await a.next_epoch(1)
         await a.sync_all(2)  # nobody waits for b
         assert (await a.next_epoch(2)).epoch == 3
-        assert (await c.join()).number == 2
+        assert (await harness.source("c").join()).number == 2
         await a.take_part(2)
 
     harness.play(main)
@@ -135,17 +126,15 @@ def test_the_number_of_one_who_left_is_given_again():
 
 
 def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten():
-    """One is sent ahead; then the other, who was to hold the meetings before that, vanishes."""
+    """One is sent ahead; then the other, who was to send something before that, vanishes."""
     harness = TrunkHarness(num_samples=32 * 8, epochs=1)
 
     async def main():
-        a, b = harness.source("a"), harness.source("b")
-        await together(a.join(), b.join())
-        await together(a.next_epoch(), b.next_epoch())
+        a, b = await harness.begin("a", "b")
         assert (await a.sync(1, 0)).status == "ready"  # b was waited for, in vain
         ticket = await b.next_epoch()
         assert (ticket.status, ticket.index) == ("open", 3)
-        await b.sync_all(1, 3)  # a brings nothing more
+        await b.sync_all(1, 3)  # a sends nothing more
         await b.take_part(1)
 
     harness.play(main)
@@ -159,22 +148,20 @@ def test_who_waits_for_the_next_epoch_takes_over_if_nobody_else_comes():
     harness = TrunkHarness(epochs=1)
 
     async def main():
-        a, b = harness.source("a"), harness.source("b")
-        await together(a.join(), b.join())
-        await together(a.next_epoch(), b.next_epoch())
+        a, b = await harness.begin("a", "b")
         await a.sync(1, 0)  # b was waited for, in vain
         await a.sync(1, 1)
-        ticket = await b.next_epoch()  # there is no meeting so far ahead; and a brings nothing more
+        ticket = await b.next_epoch()  # there is no sync point so far ahead; and a sends nothing more
         assert (ticket.status, ticket.index) == ("open", 2)
         await b.sync_all(1, 2)
         await b.take_part(1)
 
     harness.play(main)
-    told = [(event.learner, event.reason) for event in harness.of(SourceMasked)]
-    assert told == [("b", "nothing came of it for 1 s"), ("a", "nothing came of it for 10 s")]
+    masked = [(event.learner, event.reason) for event in harness.of(SourceMasked)]
+    assert masked == [("b", "nothing came of it for 1 s"), ("a", "nothing came of it for 10 s")]
 
 
-def test_who_is_masked_while_others_work_gets_no_answer():
+def test_who_is_masked_while_others_work_gets_no_reply():
     async def main():
         barrier = EpochBarrier(1, [SyncPoint("step", 0), SyncPoint("step", 1)], 2)
         barrier.put("a", 0, 1)
@@ -193,7 +180,7 @@ def test_who_is_masked_while_others_work_gets_no_answer():
     asyncio.run(main())
 
 
-def test_answers_are_kept_for_a_few_meetings_only():
+def test_replies_are_kept_for_a_few_sync_points_only():
     async def main():
         barrier = EpochBarrier(1, [SyncPoint("step", number) for number in range(5)], 2)
         for index in range(5):

@@ -40,9 +40,7 @@ class TrunkHarness:
         return virtual_loop.run(self._play(main))
 
     async def _play(self, main):
-        env = Environment(
-            emit=self.events.append, run_blocking=run_in_place, clock="virtual", machine=InstantMachine()
-        )
+        env = Environment(emit=self.events.append, run_blocking=run_in_place, clock="virtual", machine=InstantMachine())
         trunk, transport = self._make(self.prepared, env), self._network.host("trunk")
         async with serving(trunk, SplitPlan(self.prepared), "trunk", transport=transport) as self._url:
             running = asyncio.ensure_future(trunk.run(self._url))
@@ -68,6 +66,13 @@ class TrunkHarness:
 
         transport = FaultyTransport(self._network.host(name), plan=fate)
         return ManualSource(axon.connect(self._url, interface=TrunkService, transport=transport), name, self.prepared)
+
+    async def begin(self, *names):
+        """Have sources join and wait for the first epoch; returns them."""
+        sources = [self.source(name) for name in names]
+        await together(*(source.join() for source in sources))
+        await together(*(source.next_epoch() for source in sources))
+        return sources
 
     def real_source(self, name, events=None, allowed=None, **options):
         """A source that plays by itself, and the link that it has; its events go to `events`."""

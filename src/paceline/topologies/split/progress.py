@@ -1,4 +1,4 @@
-"""Lines that tell a split run on a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
+"""Lines about a split run for a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from paceline.events import Event
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
 from paceline.topologies.split import events
 from paceline.topologies.wording import (
@@ -75,6 +76,8 @@ class SplitProgress(Progress):
                 self._started = event
                 self._num_epochs = setting(settings, "split", "epochs")
                 yield _describe_parts(settings, event.num_parameters)
+            case PhaseStarted(phase="benchmark") if self._started is None:
+                yield "joining …"
             case events.NodeSpent(learner=name, epoch=epoch):
                 self._spent.setdefault(epoch, []).append(event)
                 if self._started is None and name != events.TRUNK:
@@ -128,6 +131,8 @@ class SplitProgress(Progress):
         return Milestone("  ".join(parts))
 
     def _describe_epoch(self, epoch: int) -> str:
+        if not epoch:
+            return "at the end"
         return f"epoch {epoch}" + (f"/{self._num_epochs}" if self._num_epochs else "")
 
 

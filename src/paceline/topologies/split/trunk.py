@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -64,22 +64,25 @@ class Trunk(Host, TrunkService):
         self._former: EpochBarrier | None = None
         self._bytes_sent = 0
         self._bytes_received = 0
+        self._metrics: dict[str, Any] = {"loss": None, "accuracy": None, "epochs": 0}
         self._ended: SplitEnded | None = None
 
     @property
     def outcome(self) -> Outcome:
-        assert self._ended is not None
-        metrics = {"loss": self._ended.loss, "accuracy": self._ended.accuracy, "epochs": self._ended.epochs}
-        return Outcome(self.state, metrics)
+        return Outcome(self.current_state(), dict(self._metrics))
 
     @property
     def min_left(self) -> int:
         return 1
 
-    @property
-    def state(self) -> State:
-        """All that was learned, as far as the trunk has it."""
-        assert self._scheme is not None
+    def status(self) -> dict[str, Any]:
+        status = "waiting" if self._scheme is None else "running" if self._ended is None else "over"
+        planned, num_sources = self._job.epochs, len(self._presence.ready)
+        return {"status": status, **self._metrics, "planned_epochs": planned, "num_sources": num_sources}
+
+    def current_state(self) -> State:
+        if self._scheme is None:
+            raise ValueError("training has not begun")
         return self._scheme.state()
 
     async def drain(self) -> None:
@@ -111,24 +114,24 @@ class Trunk(Host, TrunkService):
 
     async def _train(self) -> SplitEnded:
         """Train all epochs, and take what sources have learned."""
-        loss, accuracy, since_best, best = None, None, 0, math.inf
+        since_best, best = 0, math.inf
         reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
-        epoch = 0
         for epoch in range(1, self._job.epochs + 1):
             ended = await self._train_epoch(epoch)
+            self._metrics["epochs"] = epoch
             if ended.loss is not None:
-                loss, accuracy = ended.loss, ended.accuracy
-                since_best = 0 if loss < best else since_best + 1
-                best = min(best, loss)
-            if self._job.target_accuracy is not None and (accuracy or 0) >= self._job.target_accuracy:
+                self._metrics.update(loss=ended.loss, accuracy=ended.accuracy)
+                since_best = 0 if ended.loss < best else since_best + 1
+                best = min(best, ended.loss)
+            if self._job.target_accuracy is not None and (self._metrics["accuracy"] or 0) >= self._job.target_accuracy:
                 reason = "target accuracy reached"
                 break
             if self._job.stop_epochs and since_best >= self._job.stop_epochs:
                 reason = "no improvement"
                 break
         await self._sync_all(self._job.epochs + 1)
-        self.env.save("final", self.state)
-        return SplitEnded(at=self.env.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
+        self.env.save("final", self.current_state())
+        return SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
 
     async def _until_ready(self) -> None:
         wanted, reported = self._job.sources, -1
