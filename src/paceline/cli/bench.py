@@ -11,49 +11,50 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline import config
+from paceline import topologies
+from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.cli.devices import parse_contact
 from paceline.devices.flops import measure_flops
+from paceline.devices.profiles import Profile
 from paceline.devices.subset import measure_training
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
-from paceline.learning.tasks import Task
-from paceline.learning.trainers import ThreadTrainer, Trainer
+from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from paceline.topologies.parallel import Learner, make_plan, reach
+from paceline.topologies.base import Node, Topology
+from paceline.topologies.job_files import load_job
 
 
 def bench(
     job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
     shards: Annotated[int | None, typer.Option(min=1, help="Shards to measure with; else as the job says.")] = None,
     url: Annotated[str | None, typer.Option(help="An orchestrator that serves the job: measure the link, too.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What the orchestrator asks for.")] = None,
-    fingerprint: Annotated[str | None, typer.Option(help="Of the orchestrator's self-made certificate.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="The orchestrator's token.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure how fast this device trains a job's model, by training a dummy on a few of its shards.
 
     Example: paceline bench job.toml --shards 8
     """
-    plan, _ = make_plan(config.load_job(job))
-    if plan.store is None:
-        raise ConfigError(f"{job}: [data] placement is local, so there are no shards to measure with; use served")
-    num_shards = min(shards or plan.job.benchmark_shards, plan.num_served_shards)
-
-    def make_trainer(task: Task) -> Trainer:
-        return ThreadTrainer(LocalModel(task, allowed=None))
-
-    train = run_live(measure_training(make_trainer(plan.task), plan.draw(num_shards)))
-    seconds_per_shard = plan.terms.local_epochs * plan.terms.shard_samples / train.per_second
+    spec = load_job(job)
+    topology = topologies.of_job(spec)
+    try:
+        task, sampled = topology.prepare(spec).benchmark_work(shards)
+    except ConfigError as error:
+        raise ConfigError(f"{job}: {error}") from error
+    train = run_live(measure_training(ThreadTrainer(LocalModel(task, allowed=None)), sampled))
     figures: dict[str, Any] = {
-        "shards": num_shards,
+        "shards": len(sampled),
         "samples_per_second": train.per_second,
         "spread": train.spread,
-        "shards_by_deadline": int(plan.terms.deadline_seconds / seconds_per_shard),
         "flops": measure_flops(),
     }
+    deadline_seconds = getattr(spec, "deadline_seconds", None)
+    if deadline_seconds is not None:
+        seconds_per_shard = getattr(spec, "local_epochs", 1) * sampled[0].num_samples / train.per_second
+        figures["shards_by_deadline"] = int(deadline_seconds / seconds_per_shard)
     if url is not None:
-        orchestrator = reach(url, token=token, fingerprint=fingerprint)
-        profile = run_live(Learner(orchestrator, f"bench-{secrets.token_hex(3)}", make_trainer).measure())
+        profile = run_live(_measure(topology, url, token))
         figures |= {
             "down_bytes_per_second": profile.down.per_second,
             "up_bytes_per_second": profile.up.per_second,
@@ -62,16 +63,27 @@ def bench(
     if as_json:
         print(json.dumps(figures))
     else:
-        _print(figures, plan.terms.deadline_seconds)
+        _print(figures, deadline_seconds)
 
 
-def _print(figures: dict[str, Any], deadline_seconds: float) -> None:
+async def _measure(topology: Topology[Any], url: str, token: str | None) -> Profile:
+    node = Node(
+        name=f"bench-{secrets.token_hex(3)}",
+        contacts=[parse_contact("--url", url)],
+        transport=CountedTransport(HttpTransport()),
+        trust={"token": token},
+    )
+    return await topology.join(node).measure()
+
+
+def _print(figures: dict[str, Any], deadline_seconds: float | None) -> None:
     table = Table("", "", title=f"This device, measured with {figures['shards']} shards", show_header=False)
     table.columns[1].justify = "right"
     table.add_row(
         "trains, one local epoch", f"{figures['samples_per_second']:,.0f} samples/s ± {figures['spread']:.1%}"
     )
-    table.add_row(f"shards in {deadline_seconds:g} s, network aside", f"{figures['shards_by_deadline']:,}")
+    if deadline_seconds is not None:
+        table.add_row(f"shards in {deadline_seconds:g} s, network aside", f"{figures['shards_by_deadline']:,}")
     table.add_row("FLOPS baseline", f"{figures['flops'] / 1e9:,.1f} GFLOPS")
     if "latency_seconds" in figures:
         table.add_row("downloads", f"{figures['down_bytes_per_second'] / 1e6:,.1f} MB/s")

@@ -8,13 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from paceline import runs
-from paceline.allocation import DabAllocation
-from paceline.cli import results
-from paceline.fleets.local import LocalDevice, LocalFleet
-from paceline.learning.datasets import DataSpec
-from paceline.learning.models import ModelSpec
-from paceline.topologies.parallel import Job
+from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec
+from paceline.cli import running
 
 DEVICES = (
     LocalDevice(name="laptop", slowdown=4),
@@ -46,7 +41,4 @@ def demo(
     )
     console = Console(stderr=as_json)
     console.print(f"Starting {len(DEVICES)} devices on this machine; each measures itself first …", highlight=False)
-    prepared = runs.prepare(job, folder)
-    with results.watching(console, prepared.folder.reporting) as watch:
-        run = prepared.start(LocalFleet(DEVICES), [watch])
-    results.show(run, console, as_json=as_json)
+    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json)

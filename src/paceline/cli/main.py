@@ -27,25 +27,22 @@ _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of c
 
 COMMANDS = {
     "demo": "Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.",
-    "serve": "Orchestrate a run: print the line that a device runs to join, then play the job's rounds "
-    "with whoever does.",
+    "run": "Run a job of any kind on this machine: each device is a process, and all talk over HTTP.",
+    "serve": "Serve a job: print the line that a device runs to join, then train with whoever does.",
+    "join": "Take part in a run: find out what is trained there, and train what this device can until the run is over.",
+    "gossip": "Train without a server: be the peer that others join, or join others with a job file of your own.",
+    "status": "Ask a host or a peer how far it is, and save its model as it is now.",
     "submit": "Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that "
     "are open.",
-    "join": "Take part in a run: measure this device, train what it can by each deadline, until the run is over.",
-    "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
-    "profile": "Profile how much slower this device trains a job's model while others use it, by training beside "
-    "loads.",
-    "gossip": "Train without a server: take part as a peer, or start a few peers on this machine.",
-    "split": "Spread one model over several devices: be its trunk, or a source of it, or start all of them on this "
-    "machine.",
-    "ask": "Ask a peer how far it is and whom it knows, and save its model as it is now.",
     "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",
     "testbed": "Run a job on an emulated testbed: each device has its own network namespace, link and share of the "
     "processor.",
+    "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
+    "contention": "Measure how much slower this device trains a job's model while others use it, by training beside "
+    "loads.",
     "allocate": "Solve one allocation problem: who gets how much, JSON in, a table or JSON out.",
     "reproduce": "Make a figure of a paper again: rows, a plot, and a verdict on each number that the paper gives.",
-    "report": "Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, energy, and who "
-    "came and left.",
+    "report": "Make one HTML page of a run: accuracy, time against the deadline, energy, and who came and left.",
     "worker": "Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.",
     "call": "Call a worker's function and print the result as JSON; without a function, list what there is.",
 }
@@ -110,12 +107,12 @@ def _run(arguments: list[str], is_debug: bool) -> int:
     except PacelineError as error:
         if is_debug:
             raise
-        return _tell(str(error), EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED)
+        return _fail(str(error), EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED)
     except _UsageError as error:
-        return _tell(error.format_message(), EXIT_BAD_INPUT)
-    return _tell("interrupted", code) if code == EXIT_INTERRUPTED else code  # typer makes a code of an interrupt
+        return _fail(error.format_message(), EXIT_BAD_INPUT)
+    return _fail("interrupted", code) if code == EXIT_INTERRUPTED else code  # typer makes a code of an interrupt
 
 
-def _tell(message: str, code: int) -> int:
+def _fail(message: str, code: int) -> int:
     print(f"paceline: {one_line(message)}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""``paceline simulate``: a job on a modelled fleet, on virtual time."""
+"""``paceline simulate``: a job of any kind on a modelled fleet, on virtual time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from paceline import config
-from paceline.cli import results
-from paceline.errors import ConfigError
+from paceline.cli import running
+from paceline.fleets.files import load_fleet
 from paceline.fleets.virtual import VirtualFleet
-from paceline.fleets.virtual_nodes import VirtualNodes
-from paceline.fleets.virtual_peers import VirtualPeers
+from paceline.topologies.job_files import load_job
 
 
 def simulate(
-    job: Annotated[Path, typer.Argument(help="The job file: of a job, a pool, a gossip job or a split job (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, of any kind (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
     time_only: Annotated[bool, typer.Option("--time-only", help="Leave the gradients out; only time passes.")] = False,
@@ -26,14 +24,5 @@ def simulate(
 
     Example: paceline simulate job.toml fleet.toml
     """
-    devices = config.load_fleet(fleet)
-    if config.is_gossip(job):
-        peers = VirtualPeers(devices, is_time_only=time_only)
-        results.play_gossip(config.load_gossip(job), peers, folder, as_json=as_json)
-        return
-    if config.is_split(job):
-        if time_only:
-            raise ConfigError("--time-only: the messages of a split job are made of its gradients; leave it out")
-        results.play_split(config.load_split(job), VirtualNodes(devices), folder, as_json=as_json)
-        return
-    results.play(job, VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)
+    devices = load_fleet(fleet)
+    running.play(load_job(job), VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)

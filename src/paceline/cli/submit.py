@@ -9,28 +9,34 @@ from typing import Annotated
 import msgspec
 import typer
 
-from paceline import axon, config
+from paceline import axon
+from paceline.cli.devices import parse_contact
 from paceline.cli.lines import one_line
+from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError
 from paceline.fleets.live import run_live
-from paceline.topologies.multitask import JobProgress, reach_pool
+from paceline.topologies.base import JobProgress, TakesJobs
 
 
 def submit(
     job: Annotated[Path, typer.Argument(help="The job file (TOML). Its data and model must be named ones.")],
     url: Annotated[str, typer.Option("--to", metavar="URL", help="The pool's address, like https://10.0.0.2:7223.")],
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What the pool asks for.")] = None,
-    fingerprint: Annotated[str | None, typer.Option(help="Of the pool's self-made certificate.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="The pool's token.")] = None,
     ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job is over, and tell how it went.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job is over, and print how it went.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that are open.
 
     Example: paceline submit fashion.toml --to https://10.0.0.2:7223 --token S3cret
     """
-    tables = config.read_tables(job)
-    pool = reach_pool(url, token=token, fingerprint=fingerprint, ca_file=ca_file)
+    tables = read_tables(job)
+    if isinstance(tables.get("job"), dict):
+        tables["job"] = {"name": job.stem, **tables["job"]}
+    contact = parse_contact("--to", url)
+    pool = axon.connect(
+        contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
+    )
     progress = run_live(_submit(pool, tables, str(job), wait=wait))
     if as_json:
         print(json.dumps(msgspec.to_builtins(progress)))

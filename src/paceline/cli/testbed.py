@@ -1,4 +1,4 @@
-"""``paceline testbed``: a job on emulated devices, in real time."""
+"""``paceline testbed``: a job of any kind on emulated devices, in real time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from paceline import config
-from paceline.cli import results
-from paceline.fleets.testbed import TestbedFleet
+from paceline.cli import running
+from paceline.fleets.files import load_fleet
+from paceline.fleets.testbed import TestbedDevice, TestbedFleet
+from paceline.topologies.job_files import load_job
 
 
 def testbed(
-    job: Annotated[Path, typer.Argument(help="The job file: of a job, a pool or a split job (TOML).")],
+    job: Annotated[Path, typer.Argument(help="The job file, of any kind (TOML).")],
     fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
     folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,  # noqa: PT028
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: PT028
@@ -25,7 +26,7 @@ def testbed(
 
     Example: paceline testbed job.toml fleet.toml
     """
-    devices = TestbedFleet(config.load_testbed(fleet))
-    told = f"Starting {len(devices.devices)} devices; each measures itself first …"
-    Console(stderr=as_json).print(told, highlight=False)
-    results.play(job, devices, folder, as_json=as_json)
+    devices = TestbedFleet(load_fleet(fleet, TestbedDevice))
+    spec = load_job(job)
+    Console(stderr=as_json).print(f"Starting {len(devices.devices)} devices …", highlight=False)
+    running.play(spec, devices, folder, as_json=as_json)

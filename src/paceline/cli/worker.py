@@ -12,7 +12,7 @@ from paceline.axon import trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.worker import modules
-from paceline.cli import doors
+from paceline.cli import entrances
 from paceline.errors import ConfigError
 
 
@@ -33,7 +33,7 @@ def worker(
 
     Example: paceline worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
-    identity = doors.identity_of(tls, tls_dir, cert, key)
+    identity = entrances.identity_of(tls, tls_dir, cert, key)
     modules.load(location)
     served = axon_worker.default
     served.device = device or served.device
@@ -41,7 +41,7 @@ def worker(
         raise ConfigError(f"{location} offers nothing: decorate its functions with @axon.worker.rpc()")
 
     def announce(address: Address) -> None:
-        url = doors.public_url(address)
+        url = entrances.public_url(str(address), None)
         if as_json:
             told = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
             print(json.dumps(told), flush=True)

@@ -17,6 +17,7 @@ import torch
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.tasks import Task
+from paceline.topologies.base import TakesJobs
 
 MAX_SHARDS = 1 << 20
 """Most shards that a learner may take in one round."""

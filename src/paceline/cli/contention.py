@@ -1,4 +1,4 @@
-"""``paceline profile``: how much slower this device trains a job's model while others use it."""
+"""``paceline contention``: how much slower this device trains a job's model while others use it."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from paceline import config
+from paceline import topologies
 from paceline.devices.contention.loads import loads_for
 from paceline.devices.contention.profiles import ContentionProfile, save_profile
 from paceline.devices.contention.profiling import profile_training
 from paceline.devices.contention.regression import Observation, cross_validate, fit_slowdown
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
-from paceline.learning.shards import Shard
-from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from paceline.topologies.gossip import make_plan as make_gossip_plan
-from paceline.topologies.parallel import make_plan
+from paceline.topologies.job_files import load_job
 
-_GOSSIP_SAMPLES = 2000  # of a gossip job's data, which is in no shards
 _QUIET_RATIO = 0.2  # of the processor, that others may use while a device counts as left alone
 
 
-def profile(
-    job: Annotated[Path, typer.Argument(help="The job file, or a gossip job file (TOML).")],
+def contention(
+    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
     out: Annotated[Path, typer.Option(help="The file that the profile is written to (JSON).")],
     seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long to train beside loads, about.")] = 120,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Profile how much slower this device trains a job's model while others use it, by training beside loads.
+    """Measure how much slower this device trains a job's model while others use it, by training beside loads.
 
-    Example: paceline profile job.toml --out device.json
+    Example: paceline contention job.toml --out device.json
     """
     if not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    task, shards = _task_and_shards(job)
+    spec = load_job(job)
+    try:
+        task, shards = topologies.of_job(spec).prepare(spec).benchmark_work()
+    except ConfigError as error:
+        raise ConfigError(f"{job}: {error}") from error
     trainer = ThreadTrainer(LocalModel(task, allowed=None))
     loads = loads_for(os.cpu_count() or 1)
     with _progress() as watch:
@@ -70,18 +70,6 @@ def profile(
         print(msgspec.json.encode(told).decode())
     else:
         _print(found, observations, out)
-
-
-def _task_and_shards(job: Path) -> tuple[Task, Sequence[Shard]]:
-    """What to train, and on what, for the file of a job or a gossip job."""
-    if config.is_gossip(job):
-        gossip = make_gossip_plan(config.load_gossip(job))
-        few = slice(_GOSSIP_SAMPLES)
-        return gossip.task, [Shard(gossip.dataset.x_train[few], gossip.dataset.y_train[few])]
-    plan, _ = make_plan(config.load_job(job))
-    if plan.store is None:
-        raise ConfigError(f"{job}: [data] placement is local, so there are no shards to train on; use served")
-    return plan.task, plan.draw(min(plan.job.benchmark_shards, plan.num_served_shards))
 
 
 @contextlib.contextmanager

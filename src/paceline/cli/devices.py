@@ -1,0 +1,347 @@
+"""Options of the commands that run a device, and the device that they make."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import math
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from paceline import events
+from paceline.axon import trust
+from paceline.axon.client.remote import parse_address
+from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
+from paceline.axon.transports.base import DEFAULT_PORT
+from paceline.cli import entrances
+from paceline.devices.energy import METERS, MakeMeter, PowerModel
+from paceline.devices.machines import LiveMachine
+from paceline.devices.states import DeviceState
+from paceline.errors import ConfigError
+from paceline.events import Emit, Event
+from paceline.fleets.live import Entrance
+from paceline.fleets.processes import EMULATION
+from paceline.spelling import suggest
+from paceline.topologies.base import Contact, DeviceOptions, Node
+from paceline.topologies.sessions import check_name
+
+_EVERYWHERE = ("0.0.0.0", "::")
+_WORK, _TRUST, _TRIAL = "What it does", "Who may call", "As a trial"
+
+Token: TypeAlias = Annotated[
+    str | None, typer.Option(envvar="PACELINE_TOKEN", help="The run's token.", rich_help_panel=_TRUST)
+]
+CaFile: TypeAlias = Annotated[
+    str | None, typer.Option(help="Authorities that signed others' certificates.", rich_help_panel=_TRUST)
+]
+Name: TypeAlias = Annotated[
+    str | None, typer.Option(help="This device's name; come back under it.", rich_help_panel=_WORK)
+]
+Data: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|I/N", help="Its own data (.npz), or part I of N of the job's.", rich_help_panel=_WORK),
+]
+ApplyView: TypeAlias = Annotated[
+    bool, typer.Option("--apply-view", help="See that data as the job says.", rich_help_panel=_WORK)
+]
+MaxShards: TypeAlias = Annotated[
+    int | None, typer.Option(help="Train at most so many shards a round.", rich_help_panel=_WORK)
+]
+Price: TypeAlias = Annotated[
+    float, typer.Option(help="Price of a shard, where work is paid for.", rich_help_panel=_WORK)
+]
+AllowModel: TypeAlias = Annotated[
+    list[str] | None, typer.Option(help="Import path or package to load models from.", rich_help_panel=_WORK)
+]
+Store: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="URL", help="Share figures in this Redis, too.", rich_help_panel=_WORK)
+]
+Contention: TypeAlias = Annotated[
+    Path | None, typer.Option(help="What paceline contention found here.", rich_help_panel=_WORK)
+]
+Energy: TypeAlias = Annotated[
+    str,
+    typer.Option(metavar="model|codecarbon|busy_watts=…", help="How its energy is measured.", rich_help_panel=_WORK),
+]
+Patience: TypeAlias = Annotated[
+    float, typer.Option(help="Seconds to try to reach a host that is gone.", rich_help_panel=_WORK)
+]
+Save: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Write the final model there (.safetensors).", rich_help_panel=_WORK)
+]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print what happens as lines of JSON.", rich_help_panel=_WORK)
+]
+Listen: TypeAlias = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT", help="Where other peers call it; port 0 is any.", rich_help_panel=_TRUST),
+]
+Address: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="URL", help="By which they reach it, if not there.", rich_help_panel=_TRUST)
+]
+Tls: TypeAlias = Annotated[
+    bool, typer.Option("--tls", help="Encrypt, with a self-made certificate.", rich_help_panel=_TRUST)
+]
+Cert: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Encrypt, with this certificate (PEM).", rich_help_panel=_TRUST)
+]
+Key: TypeAlias = Annotated[Path | None, typer.Option(help="The certificate's key (PEM).", rich_help_panel=_TRUST)]
+Insecure: TypeAlias = Annotated[
+    bool, typer.Option("--insecure", help="Let others in without a token.", rich_help_panel=_TRUST)
+]
+States: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=P,…", help="Be busy: idle=0.6,training=0.4.", rich_help_panel=_TRIAL),
+]
+HideStates: TypeAlias = Annotated[
+    bool, typer.Option("--hide-states", help="Keep those probabilities to itself.", rich_help_panel=_TRIAL)
+]
+Emulate: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY=NUMBER,…", help="Be slower: slowdown, down_mbit, up_mbit, latency_ms.", rich_help_panel=_TRIAL
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """This device, as the options of a command describe it.
+
+    Attributes:
+        entrance: where others call it, if they do.
+        address: by which they reach it, if not where it listens.
+        save: where the final model is written, too.
+        as_json: whether events are printed as lines of JSON.
+    """
+
+    name: str
+    token: str | None
+    ca_file: str | None
+    options: DeviceOptions
+    machine: LiveMachine
+    transport: CountedTransport
+    entrance: Entrance
+    address: str | None
+    save: Path | None
+    as_json: bool
+
+    def node(self, contacts: Sequence[Contact], emit: Emit, now: Callable[[], float], life: int) -> Node:
+        """Make it a node that joins these contacts."""
+        identity = self.entrance.identity
+        return Node(
+            name=self.name,
+            life=life,
+            contacts=contacts,
+            transport=self.transport,
+            trust={"token": self.token, "ca_file": self.ca_file},
+            fingerprint=None if identity is None else identity.fingerprint,
+            options=self.options,
+            machine=self.machine,
+            emit=emit,
+            now=now,
+        )
+
+
+def make_device(
+    name: Name = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    data: Data = None,
+    apply_view: ApplyView = False,
+    max_shards: MaxShards = None,
+    price: Price = 0.0,
+    allow_model: AllowModel = None,
+    store: Store = None,
+    contention: Contention = None,
+    energy: Energy = "model",
+    patience: Patience = 300.0,
+    save: Save = None,
+    as_json: AsJson = False,
+    listen: Listen = f"{trust.LOOPBACK}:0",
+    address: Address = None,
+    tls: Tls = False,
+    cert: Cert = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    states: States = None,
+    hide_states: HideStates = False,
+    emulate: Emulate = None,
+) -> Device:
+    """Make a device of the options of a command; raises `ConfigError` for what cannot be."""
+    trust.check_token(token)
+    name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
+    check_name(name)
+    emulation = {**EMULATION, **parse_numbers("--emulate", emulate, EMULATION)}
+    slowdown = emulation.pop("slowdown")
+    own, part = _parse_data(data)
+    allowed = tuple(allow_model or ())
+    host, port = _parse_listen(listen)
+    if host in _EVERYWHERE and address is None:
+        raise ConfigError(f"--listen is {listen!r}, all addresses of this machine; give others one by --address")
+    return Device(
+        name=name,
+        token=token,
+        ca_file=ca_file,
+        options=DeviceOptions(
+            max_shards=max_shards,
+            price=price,
+            data=own,
+            part=part,
+            applies_view=apply_view,
+            allowed=allowed,
+            patience_seconds=patience,
+            store_url=store,
+            contention=contention,
+        ),
+        machine=LiveMachine(
+            slowdown=slowdown,
+            allowed=allowed,
+            states=_parse_states(states),
+            are_states_known=not hide_states,
+            make_meter=_parse_energy(energy),
+            watch_points=_PointsBar(),
+        ),
+        transport=CountedTransport(_held_back(emulation)),
+        entrance=Entrance(
+            host=host,
+            port=port,
+            token=token,
+            identity=entrances.identity_of(tls, None, cert, key),
+            insecure=insecure,
+        ),
+        address=None if address is None else parse_contact("--address", address).address,
+        save=save,
+        as_json=as_json,
+    )
+
+
+def takes_device(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a device, in the place of its parameter `device`."""
+    own, of_device = (inspect.signature(function, eval_str=True) for function in (command, make_device))
+    options = of_device.parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(device=make_device(**{name: given.pop(name) for name in options}), **given)
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "device"]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*kept, *options.values())]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def parse_numbers(option: str, text: str | None, allowed: Mapping[str, object]) -> dict[str, float]:
+    """Read numbers by name from an option like ``slowdown=4,latency_ms=20``; raises `ConfigError`."""
+    numbers: dict[str, float] = {}
+    for part in text.split(",") if text else ():
+        name, _, value = part.partition("=")
+        if name.strip() not in allowed:
+            raise ConfigError(f"{option} {text!r}: {name.strip()!r} is unknown; {suggest(name.strip(), list(allowed))}")
+        try:
+            numbers[name.strip()] = float(value)
+        except ValueError:
+            raise ConfigError(f"{option} {text!r}, {part!r}: allowed: NAME=NUMBER, with commas between") from None
+    return numbers
+
+
+def parse_contact(option: str, text: str) -> Contact:
+    """Read an address, with the fingerprint of its certificate behind a #; raises `ConfigError`."""
+    url, _, fingerprint = text.partition("#")
+    if not re.fullmatch(r"[!-~]{1,300}", url):
+        raise ConfigError(f"{option} is {url[:300]!r}; an address is at most 300 ASCII characters, without spaces")
+    try:
+        parse_address(url, fingerprint or None)
+    except (ConfigError, ValueError) as error:
+        raise ConfigError(f"{option}: {error}") from None
+    return Contact(url, fingerprint or None)
+
+
+def print_json(event: Event) -> None:
+    """Print an event as a line of JSON on standard output."""
+    sys.stdout.buffer.write(events.to_line(event))
+    sys.stdout.flush()
+
+
+def _parse_data(text: str | None) -> tuple[Path | None, tuple[int, int] | None]:
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text or "")
+    if found is None:
+        return (None if text is None else Path(text)), None
+    number, count = int(found[1]), int(found[2])
+    if not 1 <= number <= count:
+        raise ConfigError(f"--data is {text!r}; a part reads I/N, such as 1/8 for the first of eight")
+    return None, (number, count)
+
+
+def _parse_listen(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--listen is {text!r}; it reads HOST:PORT, such as 10.0.0.2:{DEFAULT_PORT}")
+    return host.strip("[]"), int(port)
+
+
+def _parse_states(text: str | None) -> list[DeviceState]:
+    states = []
+    for part in text.split(",") if text is not None else ():
+        name, _, probability = part.partition("=")
+        try:
+            number = float(probability)
+        except ValueError:
+            raise ConfigError(f"--states {text!r}, {part!r}: allowed: NAME=PROBABILITY, with commas between") from None
+        try:
+            states.append(DeviceState(name=name.strip(), probability=number))
+        except ValueError as error:
+            raise ConfigError(f"--states {text!r}, {part!r}: {error}") from None
+    return states
+
+
+def _parse_energy(text: str) -> MakeMeter:
+    if "=" not in text:
+        if text not in METERS:
+            raise ConfigError(f"--energy is {text!r}; {suggest(text, METERS)}")
+        return functools.partial(METERS[text], PowerModel())
+    try:
+        power = PowerModel(**parse_numbers("--energy", text, dict.fromkeys(PowerModel.__struct_fields__)))
+    except ValueError as error:
+        raise ConfigError(f"--energy {text!r}: {error}") from None
+    return functools.partial(METERS["model"], power)
+
+
+class _PointsBar:
+    """Shows a bar on a terminal's standard error while aggregated points are made; it vanishes when they are."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+
+    def __call__(self, num_done: int, num_classes: int) -> None:
+        if self._progress is None:
+            columns = (TextColumn("aggregating points, class by class"), BarColumn(), TimeElapsedColumn())
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress.add_task("", total=num_classes)
+            self._progress.start()
+            atexit.register(self._progress.stop)  # if it is interrupted
+        self._progress.update(self._progress.task_ids[0], completed=num_done)
+        if num_done == num_classes:
+            self._progress.stop()
+
+
+def _held_back(link: Mapping[str, float]) -> Transport:
+    """Return HTTP, held back to a link like that, if it is any slower."""
+    http = HttpTransport()
+    if (link["down_mbit"], link["up_mbit"], link["latency_ms"]) == (math.inf, math.inf, 0.0):
+        return http
+    try:
+        return FaultyTransport(http, Link.in_mbit(**link))
+    except ValueError as error:
+        raise ConfigError(f"--emulate: {error}") from None

@@ -1,0 +1,72 @@
+"""What commands that run a job have in common: showing it as it goes, and printing what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from paceline.events import Event
+from paceline.fleets.base import Fleet
+from paceline.learning import checkpoints
+from paceline.report import RunFolder, watcher
+from paceline.run import PreparedRun, Run, prepare
+from paceline.topologies.base import JobSpec
+
+
+def play(job: JobSpec, fleet: Fleet, folder: Path | None, *, as_json: bool, save: Path | None = None) -> None:
+    """Run a job on a fleet; shows it meanwhile, and what came of it."""
+    start(prepare(job, folder), fleet, as_json=as_json, save=save)
+
+
+def start(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:
+    """Start a run that is prepared; shows it meanwhile, and what came of it.
+
+    Args:
+        save: where the final model is written, too.
+    """
+    console, clock = Console(stderr=as_json), _RunClock()
+    with watcher(console, prepared.folder.reporting, clock.now) as show:
+
+        def watch(event: Event, *job: str) -> None:
+            clock.see(event)
+            show(event, *job)
+
+        run = prepared.start(fleet, [watch])
+    if save is not None:
+        checkpoints.write(save, run.state)
+    _print_result(run, console, as_json=as_json)
+
+
+def result_of(run: Run) -> dict[str, Any]:
+    """Return the result of a run as plain data; writes its report."""
+    folder = RunFolder.open(run.folder)
+    result = folder.reporting.result(run.metrics, folder.summary())
+    return {**result, "run": str(run.folder), "report": str(run.report())}
+
+
+def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
+    result = result_of(run)
+    if as_json:
+        print(json.dumps(result))
+        return
+    for line in RunFolder.open(run.folder).reporting.conclusion(result):
+        console.print(line, highlight=False)
+    console.print(f"run     {result['run']}\nreport  {result['report']}", highlight=False, soft_wrap=True)
+
+
+class _RunClock:
+    """Tells the time of a run, as far as its events do: the last one's, and what has passed since."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._seen = time.monotonic()
+
+    def see(self, event: Event) -> None:
+        self._at, self._seen = event.at, time.monotonic()
+
+    def now(self) -> float:
+        return self._at + time.monotonic() - self._seen
