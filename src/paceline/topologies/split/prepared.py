@@ -1,4 +1,4 @@
-"""A split job made ready to run: its data, its model as a chain, and what its parts will be like."""
+"""A split job made ready: its data, its model as a chain, and what its parts will be like."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.cutting import Chain
 from paceline.learning.datasets import Dataset
-from paceline.learning.segments import make_chain, sizes
+from paceline.learning.segments import Operations, make_chain, operations_of, sizes
 from paceline.learning.tasks import Task
 from paceline.spelling import suggest
-from paceline.topologies.split.agendas import TEST_SAMPLES
 from paceline.topologies.split.jobs import AUTO, SplitJob
-from paceline.topologies.split.messages import Terms
+from paceline.topologies.split.messages import SplitTerms
+from paceline.topologies.split.schedule import PART_SAMPLES
 
 MAX_JUNCTION_PARAMETERS = 100_000_000
-"""Of a junction that is considered where the cut is to be chosen; a larger one must be asked for by name."""
+"""Largest junction that is considered where the cut is to be chosen; for a larger one, the job must name the cut."""
 
 _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitPlan:
+class PreparedSplit:
     """A split job with all that its trunk needs.
 
     Attributes:
         cuts: where the model may be cut: where the job says, or all places that are to be weighed.
-        num_layers: that learn in a branch, by cut.
-        shapes: of what each layer takes, for one sample.
+        num_layers: layers of a branch that learn, by cut.
+        shapes: shape of what each layer takes, for one sample.
+        operations: operations of the whole model for one sample.
     """
 
     job: SplitJob
@@ -42,22 +43,23 @@ class SplitPlan:
     num_layers: dict[str, int]
     shapes: dict[str, tuple[int, ...]]
     model_bytes: int
+    operations: Operations
 
     @property
     def max_message_bytes(self) -> int:
-        """The most that a source sends at once: its parameters, or what it makes of a minibatch or of images."""
-        num_samples = max(self.job.batch_size + 1, TEST_SAMPLES)
+        """Most bytes that a source sends at once: its parameters, or what it makes of a minibatch or of images."""
+        num_samples = max(self.job.batch_size + 1, PART_SAMPLES)
         widest = max(math.prod(self.shapes[cut]) for cut in (*self.cuts, next(iter(self.shapes))))
         return max(self.model_bytes, _FLOAT_BYTES * num_samples * widest)
 
     def chain(self) -> Chain:
-        """The model with its initial parameters."""
+        """Build the model with its initial parameters."""
         return make_chain(self.task, None)
 
-    def terms(self, number: int, cuts: Sequence[str]) -> Terms:
-        """What the source of this number is told."""
+    def terms(self, number: int, cuts: Sequence[str]) -> SplitTerms:
+        """Return what the source of this number needs to know."""
         job = self.job
-        return Terms(
+        return SplitTerms(
             task=self.task,
             scheme=job.scheme,
             cuts=tuple(cuts),
@@ -74,7 +76,7 @@ class SplitPlan:
         )
 
     def num_parameters(self, cut: str, sources: Sequence[str]) -> dict[str, int]:
-        """By part, before anything is trained; where sources have whole models, of one of these as ``branch``."""
+        """Count parameters by part; where sources have whole models, ``branch`` is one of these."""
         chain = self.chain()
         if self.job.is_split:
             return sizes(chain, cut, sources, self.job.merge)
@@ -83,7 +85,7 @@ class SplitPlan:
         return {"branch": 0 if is_at_trunk else whole, "junction": 0, "trunk": whole if is_at_trunk else 0}
 
 
-def make_plan(job: SplitJob) -> SplitPlan:
+def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
     dataset = datasets.load(job.data)
     task = Task(
@@ -103,7 +105,7 @@ def make_plan(job: SplitJob) -> SplitPlan:
             raise ConfigError(f"[averaging] layers has {layer!r}; {suggest(layer, chain.layers)}")
     parameters = [parameter for layer in chain.layers.values() for parameter in layer.parameters()]
     cuts = _cuts(job, chain)
-    return SplitPlan(
+    return PreparedSplit(
         job=job,
         task=task,
         dataset=dataset,
@@ -111,6 +113,7 @@ def make_plan(job: SplitJob) -> SplitPlan:
         num_layers={cut: sum(map(_learns, chain.before(cut))) for cut in cuts},
         shapes=chain.shapes,
         model_bytes=sum(parameter.nbytes for parameter in parameters),
+        operations=operations_of(chain, task.input_shape),
     )
 
 
@@ -119,7 +122,7 @@ def _cuts(job: SplitJob, chain: Chain) -> tuple[str, ...]:
         return ()
     names = [f"source {number}" for number in range(job.sources)]
     if job.cut != AUTO:
-        sizes(chain, job.cut, names, job.merge)  # tells what is wrong with it
+        sizes(chain, job.cut, names, job.merge)  # raises if something is wrong with it
         return (job.cut,)
     # Cuts elsewhere differ by a ReLU or the like; and with nothing to learn before it, a source would send its samples.
     declared = [cut for cut in chain.cuts if _learns(chain.layers[cut]) and _learns(chain.before(cut))]
