@@ -9,27 +9,19 @@ from paceline.devices.cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.variants import (
-    CUTS,
-    FULL_SIZE,
-    NUM_SOURCES,
-    QUICK_SIZE,
-    cut_rules,
-    learned,
-    timed,
-)
 from paceline.reproduction.rows import where
+from papers.fpl.measures import epochs_to_target, seconds_to_target
+from papers.fpl.setting import NUM_SOURCES
+from papers.fpl.variants import CUTS, FULL_SIZE, QUICK_SIZE, cut_rules, learned, timed
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6 (c)",
     claim="A cut that is chosen by measuring is as fast to an accuracy as the better of two fixed ones, or faster.",
     duration="25 minutes",
     num_seeds=2,
-    num_quick_seeds=1,
 )
 NUM_DRAWN = 4  # fleets that nobody looked at before the rule of choice was fixed
 AUTO, FIXED = "auto", ("f1", "f2")
-MARGIN = 1.0  # points below the best accuracy of the cut that learns least, which all have to reach
 
 
 def fleets(seed: int) -> Mapping[str, Sequence[VirtualDevice]]:
@@ -120,17 +112,3 @@ def measures(rows: Sequence[Row]) -> dict[str, float]:
     found["auto, times the better fixed cut: where it gains most"] = min(gains)
     found["auto, times the better fixed cut: where it gains least"] = max(gains)
     return found
-
-
-def epochs_to_target(rows: Sequence[Row]) -> dict[str, int]:
-    """In which epoch each cut reaches the accuracy."""
-    curves = {cut: where(rows, part="learning", cut=cut) for cut in CUTS}
-    target = min(max(row["accuracy"] for row in curve) for curve in curves.values()) - MARGIN
-    return {cut: next(row["epoch"] for row in curve if row["accuracy"] >= target) for cut, curve in curves.items()}
-
-
-def seconds_to_target(rows: Sequence[Row], fleet: str) -> dict[str, float]:
-    """How long that takes on a fleet, by cut."""
-    epochs = epochs_to_target(rows)
-    own = where(rows, part="time", fleet=fleet)
-    return {row["cut"]: epochs[row["chosen"]] * row["epoch_seconds"] for row in own}
