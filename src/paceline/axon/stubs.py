@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from paceline.axon.client.blocking import call_and_wait
 from paceline.axon.client.caller import Caller, CallOptions, new_call_id
-from paceline.axon.client.handle import Handle, call_and_wait
+from paceline.axon.handles import Handle
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
-from paceline.axon.transports.http import HttpTransport
-
-default_transport = HttpTransport()
-"""Shared by all clients of this process, so that they share connections."""
+from paceline.axon.transports.http import default_transport
 
 
 class _Stub:

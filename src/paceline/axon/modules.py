@@ -1,4 +1,4 @@
-"""Loading the Python file or module that a process is told to serve."""
+"""Loading a Python file or module by what a user calls it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import os
 import sys
 from types import ModuleType
 
-from paceline.axon.worker import worker
 from paceline.errors import ConfigError
+
+init_returns = False
+"""Whether ``axon.worker.init()`` returns at once, because something else serves what a script offers."""
 
 
 def load(location: str) -> ModuleType:
     """Import a module by name, or a file by path; its ``axon.worker.init()`` returns at once."""
-    worker.init_returns = True
+    global init_returns
+    init_returns = True
     is_file = location.endswith(".py") or os.sep in location
     if is_file and not os.path.isfile(location):
         raise ConfigError(f"{location}: no such file")

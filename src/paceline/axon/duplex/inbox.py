@@ -1,4 +1,4 @@
-"""The caller's side of duplex calls: a desk where workers deliver results, and an inbox per call."""
+"""What arrives for duplex calls: a server where workers deliver results, and an inbox per call."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from paceline.axon import loops, wire
+from paceline.axon.duplex.reply_to import ReplyTo
 from paceline.axon.messages import Body, Reply, Request
-from paceline.axon.tls import ClientTrust, ServerIdentity, is_fingerprint
+from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, Listener, Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.errors import PacelineError
@@ -20,35 +20,8 @@ _AHEAD = 16  # messages of a stream that may wait for its consumer
 _REMEMBERED = 4096  # ended calls whose late deliveries are still confirmed
 
 
-class ReplyTo(NamedTuple):
-    """Where a worker delivers: a port on the caller's host, the token to show, the certificate to expect."""
-
-    port: int
-    token: str
-    fingerprint: str = ""
-
-    def header(self) -> str:
-        """As the value of the axon-reply-to header."""
-        return f"{self.port} {self.token} {self.fingerprint}".strip()
-
-    @classmethod
-    def parse(cls, header: str) -> ReplyTo | None:
-        """Read the header; None if the caller will poll. Raises `ValueError`."""
-        if header == "poll":
-            return None
-        port, token, fingerprint = (*header.split(" "), "")[:3]
-        is_valid = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536
-        if not is_valid or header.count(" ") not in (1, 2) or (fingerprint and not is_fingerprint(fingerprint)):
-            raise ValueError("it is 'poll', or a port, a token and perhaps a certificate's fingerprint")
-        return cls(int(port), token, fingerprint)
-
-    def address(self, host: str) -> Address:
-        """The full address, on the host that the call came from and no other."""
-        return Address(host, self.port, ClientTrust(self.fingerprint) if self.fingerprint else None)
-
-
 class Inbox:
-    """What has arrived for one call, in order, each message once however often it was sent."""
+    """Messages that have arrived for one call, in order, each once however often it was sent."""
 
     def __init__(self) -> None:
         self.last_number = 0
@@ -74,12 +47,12 @@ class Inbox:
         await self._has_room.wait()
 
     def fail(self, error: PacelineError) -> None:
-        """Nothing more will come."""
+        """Have `next` raise this error once all messages are taken."""
         self._error = error
         self._arrived.set()
 
     async def next(self) -> Body:
-        """The next message; raises what `fail` was given when there is none."""
+        """Return the next message; raises what `fail` was given when there is none."""
         while not self._bodies:
             if self._error is not None:
                 raise self._error
@@ -89,7 +62,7 @@ class Inbox:
         return self._bodies.popleft()
 
 
-class ReplyDesk:
+class ReplyServer:
     """An App that takes deliveries for the calls of one event loop.
 
     A worker proves itself by the token it was given with the call, and can reach only calls whose id it knows.
@@ -117,7 +90,7 @@ class ReplyDesk:
 
     @property
     def reply_to(self) -> ReplyTo:
-        """What a worker is told."""
+        """Address and token that a worker is given."""
         assert self._listener is not None
         fingerprint = self._identity.fingerprint if self._identity else ""
         return ReplyTo(self._listener.address.port, self._token, fingerprint)
@@ -127,7 +100,7 @@ class ReplyDesk:
         self._inboxes[call_id] = inbox
 
     def remove(self, call_id: str) -> None:
-        """The call has ended; late repeats of its deliveries are still confirmed, so that the worker stops."""
+        """Take no more deliveries for a call; late repeats are still confirmed, so that the worker stops."""
         inbox = self._inboxes.pop(call_id, None)
         self._ended[call_id] = inbox.last_number if inbox is not None else 0
         if len(self._ended) > _REMEMBERED:
@@ -157,26 +130,26 @@ class ReplyDesk:
 
 
 _Key = tuple[Transport, str, bool]
-_Desks = dict[_Key, "asyncio.Task[ReplyDesk]"]
-_desks: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desks] = WeakKeyDictionary()
+_Servers = dict[_Key, "asyncio.Task[ReplyServer]"]
+_servers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Servers] = WeakKeyDictionary()
 
 
-async def desk_for(transport: Transport, address: Address, max_body_bytes: int) -> ReplyDesk:
-    """The desk at which this loop takes deliveries from the worker at `address`; opened on first use."""
+async def reply_server_for(transport: Transport, address: Address, max_body_bytes: int) -> ReplyServer:
+    """Return the server at which this loop takes deliveries from the worker at `address`; opened on first use."""
     loop = asyncio.get_running_loop()
-    desks = _desks.setdefault(loop, {})
+    servers = _servers.setdefault(loop, {})
     key = (transport, await transport.reply_host(address), address.trust is not None)
-    if key not in desks:
-        desks[key] = loop.create_task(_open(desks, key, max_body_bytes))
-    return await asyncio.shield(desks[key])  # others wait for it too
+    if key not in servers:
+        servers[key] = loop.create_task(_open(servers, key, max_body_bytes))
+    return await asyncio.shield(servers[key])  # others wait for it too
 
 
-async def _open(desks: _Desks, key: _Key, max_body_bytes: int) -> ReplyDesk:
+async def _open(servers: _Servers, key: _Key, max_body_bytes: int) -> ReplyServer:
     transport, host, tls = key
-    desk = ReplyDesk(max_body_bytes)
+    server = ReplyServer(max_body_bytes)
     try:
-        await desk.open(transport, host, tls=tls, on_close=lambda: desks.pop(key, None))
+        await server.open(transport, host, tls=tls, on_close=lambda: servers.pop(key, None))
     except BaseException:
-        desks.pop(key, None)
+        servers.pop(key, None)
         raise
-    return desk
+    return server

@@ -1,4 +1,4 @@
-"""What a worker tells in structured form besides results: its functions, and failures."""
+"""What a worker sends in structured form besides results: a description of itself, and failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from paceline.axon.signatures import Published
 
 
-class Listing(msgspec.Struct):
+class WorkerDescription(msgspec.Struct):
     """The answer to ``GET /``."""
 
     device: str
@@ -17,7 +17,7 @@ class Listing(msgspec.Struct):
 
 
 class RemoteFailure(msgspec.Struct):
-    """What an error frame holds: the exception that the function raised."""
+    """Content of an error frame: the exception that the function raised."""
 
     type: str
     message: str

@@ -79,7 +79,7 @@ class ProcessExecutor(Executor):
 
     @contextlib.asynccontextmanager
     async def _child(self, function: Callable[..., Any]) -> AsyncIterator[_Child]:
-        """A child that serves this function, for one call; kept if the call ends, killed if it is given up."""
+        """Provide a child that serves this function, for one call; kept if the call ends, killed if it is given up."""
         async with self._slots:
             idle = self._idle.setdefault(function, [])
             while idle and idle[-1].process.returncode is not None:
@@ -118,7 +118,7 @@ class ProcessExecutor(Executor):
         token = secrets.token_hex(16)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "paceline.axon.worker.child", *_location_of(function), self.device),
+            *("-m", "paceline.axon.processes.child", *_location_of(function), self.device),
             stdin=asyncio.subprocess.PIPE,  # its end tells the child that this process is gone
             stdout=asyncio.subprocess.PIPE,
         )
@@ -142,7 +142,7 @@ class ProcessExecutor(Executor):
 
 
 def _location_of(function: Callable[..., Any]) -> tuple[str, str]:
-    """Where a child finds a function: a module's name or a script's path, and the function's name in it."""
+    """Return where a child finds a function: a module's name or a script's path, and the function's name in it."""
     module = inspect.getmodule(function)
     name = function.__qualname__
     if module is None or "<locals>" in name or inspect.ismethod(function):

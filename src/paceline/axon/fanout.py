@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.axon import loops
-from paceline.axon.client.handle import for_threads
-from paceline.axon.client.remote import BoundCall
+from paceline.axon.client.blocking import for_threads
 from paceline.errors import ConfigError, TimedOut
 
-_CANCEL_SECONDS = 0.2  # for late calls to tell their workers
+_CANCEL_SECONDS = 0.2  # for late calls to let their workers know
+
+
+class BoundCall(NamedTuple):
+    """A function of a worker with its arguments, to be called later or with others.
+
+    Attributes:
+        url: address of the worker.
+        start: makes the call as a coroutine; it takes an id for the call.
+    """
+
+    url: str
+    start: Callable[..., Coroutine[Any, Any, Any]]
 
 
 @dataclass
 class Outcomes:
-    """What came of a fan-out; each device is in exactly one of the two."""
+    """Results and failures of a fan-out; each device is in exactly one of the two."""
 
     results: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -46,7 +57,7 @@ async def fan_out_coro(calls: Mapping[str, BoundCall], *, deadline_seconds: floa
     for device, task in tasks.items():
         if device in late:
             task.add_done_callback(_ignore)
-            url = calls[device].remote.url
+            url = calls[device].url
             outcomes.failures[device] = TimedOut(f"{device} at {url} did not end within {deadline_seconds:g} s")
         elif isinstance(error := task.exception(), Exception):
             outcomes.failures[device] = error
@@ -62,7 +73,7 @@ def _ignore(task: asyncio.Future[Any]) -> None:
 
 
 def fan_out(calls: Mapping[str, BoundCall], *, deadline_seconds: float) -> Outcomes:
-    """`fan_out_coro` for blocking code."""
+    """Do what `fan_out_coro` does, for blocking code."""
     outcomes = loops.background.run(fan_out_coro(calls, deadline_seconds=deadline_seconds))
     outcomes.results = {device: for_threads(result, loops.background) for device, result in outcomes.results.items()}
     return outcomes

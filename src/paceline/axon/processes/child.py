@@ -1,6 +1,6 @@
 """A child of the process executor: serves one function to its parent until that goes away.
 
-    python -m paceline.axon.worker.child MODULE_OR_SCRIPT FUNCTION DEVICE
+    python -m paceline.axon.processes.child MODULE_OR_SCRIPT FUNCTION DEVICE
 
 reads a token from standard input, prints its port, and ends when standard input does.
 """
@@ -14,8 +14,9 @@ import sys
 import threading
 from typing import Any
 
+from paceline.axon import modules
 from paceline.axon.wire import UNLIMITED
-from paceline.axon.worker import Worker, modules
+from paceline.axon.worker import Worker
 
 
 def main(location: str, name: str, device: str) -> None:
