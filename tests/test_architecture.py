@@ -13,7 +13,7 @@ import paceline
 ROOT = Path(paceline.__file__).parent
 # From the bottom up: a package may import from those before it, and from itself.
 LAYERS = (
-    *("errors", "spelling", "checks", "events", "axon", "learning", "devices", "allocation"),
+    *("errors", "spelling", "checks", "extras", "events", "axon", "learning", "devices", "allocation"),
     *("topologies", "fleets", "monitor", "config", "runs", "reproduction", "testing", "cli"),
 )
 MODULES = sorted(info.name for info in pkgutil.walk_packages([str(ROOT)], "paceline.") if "__main__" not in info.name)

@@ -26,7 +26,6 @@ from paceline.learning.vectors import Vectors
 from paceline.topologies.events import PeerListening
 from paceline.topologies.gossip import Access, Concluded, GossipPlan, Holding, Known, Peer, PeerOptions, hosted
 from paceline.topologies.gossip.members import check_name
-from paceline.topologies.gossip.redis_store import RedisStore
 from paceline.topologies.gossip.stores import Store
 
 
@@ -139,7 +138,11 @@ class OnePeer(PeerFleet):
     async def _tools(self, plan: GossipPlan) -> AsyncIterator[tuple[Predictor, Store | None]]:
         """What predicts this device's speed, and where figures are shared."""
         station = self._station
-        store = None if station.store_url is None else RedisStore(station.store_url, plan.job.fingerprint)
+        store: Store | None = None
+        if station.store_url is not None:
+            from paceline.topologies.gossip.redis_store import RedisStore  # its package comes with an extra
+
+            store = RedisStore(station.store_url, plan.job.fingerprint)
         try:
             if station.profile is None:
                 yield RecentPredictor(), store

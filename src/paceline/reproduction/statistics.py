@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from paceline.extras import extra
 from paceline.reproduction.rows import Row
 
 CONFIDENCE = 0.95
@@ -56,6 +57,7 @@ def curve(rows: Sequence[Row], *, x: str, y: str) -> list[tuple[float, Estimate]
 
 
 def _t_quantile(degrees: int) -> float:
-    from scipy.special import stdtrit  # takes long to load
+    with extra("experiments"):
+        from scipy.special import stdtrit  # takes long to load
 
     return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))
