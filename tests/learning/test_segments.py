@@ -254,7 +254,7 @@ def test_judging_is_by_all_samples_and_changes_nothing():
     views, labels = views_of(task, num_samples=30)
     outputs = {source: branches[source].infer(x) for source, x in views.items()}
     before = copy_of(head)
-    loss, num_right = head.judge(outputs, labels)
+    loss, num_right = head.evaluate(outputs, labels)
     with torch.inference_mode():
         logits = head(outputs)
     expected = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")

@@ -44,8 +44,8 @@ COMMANDS = {
     "processor.",
     "allocate": "Solve one allocation problem: who gets how much, JSON in, a table or JSON out.",
     "reproduce": "Make a figure of a paper again: rows, a plot, and a verdict on each number that the paper gives.",
-    "report": "Make one HTML page of a run: accuracy, time against the deadline, shares, truancy, energy, and who "
-    "came and left.",
+    "report": "Make one HTML page of a run: accuracy, time against the deadline, shares, energy, and who came and "
+    "left.",
     "worker": "Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.",
     "call": "Call a worker's function and print the result as JSON; without a function, list what there is.",
 }

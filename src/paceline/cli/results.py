@@ -22,6 +22,7 @@ from paceline.runs import NodeFleet, PoolRun, PreparedSplit, Run
 from paceline.topologies.gossip import GossipJob
 from paceline.topologies.reporting import Reporting
 from paceline.topologies.split import SplitJob
+from paceline.topologies.wording import format_known, format_lateness
 
 
 class _RunClock:
@@ -139,10 +140,10 @@ def show(run: Run, console: Console, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(told))
         return
+    latest, average = (format_known(told[name], format_lateness) for name in ("truancy_max", "truancy_mean"))
     accuracy = "" if told["accuracy"] is None else f"accuracy {told['accuracy']:.1%} after "
     console.print(
-        f"{accuracy}{told['rounds']} rounds, {told['seconds']:.1f} s; truancy {_percent(told['truancy_max'])} at most, "
-        f"{_percent(told['truancy_mean'])} on average",
+        f"{accuracy}{told['rounds']} rounds, {told['seconds']:.1f} s; latest update {latest}, {average} on average",
         highlight=False,
     )
     console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
@@ -180,7 +181,3 @@ def show_pool(run: PoolRun, console: Console, *, as_json: bool) -> None:
         console.print(f"{name}: {accuracy}{job['rounds']} rounds{figures}", highlight=False)
     console.print(f"paid    {told['spent']:.2f}", highlight=False)
     console.print(f"run     {told['run']}\nreport  {told['report']}", highlight=False, soft_wrap=True)
-
-
-def _percent(ratio: float | None) -> str:
-    return "unknown" if ratio is None else f"{ratio:+.1%}"

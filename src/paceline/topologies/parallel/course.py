@@ -20,7 +20,7 @@ from paceline.allocation import Allocation
 from paceline.axon import loops
 from paceline.events import Emit, Event
 from paceline.learning.audits import Auditor, Claim, Portion
-from paceline.learning.averaging import Judge, State
+from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
@@ -163,7 +163,7 @@ class Course:
             number,
             self.time(),
             deadline_seconds,
-            Judge(self._parameters),
+            UpdateValidator(self._parameters),
             set(awaited),
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,

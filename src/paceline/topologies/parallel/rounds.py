@@ -9,7 +9,7 @@ import torch
 
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.cycle import mean_difference
-from paceline.learning.averaging import Judge, RunningAverage
+from paceline.learning.averaging import RunningAverage, UpdateValidator
 from paceline.topologies.parallel.pots import Pot
 
 
@@ -42,7 +42,7 @@ class OpenRound:
     Attributes:
         number: counts from 1.
         opened_at: loop time, in seconds.
-        judge: of the updates that come in.
+        validator: of the updates that come in.
         awaited: learners whose update, or word that none will come, is still missing.
         overtime_seconds: for which it stays open after its deadline while updates are awaited.
         allocation: by learner, if the orchestrator decides.
@@ -56,7 +56,7 @@ class OpenRound:
     number: int
     opened_at: float
     deadline_seconds: float
-    judge: Judge
+    validator: UpdateValidator
     awaited: set[str]
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
@@ -146,7 +146,7 @@ class OpenRound:
             seconds: after the round opened.
             hold: keep it aside for an audit instead.
         """
-        reason = self._why_refused(learner, num_samples) or self.judge.why_unusable(state)
+        reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(state)
         if reason is None:
             if hold:
                 self.held[learner] = (state, num_samples)

@@ -1,4 +1,4 @@
-"""Lines that tell a split run on a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
+"""Lines that show a split run on a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
 
 from __future__ import annotations
 
