@@ -1,14 +1,13 @@
-"""Runs here end with a look for garbage: what was there before is none."""
-
-import gc
+"""Fixtures of split tests."""
 
 import pytest
+import torch
 
 
-@pytest.fixture(scope="session", autouse=True)
-def frozen():
-    """Nothing that is there when the tests begin is looked at by the collector, which takes long with all of torch."""
-    gc.collect()
-    gc.freeze()
+@pytest.fixture
+def one_thread():
+    """Sums come out the same on any number of cores."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
-    gc.unfreeze()
+    torch.set_num_threads(num_threads)

@@ -5,9 +5,8 @@ import functools
 
 import torch
 
-from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
-from paceline.fleets.virtual_nodes import VirtualNodes
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec, loss_function
@@ -15,12 +14,15 @@ from paceline.learning.segments import SplitModel, copy_of, epoch_order, make_ch
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec
-from paceline.topologies.split import SplitJob, make_plan, view_of
-from paceline.topologies.split.events import JunctionChanged, SplitEpochEnded
-from paceline.topologies.split.samples import inputs_of, labels_of
+from paceline.topologies.base import Environment
+from paceline.topologies.split.events import JunctionChanged, SplitEnded, SplitEpochEnded
+from paceline.topologies.split.jobs import SplitJob
+from paceline.topologies.split.prepared import prepare_split
+from paceline.topologies.split.samples import inputs_of, labels_of, view_of
+from paceline.topologies.split.topology import SplitPlan
 
 CUT = "3"
-"""Of two-nn: behind 50 values."""
+"""A cut of two-nn: behind 50 values."""
 
 WIDTH = 50
 SGD = OptimizerSpec(name="SGD", options={"lr": 0.05, "momentum": 0.9})
@@ -48,9 +50,8 @@ def digits():
     return datasets.load(DataSpec(name="digits"))
 
 
-def small_plan(num_samples=320, num_test_samples=300, **changes):
-    """A plan for the first of the digits: ten steps an epoch, and two parts to test, if nothing else is said."""
-    plan = make_plan(small_job(**changes))
+def small_split(num_samples=320, num_test_samples=300, **changes):
+    """A job for the first of the digits, prepared: ten steps an epoch, and two parts to test, unless changed."""
     data = digits()
     few = dataclasses.replace(
         data,
@@ -59,7 +60,7 @@ def small_plan(num_samples=320, num_test_samples=300, **changes):
         x_test=data.x_test[:num_test_samples],
         y_test=data.y_test[:num_test_samples],
     )
-    return dataclasses.replace(plan, dataset=few)
+    return dataclasses.replace(prepare_split(small_job(**changes)), dataset=few)
 
 
 def device(name, samples_per_second=1000.0, **changes):
@@ -72,14 +73,14 @@ def fleet(**of_last):
     return [device("a", latency_ms=2), device("b", latency_ms=2.2), device("c", **{"latency_ms": 2.4, **of_last})]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Watched(SplitLaunch):
-    """A launch that lets the trunk be looked at while it runs."""
+@dataclasses.dataclass(frozen=True)
+class WatchedPlan(SplitPlan):
+    """A plan whose trunk can be looked at while it runs."""
 
     trunks: list
 
-    def trunk(self, *around):
-        self.trunks.append(super().trunk(*around))
+    def host(self, env):
+        self.trunks.append(super().host(env))
         return self.trunks[-1]
 
 
@@ -92,51 +93,52 @@ class Played:
         changed: the same at the moment when a junction had changed, by epoch.
     """
 
-    trunk: object
-    told: list
+    state: dict
+    events: list
     states: dict
     changed: dict
 
-    @property
-    def state(self):
-        return self.trunk.state
-
     def of(self, kind, learner=None):
         return [
-            event for event in self.told if isinstance(event, kind) and (learner is None or event.learner == learner)
+            event for event in self.events if isinstance(event, kind) and (learner is None or event.learner == learner)
         ]
 
     @property
     def epochs(self):
         return self.of(SplitEpochEnded)
 
+    @property
+    def ended(self):
+        (ended,) = self.of(SplitEnded)
+        return ended
 
-def play(plan, devices):
-    """Run a plan on virtual devices."""
-    told, trunks, states, changed = [], [], {}, {}
+
+def play(prepared, devices):
+    """Run a job on virtual devices."""
+    events, trunks, states, changed = [], [], {}, {}
 
     def emit(event):
-        told.append(event)
+        events.append(event)
         if isinstance(event, SplitEpochEnded):
-            states[event.epoch] = trunks[0].state
+            states[event.epoch] = trunks[0].current_state()
         if isinstance(event, JunctionChanged):
-            changed[event.epoch] = trunks[0].state
+            changed[event.epoch] = trunks[0].current_state()
 
-    trunk = VirtualNodes(devices).run(Watched(plan=plan, emit=emit, trunks=trunks))
-    return Played(trunk, told, states, changed)
+    outcome = VirtualFleet(devices).run(WatchedPlan(prepared, trunks), Environment(emit=emit))
+    return Played(outcome.state, events, states, changed)
 
 
-def in_one_process(plan, sources, epochs=None, cut=CUT):
+def in_one_process(prepared, sources, epochs=None, cut=CUT):
     """The state of the same model, all of whose parts one optimizer of one process has trained."""
-    task, data = plan.task, plan.dataset
+    task, data = prepared.task, prepared.dataset
     chain = make_chain(task, None)
     branches = {source: make_chain(task, None).before(cut) for source in sources}
-    model = SplitModel(branches, make_head(task, chain, cut, sources, plan.job.merge)).train()
+    model = SplitModel(branches, make_head(task, chain, cut, sources, prepared.job.merge)).train()
     optimizer, loss = task.optimizer.make(model.parameters()), loss_function(task.model)
-    terms = {source: plan.terms(number, (cut,)) for number, source in enumerate(sources, 1)}
+    terms = {source: prepared.terms(number, (cut,)) for number, source in enumerate(sources, 1)}
     views = {source: view_of(data, terms[source], number).train.x for number, source in enumerate(sources, 1)}
-    for epoch in range(1, (epochs or plan.job.epochs) + 1):
-        order = epoch_order(len(data.y_train), plan.job.seed, epoch)
+    for epoch in range(1, (epochs or prepared.job.epochs) + 1):
+        order = epoch_order(len(data.y_train), prepared.job.seed, epoch)
         for batch in torch.split(order, minibatch_sizes(len(order), task.batch_size)):
             chosen = batch.numpy()
             logits = model({source: inputs_of(x[chosen], terms[source]) for source, x in views.items()})

@@ -4,12 +4,13 @@ import pytest
 
 from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
-from paceline.topologies.split import AveragingSpec, make_plan
-from paceline.topologies.split import plans as plans_module
+from paceline.topologies.split import prepared as prepared_module
 from paceline.topologies.split.cuts import choose_cut, fastest, step_seconds
 from paceline.topologies.split.events import CutChosen, SplitStarted
+from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import Costs, CutCost
-from tests.topologies.split.runs import device, play, small_job, small_plan
+from paceline.topologies.split.prepared import prepare_split
+from tests.topologies.split.runs import device, play, small_job, small_split
 
 
 def costs(forward=0.1, backward=0.2, up=1000.0, down=2000.0, latency=0.04):
@@ -50,7 +51,10 @@ FLEETS = {
     "slow links": ([device(name, 4000.0, up_mbit=0.5, down_mbit=1, latency_ms=1) for name in "abc"], "5"),
     "slow sources": ([device(name, 300.0, latency_ms=2) for name in "ab"] + [device("c", 500.0)], "3"),
     "a slow trunk": (
-        [*(device(name, 3000.0) for name in "abc"), device("edge", 200.0, is_trunk=True, down_mbit=1000, up_mbit=1000)],
+        [
+            *(device(name, 3000.0) for name in "abc"),
+            device("edge", 200.0, is_server=True, down_mbit=1000, up_mbit=1000),
+        ],
         "5",
     ),
 }
@@ -61,11 +65,12 @@ FLEETS = {
 def test_expected_seconds_are_what_runs_take(name, depth):
     devices, shortest = FLEETS[name]
     rules = {"num_samples": 480, "num_test_samples": 50, "depth": depth, "patience_seconds": 60.0}
-    (chosen,) = play(small_plan(cut="auto", epochs=1, **rules), devices).of(CutChosen)
+    (chosen,) = play(small_split(cut="auto", epochs=1, **rules), devices).of(CutChosen)
     assert min(chosen.expected_seconds, key=chosen.expected_seconds.get) == shortest
     assert chosen.cut == fastest(chosen.expected_seconds, {"3": 1, "5": 2})
     taken = {
-        cut: play(small_plan(cut=cut, epochs=2, **rules), devices).epochs[-1].seconds for cut in chosen.expected_seconds
+        cut: play(small_split(cut=cut, epochs=2, **rules), devices).epochs[-1].seconds
+        for cut in chosen.expected_seconds
     }
     assert taken.keys() == {"3", "5"}
     assert min(taken, key=taken.get) == shortest
@@ -73,8 +78,8 @@ def test_expected_seconds_are_what_runs_take(name, depth):
         assert seconds == pytest.approx(taken[cut], rel=0.06)
 
 
-def test_what_is_chosen_is_told_and_used():
-    played = play(small_plan(cut="auto", epochs=1), FLEETS["slow links"][0])
+def test_what_is_chosen_is_reported_and_used():
+    played = play(small_split(cut="auto", epochs=1), FLEETS["slow links"][0])
     (started,), (chosen,) = played.of(SplitStarted), played.of(CutChosen)
     assert started.num_parameters == {}
     assert chosen.num_parameters == {"branch": 3250 + 1020, "junction": 3 * 400 + 20, "trunk": 210}
@@ -83,22 +88,22 @@ def test_what_is_chosen_is_told_and_used():
 
 
 def test_only_cuts_between_layers_that_learn_are_weighed():
-    leaf = small_plan(cut="auto", model=ModelSpec(name="leaf-cnn"))
+    leaf = small_split(cut="auto", model=ModelSpec(name="leaf-cnn"))
     assert leaf.cuts == ("c2", "f1", "f2")
-    assert small_plan(cut="auto", model=ModelSpec(name="resnet-8")).cuts == ("block2", "block3", "f1")
+    assert small_split(cut="auto", model=ModelSpec(name="resnet-8")).cuts == ("block2", "block3", "f1")
 
 
 def test_junctions_that_are_too_large_are_not_weighed(monkeypatch):
-    monkeypatch.setattr(plans_module, "MAX_JUNCTION_PARAMETERS", 3 * 400 + 20)
-    assert make_plan(small_job(cut="auto")).cuts == ("5",)
-    monkeypatch.setattr(plans_module, "MAX_JUNCTION_PARAMETERS", 100)
+    monkeypatch.setattr(prepared_module, "MAX_JUNCTION_PARAMETERS", 3 * 400 + 20)
+    assert prepare_split(small_job(cut="auto")).cuts == ("5",)
+    monkeypatch.setattr(prepared_module, "MAX_JUNCTION_PARAMETERS", 100)
     with pytest.raises(ConfigError, match="every junction would have more than 100 parameters; name a cut"):
-        make_plan(small_job(cut="auto"))
+        prepare_split(small_job(cut="auto"))
 
 
 def test_without_measurements_nothing_can_be_chosen(run_virtual):
     with pytest.raises(ConfigError, match="no source has measured what a cut would cost it; name a cut"):
-        run_virtual(choose_cut(small_plan(cut="auto"), ["a"], [], None))
+        run_virtual(choose_cut(small_split(cut="auto"), ["a"], [], None))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +116,8 @@ def test_without_measurements_nothing_can_be_chosen(run_virtual):
         ({"model": ModelSpec(import_path="tests.learning.own_models:Skipping")}, "Skipping cannot be cut"),
     ],
 )
-def test_plans_that_cannot_be_are_told_in_one_line(rules, said):
+def test_jobs_that_cannot_be_are_refused_in_one_line(rules, said):
     with pytest.raises(ConfigError) as caught:
-        make_plan(small_job(**rules))
+        prepare_split(small_job(**rules))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -6,7 +6,7 @@ from paceline.errors import PacelineError
 from paceline.learning.segments import copy_of, make_chain
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked
-from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_plan
+from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_split
 
 BLOCK = WIDTH * WIDTH
 
@@ -30,7 +30,7 @@ def masked_by_epoch(played):
 def away():
     """A run whose last source dies in the fifth of twelve epochs, and returns some epochs later."""
     devices = fleet(dies_at_seconds=2.1, returns_at_seconds=4.6)
-    return play(small_plan(epochs=12, patience_seconds=0.5, optimizer=SGD), devices)
+    return play(small_split(epochs=12, patience_seconds=0.5, optimizer=SGD), devices)
 
 
 def test_a_source_that_dies_is_masked_and_training_goes_on(away):
@@ -50,14 +50,14 @@ def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
     assert masked_by_epoch(away)[back.epoch :] == [0] * (12 - back.epoch)
     kept = branch_of("c", away.states[4])
     assert farthest(kept, branch_of("c", away.states[back.epoch - 1])) == 0  # none newer came while it was away
-    new, initial = branch_of("c", away.states[back.epoch]), copy_of(make_chain(small_plan().task, None).before(CUT))
+    new, initial = branch_of("c", away.states[back.epoch]), copy_of(make_chain(small_split().task, None).before(CUT))
     assert 0 < farthest(new, kept) < 0.5 * farthest(new, initial)
     assert away.epochs[-1].accuracy > 0.8
 
 
 def test_without_copies_it_begins_anew():
     played = play(
-        small_plan(epochs=5, backup_epochs=0, patience_seconds=0.3), fleet(dies_at_seconds=0.3, returns_at_seconds=1)
+        small_split(epochs=5, backup_epochs=0, patience_seconds=0.3), fleet(dies_at_seconds=0.3, returns_at_seconds=1)
     )
     assert played.of(SourceBack, "c")
     assert branch_of("c", played.states[4]) == {}
@@ -65,7 +65,7 @@ def test_without_copies_it_begins_anew():
 
 
 def test_a_newcomer_is_taken_in_before_the_next_epoch():
-    played = play(small_plan(epochs=6), [*fleet(), device("d", joins_at_seconds=1.0)])
+    played = play(small_split(epochs=6), [*fleet(), device("d", joins_at_seconds=1.0)])
     (changed,) = played.of(JunctionChanged)
     assert (changed.sources, changed.num_parameters) == (("a", "b", "c", "d"), 4 * BLOCK + WIDTH)
     assert 1.0 < changed.at < 1.5
@@ -81,7 +81,7 @@ def test_a_newcomer_is_taken_in_before_the_next_epoch():
 
 
 def test_a_source_that_leaves_takes_its_columns_along():
-    played = play(small_plan(epochs=6), fleet(leaves_at_seconds=1.0))
+    played = play(small_split(epochs=6), fleet(leaves_at_seconds=1.0))
     (left,) = played.of(LearnerLeft)
     (changed,) = played.of(JunctionChanged)
     assert (left.learner, left.reason) == ("c", "it said goodbye")
@@ -95,7 +95,7 @@ def test_a_source_that_leaves_takes_its_columns_along():
 
 def test_who_leaves_before_training_begins_is_no_part_of_it():
     leaving = [device("a", leaves_at_seconds=0.5), device("b", joins_at_seconds=1), device("c", joins_at_seconds=2)]
-    played = play(small_plan(epochs=1, sources=2), leaving)
+    played = play(small_split(epochs=1, sources=2), leaving)
     assert played.of(JunctionChanged) == []
     assert not any(".a." in name for name in played.state)
     assert masked_by_epoch(played) == [0]
@@ -104,17 +104,17 @@ def test_who_leaves_before_training_begins_is_no_part_of_it():
 @pytest.mark.parametrize("way", ["dies_at_seconds", "leaves_at_seconds"])
 def test_when_all_are_gone_for_good_the_run_fails(way):
     devices = [device(name, **{way: 0.5 + number}) for number, name in enumerate("abc")]
-    with pytest.raises(PacelineError, match="no source is left: all of them died or left"):
-        play(small_plan(epochs=20), devices)
+    with pytest.raises(PacelineError, match="0 of 3 devices are left, and the run needs 1"):
+        play(small_split(epochs=20), devices)
 
 
 @pytest.mark.parametrize("dies_at_seconds", [0.05, 0.2, 0.36, 0.44, 0.86, 1.3])
 def test_the_only_source_may_die_and_return_at_any_time(dies_at_seconds):
     alone = device("a", dies_at_seconds=dies_at_seconds, returns_at_seconds=3.0)
-    played = play(small_plan(sources=1), [alone])
+    played = play(small_split(sources=1), [alone])
     assert [event.num_steps for event in played.epochs] == [10] * 3
     assert masked_by_epoch(played) == [0] * 3  # the trunk waited for it
-    assert played.trunk.ended.at > 3.0
+    assert played.ended.at > 3.0
 
 
 @pytest.mark.parametrize("second_dies_at", [0.52, 0.6, 1.2])
@@ -123,7 +123,7 @@ def test_all_may_die_and_return(second_dies_at):
         device("a", dies_at_seconds=0.5, returns_at_seconds=3.0),
         device("b", dies_at_seconds=second_dies_at, returns_at_seconds=3.2),
     ]
-    played = play(small_plan(sources=2, epochs=6, patience_seconds=0.5), devices)
+    played = play(small_split(sources=2, epochs=6, patience_seconds=0.5), devices)
     assert len(played.epochs) == 6
     assert {event.learner for event in played.of(SourceBack)} == {"a", "b"}
     assert masked_by_epoch(played)[-1] == 0
@@ -135,7 +135,7 @@ def test_a_newcomer_goes_on_when_all_others_are_gone():
         device("b", dies_at_seconds=0.62),
         device("new", joins_at_seconds=0.55),
     ]
-    played = play(small_plan(sources=2, epochs=6, patience_seconds=0.1), devices)
+    played = play(small_split(sources=2, epochs=6, patience_seconds=0.1), devices)
     (changed,) = played.of(JunctionChanged)
     assert (changed.epoch, changed.sources) == (3, ("a", "b", "new"))
     assert [event.num_steps for event in played.epochs][2:] == [10] * 4  # the rest of the second was nobody's
@@ -145,22 +145,22 @@ def test_a_newcomer_goes_on_when_all_others_are_gone():
 
 def test_one_that_is_always_too_slow_does_not_stop_the_others():
     rules = {"num_samples": 640, "epochs": 4, "patience_seconds": 0.3}
-    alone = play(small_plan(sources=2, **rules), fleet()[:2])
-    played = play(small_plan(**rules), fleet(samples_per_second=10.0))
+    alone = play(small_split(sources=2, **rules), fleet()[:2])
+    played = play(small_split(**rules), fleet(samples_per_second=10.0))
     assert [event.num_steps for event in played.epochs] == [20] * 4
     masks = played.of(SourceMasked)
     assert {event.learner for event in masks} == {"c"}
     assert sum(masked_by_epoch(played)) > 0.9 * 4 * 20
     # It is sent ever farther ahead, so that it seldom lets the others wait.
     assert len(masks) <= 12
-    assert played.trunk.ended.at < alone.trunk.ended.at + (len(masks) + 1) * 0.3 + 1
+    assert played.ended.at < alone.ended.at + (len(masks) + 1) * 0.3 + 1
     assert played.epochs[-1].accuracy > alone.epochs[-1].accuracy - 0.1
 
 
 @pytest.mark.parametrize("depth", [2, 8])
 def test_a_source_may_be_lost_from_a_pipeline(depth):
     rules = {"epochs": 8, "depth": depth, "patience_seconds": 0.3}
-    played = play(small_plan(**rules), fleet(dies_at_seconds=0.5, returns_at_seconds=1.5))
+    played = play(small_split(**rules), fleet(dies_at_seconds=0.5, returns_at_seconds=1.5))
     assert [event.num_steps for event in played.epochs] == [10] * 8
     assert played.of(SourceBack, "c")
     assert masked_by_epoch(played)[-1] == 0
@@ -170,7 +170,7 @@ def test_a_source_may_be_lost_from_a_pipeline(depth):
 @pytest.mark.parametrize("scheme", ["split-learning", "gfl", "images"])
 def test_other_schemes_go_on_without_a_source_too(scheme):
     played = play(
-        small_plan(scheme=scheme, epochs=8, patience_seconds=0.5), fleet(dies_at_seconds=1.0, returns_at_seconds=3)
+        small_split(scheme=scheme, epochs=8, patience_seconds=0.5), fleet(dies_at_seconds=1.0, returns_at_seconds=3)
     )
     assert len(played.epochs) == 8
     assert {event.learner for event in played.of(SourceMasked)} <= {"c"}
@@ -179,17 +179,17 @@ def test_other_schemes_go_on_without_a_source_too(scheme):
 
 
 @pytest.mark.parametrize("scheme", ["split-learning", "images"])
-def test_where_no_source_can_be_added_one_too_many_is_told(scheme):
-    plan, edge = small_plan(scheme=scheme, epochs=40), device("edge", 500.0, is_trunk=True)
-    told = f"'d'.*: training has begun, and {scheme} takes no further sources"
-    with pytest.raises(PacelineError, match=told):
-        play(plan, [*fleet(), device("d", joins_at_seconds=0.5), edge])
-    with pytest.raises(PacelineError, match=told):  # it joined before, but was not ready yet
-        play(plan, [*fleet(), device("d", latency_ms=3.4), edge])
+def test_where_no_source_can_be_added_one_too_many_ends_the_run(scheme):
+    split, edge = small_split(scheme=scheme, epochs=40), device("edge", 500.0, is_server=True)
+    said = f"'d'.*: training has begun, and {scheme} takes no further sources"
+    with pytest.raises(PacelineError, match=said):
+        play(split, [*fleet(), device("d", joins_at_seconds=0.5), edge])
+    with pytest.raises(PacelineError, match=said):  # it joined before, but was not ready yet
+        play(split, [*fleet(), device("d", latency_ms=3.4), edge])
 
 
 def test_with_split_learning_one_that_left_counts_as_zeros():
-    played = play(small_plan(scheme="split-learning", epochs=4), fleet(leaves_at_seconds=0.6))
+    played = play(small_split(scheme="split-learning", epochs=4), fleet(leaves_at_seconds=0.6))
     assert masked_by_epoch(played)[2:] == [10, 10]
     assert played.state["head.layers.3.weight"].shape == (20, 3 * WIDTH)
     assert played.of(JunctionChanged) == []

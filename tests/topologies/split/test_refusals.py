@@ -1,4 +1,4 @@
-"""What a source says that cannot be is refused with a reason; it harms neither the run nor the other sources."""
+"""What a source sends that cannot be is refused with a reason; it harms neither the run nor the other sources."""
 
 import asyncio
 
@@ -10,9 +10,10 @@ from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SourceBack, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.messages import Costs, CutCost
 from tests.topologies.split.runs import WIDTH, farthest
-from tests.topologies.split.table import Table, meanwhile, together
+from tests.topologies.split.trunk_harness import TrunkHarness, meanwhile, together
 
 VALUES = torch.ones(32, WIDTH)
+BRANCH = torch.ones(3250)
 
 
 def with_nan(tensor):
@@ -21,288 +22,216 @@ def with_nan(tensor):
     return wrong
 
 
-STEPS = {
-    "another cut": ({"values": torch.ones(32, 20)}, "not torch.float32 of shape (32, 50); is it of another cut"),
-    "another batch size": ({"values": torch.ones(16, WIDTH)}, "of shape (16, 50), not"),
-    "as images": ({"values": VALUES.view(32, 1, 5, 10)}, "of shape (32, 1, 5, 10), not"),
-    "doubles": ({"values": VALUES.double()}, "values is torch.float64 of shape (32, 50), not torch.float32"),
-    "halves": ({"values": VALUES.half()}, "values is torch.float16"),
-    "NaN": ({"values": with_nan(VALUES)}, "values are NaN or infinite: training has diverged there; try a lower"),
-    "infinite": ({"values": VALUES / 0}, "values are NaN or infinite"),
-    "nothing": ({}, "with 32 bits, values are sent, not nothing"),
-    "more": ({"values": VALUES, "least": torch.ones(32)}, "with 32 bits, values are sent, not least, values"),
-}  # fmt: skip
+async def refused(call, said, kind="ValueError"):
+    """Check that the trunk refuses a call, and says why in one line."""
+    with pytest.raises(RemoteError) as caught:
+        await call
+    assert caught.value.type_name == kind
+    assert said in caught.value.remote_message
+    assert "\n" not in caught.value.remote_message
 
 
-def refused(caught):
-    """The type and message of an error at the trunk."""
-    return caught.value.type_name, caught.value.remote_message
-
-
-def expected_state(**rules):
+@pytest.fixture(scope="module")
+def expected_state():
     """What comes of a run of two sources that do nothing wrong."""
-    table = Table(**rules)
+    harness = TrunkHarness()
 
     async def main():
-        good, bad = table.source("good"), table.source("bad")
+        good, bad = harness.source("good"), harness.source("bad")
         await together(good.join(), bad.join())
         await together(good.take_part(), bad.take_part())
 
-    return table.play(main).state
-
-
-@pytest.mark.parametrize(("rubbish", "said"), STEPS.values(), ids=STEPS)
-def test_rubbish_is_refused_and_the_run_goes_on(rubbish, said):
-    table = Table()
-
-    async def main():
-        good, bad = table.source("good"), table.source("bad")
-        await together(good.join(), bad.join())
-        async with meanwhile(good.take_part()):
-            assert (await bad.next_epoch()).status == "open"
-            with pytest.raises(RemoteError) as caught:
-                await bad.bring(1, 0, rubbish)
-            kind, message = refused(caught)
-            assert (kind, "\n" in message) == ("ValueError", False)
-            assert said in message
-            await bad.take_part()
-
-    state = table.play(main).state
-    assert table.of(SourceMasked) == []
-    assert farthest(state, expected_state()) == 0
+    return harness.play(main).current_state()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("index", "rubbish", "said"),
     [
-        (lambda branch: {}, "the copy of a branch does not fit: parameters ['float32'] are missing"),
-        (lambda branch: {"float32": branch["float32"][1:]}, "float32 has shape (3249,), not (3250,)"),
-        (lambda branch: {"float32": with_nan(branch["float32"])}, "float32 holds NaN or infinity"),
-        (lambda branch: {"float32": branch["float32"].double()}, "float32 has type torch.float64"),
+        (0, {"values": torch.ones(32, 20)}, "not torch.float32 of shape (32, 50); is it of another cut"),
+        (0, {"values": torch.ones(16, WIDTH)}, "of shape (16, 50), not"),
+        (0, {"values": VALUES.view(32, 1, 5, 10)}, "of shape (32, 1, 5, 10), not"),
+        (0, {"values": VALUES.double()}, "values is torch.float64 of shape (32, 50), not torch.float32"),
+        (0, {"values": with_nan(VALUES)}, "values are NaN or infinite: training has diverged there; try a lower"),
+        (0, {"values": VALUES / 0}, "values are NaN or infinite"),
+        (0, {}, "with 32 bits, values are sent, not nothing"),
+        (0, {"values": VALUES, "least": torch.ones(32)}, "with 32 bits, values are sent, not least, values"),
+        (3, {}, "the copy of a branch does not fit: parameters ['float32'] are missing"),
+        (3, {"float32": BRANCH[1:]}, "float32 has shape (3249,), not (3250,)"),
+        (3, {"float32": with_nan(BRANCH)}, "float32 holds NaN or infinity"),
+        (3, {"float32": BRANCH.double()}, "float32 has type torch.float64"),
     ],
 )
-def test_copies_that_do_not_fit_are_refused(change, said):
-    table = Table()
+def test_rubbish_is_refused_and_the_run_goes_on(expected_state, index, rubbish, said):
+    harness = TrunkHarness()
 
     async def main():
-        good, bad = table.source("good"), table.source("bad")
+        good, bad = harness.source("good"), harness.source("bad")
         await together(good.join(), bad.join())
         async with meanwhile(good.take_part()):
-            await bad.next_epoch()
-            with pytest.raises(RemoteError) as caught:
-                await bad.bring(1, 3, change(bad.branch()))
-            assert refused(caught)[0] == "ValueError"
-            assert said in refused(caught)[1]
+            assert (await bad.next_epoch()).status == "open"
+            await refused(bad.sync(1, index, rubbish), said)
             await bad.take_part()
 
-    assert farthest(table.play(main).state, expected_state()) == 0
+    state = harness.play(main).current_state()
+    assert harness.of(SourceMasked) == []
+    assert farthest(state, expected_state) == 0
 
 
-def test_meetings_that_are_none():
-    table = Table(sources=1)
+def play_alone(main, **rules):
+    """Run `main` with a source that has joined, and then does the rest of the run."""
+    harness = TrunkHarness(**{"sources": 1, **rules})
 
-    async def main():
-        alone = table.source("alone")
+    async def whole():
+        alone = harness.source("alone")
         await alone.join()
-        with pytest.raises(RemoteError, match="epoch 1 has not begun"):
-            await alone.bring(1, 0)
+        await main(harness, alone)
+        if harness.prepared.job.scheme != "images":
+            await alone.take_part()
+
+    harness.play(whole)
+    return harness
+
+
+def test_sync_points_that_are_none():
+    async def main(harness, alone):
+        await refused(alone.sync(1, 0), "epoch 1 has not begun")
         await alone.next_epoch()
-        for epoch, index, said in ((2, 0, "epoch 2 has not begun"), (1, 4, "no meeting 4 of epoch 1; there are 4"),
-                                   (1, -1, "no meeting -1 of epoch 1")):  # fmt: skip
-            with pytest.raises(RemoteError) as caught:
-                await alone.bring(epoch, index, {"values": VALUES})
-            assert refused(caught)[0] == "ValueError"
-            assert said in refused(caught)[1]
-        assert (await alone.bring(0, 0, {"values": VALUES})).status == "late"
-        await alone.take_part()
+        await refused(alone.sync(2, 0), "epoch 2 has not begun")
+        await refused(alone.sync(1, 4, {"values": VALUES}), "no sync point 4 in epoch 1; there are 4")
+        await refused(alone.sync(1, -1, {"values": VALUES}), "no sync point -1 in epoch 1")
+        assert (await alone.sync(0, 0, {"values": VALUES})).status == "late"
 
-    table.play(main)
+    play_alone(main)
 
 
-def test_a_session_that_is_not_known_is_told_so():
-    table = Table(sources=1)
-
-    async def main():
-        alone, stranger = table.source("alone"), table.source("stranger")
-        await alone.join()
+def test_a_session_that_is_not_known_is_refused():
+    async def main(harness, alone):
+        stranger = harness.source("stranger")
         stranger.session = "made-up"
         costs = Costs(cuts={}, up_bytes_per_second=1, down_bytes_per_second=1, latency_seconds=0)
         for call in (
             stranger.next_epoch(),
-            stranger.bring(1, 0),
+            stranger.sync(1, 0),
             stranger.trunk.leave.coro("made-up"),
             stranger.trunk.echo.coro("made-up", b"", 1),
             stranger.trunk.declare.coro("made-up", costs),
         ):
-            with pytest.raises(RemoteError) as caught:
-                await call
-            assert refused(caught) == ("LookupError", "this session is not known here; join again")
-        await alone.take_part()
+            await refused(call, "this session is not known here; join again", "LookupError")
 
-    table.play(main)
+    play_alone(main)
 
 
 def test_who_takes_a_name_takes_the_place_of_whoever_had_it():
-    table = Table()
+    harness = TrunkHarness()
 
     async def main():
-        first, twin, other = table.source("a"), table.source("a"), table.source("b")
+        first, twin, other = harness.source("a"), harness.source("a"), harness.source("b")
         await together(first.join(), other.join())
         async with meanwhile(other.take_part()):
             await first.next_epoch()
-            await first.bring(1, 0)
-            welcome = await twin.join()
-            assert welcome.number == 1
-            for call in (first.bring(1, 1), first.next_epoch()):
-                with pytest.raises(RemoteError) as caught:
-                    await call
-                assert "another learner has joined as 'a'; each needs a name of its own" in refused(caught)[1]
+            await first.sync(1, 0)
+            assert (await twin.join()).number == 1
+            for call in (first.sync(1, 1), first.next_epoch()):
+                said = "another learner has joined as 'a'; each needs a name of its own"
+                await refused(call, said, "RuntimeError")
             await twin.take_part()
 
-    table.play(main)
-    (masked,) = table.of(SourceMasked)
+    harness.play(main)
+    (masked,) = harness.of(SourceMasked)
     assert (masked.learner, masked.step, masked.reason) == ("a", 2, "it joined again")
-    assert [event.learner for event in table.of(SourceBack)] == ["a"]
+    assert [event.learner for event in harness.of(SourceBack)] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "said"),
-    [
-        ("trunk", None, "'trunk' cannot be a source's name; it is the trunk's"),
-        ("a/b", None, "'a/b' cannot be a learner's name; allowed: 1 to"),
-        ("", None, "'' cannot be a learner's name"),
-        ("a", "0.0.1", "0.0.1"),
-    ],
-)
-def test_who_cannot_join_is_told_why(name, version, said):
-    table = Table(sources=1)
+def test_who_cannot_join_learns_why():
+    async def main(harness, alone):
+        await refused(harness.source("trunk").join(), "'trunk' cannot be a source's name; it is the trunk's")
+        await refused(harness.source("a/b").join(), "'a/b' cannot be a learner's name; allowed: 1 to")
+        await refused(harness.source("a").join("0.0.1"), "0.0.1")
 
-    async def main():
-        with pytest.raises(RemoteError) as caught:
-            await table.source(name).join(*([version] if version else []))
-        kind, message = refused(caught)
-        assert (kind, said in message) == ("ValueError", True), message
-        good = table.source("good")
-        assert (await good.join()).number == 1
-        await good.take_part()
+    assert [event.learner for event in play_alone(main).of(LearnerJoined)] == ["alone"]
 
-    table.play(main)
-    assert [event.learner for event in table.of(LearnerJoined)] == ["good"]
+
+async def hand_over(harness, source):
+    """Send the images that the trunk waits for."""
+    for index, x in enumerate((harness.prepared.dataset.x_train, harness.prepared.dataset.x_test)):
+        assert (await source.sync(1, index, {"values": torch.from_numpy(x)})).status == "ready"
 
 
 @pytest.mark.parametrize("scheme", ["split-learning", "images"])
 def test_newcomers_are_refused_where_none_can_be_taken_in(scheme):
-    table = Table(scheme=scheme, sources=1)
-
-    async def main():
-        first, early = table.source("first"), table.source("early")
-        await together(first.join(), early.join())
-        ticket = await first.next_epoch()
-        for call in (table.source("late").join(), early.next_epoch()):
-            with pytest.raises(RemoteError) as caught:
-                await call
-            assert refused(caught) == ("ValueError", f"training has begun, and {scheme} takes no further sources")
-        if scheme == "images":
-            data = table.plan.dataset
-            for index, x in enumerate((data.x_train, data.x_test)):
-                assert (await first.bring(ticket.epoch, index, {"values": torch.from_numpy(x)})).status == "ready"
-        else:
-            await first.take_part()
-
-    table.play(main)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda x: x.float(), "images are torch.float32 of shape (64, 1, 8, 8), not torch.uint8"),
-        (
-            lambda x: x[1:],
-            "of shape (63, 1, 8, 8), not torch.uint8 of shape (64, 1, 8, 8): sources see the same samples",
-        ),
-        (lambda x: x.bfloat16(), "images are torch.bfloat16"),
-        (lambda x: torch.empty(0), "images are torch.float32 of shape (0,)"),
-    ],
-)
-def test_images_that_are_not_those_of_the_trunk_are_refused(change, said):
-    table = Table(scheme="images", sources=1)
-
-    async def main():
-        alone = table.source("alone")
-        await alone.join()
+    async def main(harness, alone):
+        early = harness.source("early")
+        await early.join()
         await alone.next_epoch()
-        train, test = (torch.from_numpy(x) for x in (table.plan.dataset.x_train, table.plan.dataset.x_test))
-        with pytest.raises(RemoteError) as caught:
-            await alone.bring(1, 0, {"values": change(train)})
-        assert refused(caught)[0] == "ValueError"
-        assert said in refused(caught)[1]
-        assert (await alone.bring(1, 0, {"values": train})).status == "ready"
-        assert (await alone.bring(1, 1, {"values": test})).status == "ready"
+        for call in (harness.source("late").join(), early.next_epoch()):
+            await refused(call, f"training has begun, and {scheme} takes no further sources")
+        if scheme == "images":
+            await hand_over(harness, alone)
 
-    table.play(main)
+    play_alone(main, scheme=scheme)
+
+
+def test_images_that_are_not_those_of_the_trunk_are_refused():
+    async def main(harness, alone):
+        await alone.next_epoch()
+        x = torch.from_numpy(harness.prepared.dataset.x_train)
+        wrong = {
+            "images are torch.float32 of shape (64, 1, 8, 8), not torch.uint8": x.float(),
+            "of shape (63, 1, 8, 8), not torch.uint8 of shape (64, 1, 8, 8): sources see the same samples": x[1:],
+            "images are torch.bfloat16": x.bfloat16(),
+            "images are torch.float32 of shape (0,)": torch.empty(0),
+        }
+        for said, values in wrong.items():
+            await refused(alone.sync(1, 0, {"values": values}), said)
+        await hand_over(harness, alone)
+
+    play_alone(main, scheme="images")
 
 
 COST = CutCost(forward_seconds=0.1, backward_seconds=0.2)
 CUTS = {"3": COST, "5": CutCost(forward_seconds=2.0, backward_seconds=2.0)}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"cuts": {"3": COST}}, "costs are of 3; they are to be of 3, 5"),
-        ({"cuts": {**CUTS, "9": COST}}, "costs are of 3, 5, 9; they are to be of 3, 5"),
-        ({"up_bytes_per_second": 0.0}, "costs must be at least 0, and rates above 0"),
-        ({"down_bytes_per_second": -1.0}, "costs must be at least 0"),
-        ({"latency_seconds": float("nan")}, "costs must be at least 0"),
-        ({"cuts": {**CUTS, "3": CutCost(forward_seconds=-1.0, backward_seconds=0.0)}}, "costs must be at least 0"),
-    ],
-)
-def test_costs_that_cannot_be_are_refused(change, said):
-    table = Table(cut="auto", sources=1)
+def test_costs_that_cannot_be_are_refused():
     costs = {"cuts": CUTS, "up_bytes_per_second": 1e6, "down_bytes_per_second": 1e6, "latency_seconds": 0.0}
 
-    async def main():
-        alone = table.source("alone")
-        assert (await alone.join()).terms.cuts == ("3", "5")
-        with pytest.raises(RemoteError) as caught:
-            await alone.trunk.declare.coro(alone.session, Costs(**{**costs, **change}))
-        assert refused(caught)[0] == "ValueError"
-        assert said in refused(caught)[1]
+    async def main(harness, alone):
+        for change, said in (
+            ({"cuts": {"3": COST}}, "costs are of 3; they are to be of 3, 5"),
+            ({"cuts": {**CUTS, "9": COST}}, "costs are of 3, 5, 9; they are to be of 3, 5"),
+            ({"up_bytes_per_second": 0.0}, "costs must be at least 0, and rates above 0"),
+            ({"down_bytes_per_second": -1.0}, "costs must be at least 0"),
+            ({"latency_seconds": float("nan")}, "costs must be at least 0"),
+            ({"cuts": {**CUTS, "3": CutCost(forward_seconds=-1.0, backward_seconds=0.0)}}, "costs must be at least 0"),
+        ):
+            await refused(alone.trunk.declare.coro(alone.session, Costs(**{**costs, **change})), said)
         await alone.trunk.declare.coro(alone.session, Costs(**costs))
         assert (await alone.next_epoch()).cut == "3"
-        await alone.take_part()
 
-    table.play(main)
+    play_alone(main, cut="auto")
 
 
-@pytest.mark.parametrize("num_bytes", [-1, (1 << 24) + 1])
-def test_an_echo_gives_so_many_bytes_and_no_more(num_bytes):
-    table = Table(sources=1)
-
-    async def main():
-        alone = table.source("alone")
-        await alone.join()
+def test_an_echo_gives_so_many_bytes_and_no_more():
+    async def main(harness, alone):
         assert await alone.trunk.echo.coro(alone.session, b"x" * 100, 7) == bytes(7)
-        with pytest.raises(RemoteError, match="0 to 16777216 are given"):
-            await alone.trunk.echo.coro(alone.session, b"", num_bytes)
-        await alone.take_part()
+        for num_bytes in (-1, (1 << 24) + 1):
+            await refused(alone.trunk.echo.coro(alone.session, b"", num_bytes), "0 to 16777216 are given")
 
-    table.play(main)
+    play_alone(main)
 
 
 def test_who_vanishes_after_rubbish_is_masked():
-    table = Table()
+    harness = TrunkHarness()
 
     async def main():
-        good, bad = table.source("good"), table.source("bad")
+        good, bad = harness.source("good"), harness.source("bad")
         await together(good.join(), bad.join())
         async with meanwhile(good.take_part()):
             await bad.next_epoch()
-            with pytest.raises(RemoteError):
-                await bad.bring(1, 0, {})
+            await refused(bad.sync(1, 0, {}), "values are sent")
             await asyncio.sleep(0)
 
-    table.play(main)
-    (masked,) = table.of(SourceMasked)
+    harness.play(main)
+    (masked,) = harness.of(SourceMasked)
     assert (masked.learner, masked.epoch, masked.step) == ("bad", 1, 1)
-    assert [event.num_steps for event in table.of(SplitEpochEnded)] == [2, 2]
+    assert [event.num_steps for event in harness.of(SplitEpochEnded)] == [2, 2]

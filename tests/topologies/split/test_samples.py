@@ -1,4 +1,4 @@
-"""What a source has of the data, in the order of all; and the meetings of an epoch, the same for all nodes."""
+"""What a source has of the data, in the order of all; and the schedule of an epoch, the same for all nodes."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,14 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.learning.segments import epoch_order
 from paceline.learning.views import ViewSpec, viewed
-from paceline.topologies.split import load_samples, view_of
-from paceline.topologies.split.agendas import agenda, part
-from paceline.topologies.split.messages import Meeting
-from paceline.topologies.split.samples import Passes, inputs_of
-from tests.topologies.split.runs import digits, small_plan
+from paceline.topologies.split.messages import SyncPoint
+from paceline.topologies.split.samples import Minibatches, inputs_of, load_samples, view_of
+from paceline.topologies.split.schedule import part, schedule_of
+from tests.topologies.split.runs import digits, small_split
 
 
 def terms_of(**rules):
-    return small_plan(**rules).terms(1, ("3",))
+    return small_split(**rules).terms(1, ("3",))
 
 
 def written(path, **arrays):
@@ -26,33 +25,33 @@ def written(path, **arrays):
 
 
 def test_sources_see_the_same_samples_each_in_a_way_of_its_own():
-    plan = small_plan()
-    views = [view_of(plan.dataset, plan.terms(number, ()), number) for number in (1, 2, 3, 4)]
+    split = small_split()
+    views = [view_of(split.dataset, split.terms(number, ()), number) for number in (1, 2, 3, 4)]
     plain, erased, flipped, again = (view.train.x for view in views)
-    assert np.array_equal(plain, plan.dataset.x_train)
-    assert np.array_equal(flipped, plan.dataset.x_train[..., ::-1])
+    assert np.array_equal(plain, split.dataset.x_train)
+    assert np.array_equal(flipped, split.dataset.x_train[..., ::-1])
     assert np.array_equal(again, plain)  # the fourth begins from the first kind of view
     assert 0 < (erased != plain).mean() < 0.5
-    assert all(np.array_equal(view.train.y, plan.dataset.y_train) for view in views)
+    assert all(np.array_equal(view.train.y, split.dataset.y_train) for view in views)
     assert all(len(view.test.x) == 300 for view in views)
 
 
 def test_two_sources_of_the_same_view_draw_differently():
-    plan = small_plan(view=(ViewSpec(kind="erase"),))
-    terms = plan.terms(1, ())
-    one, twin, other = (view_of(plan.dataset, terms, number).train.x for number in (1, 1, 2))
+    split = small_split(view=(ViewSpec(kind="erase"),))
+    terms = split.terms(1, ())
+    one, twin, other = (view_of(split.dataset, terms, number).train.x for number in (1, 1, 2))
     assert np.array_equal(one, twin)
     assert not np.array_equal(one, other)
-    assert not np.array_equal(one[:300], view_of(plan.dataset, terms, 1).test.x)
+    assert not np.array_equal(one[:300], view_of(split.dataset, terms, 1).test.x)
 
 
 def test_a_file_is_taken_as_it_is_or_seen_as_the_trunk_says(tmp_path):
-    plan = small_plan()
-    terms, path = plan.terms(3, ("3",)), written(tmp_path / "mine.npz")
+    split = small_split()
+    terms, path = split.terms(3, ("3",)), written(tmp_path / "mine.npz")
     as_it_is = load_samples(terms, 3, path)
-    assert np.array_equal(as_it_is.train.x, plan.dataset.x_train)
+    assert np.array_equal(as_it_is.train.x, split.dataset.x_train)
     seen = load_samples(terms, 3, path, is_viewed=True)
-    assert np.array_equal(seen.train.x, viewed(plan.dataset.x_train, ViewSpec(kind="flip-horizontal"), 0))
+    assert np.array_equal(seen.train.x, viewed(split.dataset.x_train, ViewSpec(kind="flip-horizontal"), 0))
 
 
 @pytest.mark.parametrize(
@@ -63,15 +62,15 @@ def test_a_file_is_taken_as_it_is_or_seen_as_the_trunk_says(tmp_path):
         ({"x_train": digits().x_train[:320, :, 1:], "x_test": digits().x_test[:300, :, 1:]}, "of shape (1, 7, 8)"),
     ],
 )
-def test_a_file_of_other_samples_is_told(tmp_path, arrays, said):
+def test_a_file_of_other_samples_is_refused(tmp_path, arrays, said):
     path = written(tmp_path / "mine.npz", **arrays)
     with pytest.raises(ConfigError) as caught:
         load_samples(terms_of(), 1, path)
-    told = str(caught.value)
-    assert told.startswith(f"{path}: ")
-    assert said in told
-    assert "; the trunk has 3" in told
-    assert "sources see the same samples, in the same order" in told
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert said in message
+    assert "; the trunk has 3" in message
+    assert "sources see the same samples, in the same order" in message
 
 
 def test_data_by_name_must_be_that_of_the_trunk():
@@ -81,24 +80,24 @@ def test_data_by_name_must_be_that_of_the_trunk():
 
 def test_minibatches_are_the_same_for_all_and_new_in_each_epoch():
     terms = terms_of(num_samples=65, seed=3)
-    passes, others = Passes(terms), Passes(terms)
-    first = [passes.samples(1, number) for number in range(2)]
-    assert [len(batch) for batch in first] == [passes.size(0), passes.size(1)] == [32, 33]
+    minibatches, others = Minibatches(terms), Minibatches(terms)
+    first = [minibatches.samples(1, number) for number in range(2)]
+    assert [len(batch) for batch in first] == [minibatches.size(0), minibatches.size(1)] == [32, 33]
     assert np.array_equal(np.concatenate(first), epoch_order(65, 3, 1).numpy())
-    assert not np.array_equal(passes.samples(2, 0), first[0])
-    assert np.array_equal(others.samples(2, 1), passes.samples(2, 1))
+    assert not np.array_equal(minibatches.samples(2, 0), first[0])
+    assert np.array_equal(others.samples(2, 1), minibatches.samples(2, 1))
 
 
 def test_a_model_is_fed_normalised_samples():
-    plan = small_plan()
-    how = plan.task.normalisation
-    fed = inputs_of(plan.dataset.x_train[:5], plan.terms(1, ())).numpy()
-    expected = (plan.dataset.x_train[:5] * how.scale - how.mean[0]) / how.std[0]
+    split = small_split()
+    how = split.task.normalisation
+    fed = inputs_of(split.dataset.x_train[:5], split.terms(1, ())).numpy()
+    expected = (split.dataset.x_train[:5] * how.scale - how.mean[0]) / how.std[0]
     assert np.allclose(fed, expected, atol=1e-6)
 
 
 def phases(terms, epoch):
-    return [f"{phase} {number}" for phase, number in agenda(terms, epoch)]
+    return [f"{phase} {number}" for phase, number in schedule_of(terms, epoch)]
 
 
 def test_an_epoch_has_steps_then_a_test_then_a_copy():
@@ -107,18 +106,25 @@ def test_an_epoch_has_steps_then_a_test_then_a_copy():
     assert phases(terms, 4) == ["backup 0"]  # in the end
 
 
-def test_tests_and_copies_are_as_often_as_told():
+def test_tests_and_copies_are_as_often_as_the_job_says():
     terms = terms_of(num_samples=32, num_test_samples=10, epochs=5, test_epochs=3, backup_epochs=2)
-    told = [[name[:4] for name in phases(terms, epoch)] for epoch in range(1, 7)]
-    assert told == [["step"], ["step", "back"], ["step", "test"], ["step", "back"], ["step", "test"], ["back"]]
+    phases_by_epoch = [[name[:4] for name in phases(terms, epoch)] for epoch in range(1, 7)]
+    assert phases_by_epoch == [
+        ["step"],
+        ["step", "back"],
+        ["step", "test"],
+        ["step", "back"],
+        ["step", "test"],
+        ["back"],
+    ]
     assert phases(terms_of(num_samples=32, epochs=2, backup_epochs=0), 1)[-1] == "test 1"
 
 
-def test_other_schemes_have_other_agendas():
+def test_other_schemes_have_other_schedules():
     averaged = terms_of(scheme="gfl", epochs=2)
     assert phases(averaged, 1) == ["average 0", "test 0", "backup 0"]
     images = terms_of(scheme="images", epochs=2)
     assert phases(images, 1) == ["images 0", "images 1", "images 2", "images 3"]
     assert phases(images, 2) == phases(images, 3) == []
-    assert agenda(images, 1)[0] == Meeting("images", 0)
+    assert schedule_of(images, 1)[0] == SyncPoint("images", 0)
     assert [len(range(300)[part(number)]) for number in (0, 1, 2)] == [256, 44, 0]

@@ -10,24 +10,20 @@ from paceline.learning.models import build
 from paceline.learning.segments import make_chain
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.training import LocalModel
-from paceline.topologies.split import AveragingSpec, view_of
 from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.images import ImagesAtTrunk
-from paceline.topologies.split.messages import Meeting
-from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_plan
+from paceline.topologies.split.jobs import AveragingSpec
+from paceline.topologies.split.messages import SyncPoint
+from paceline.topologies.split.samples import view_of
+from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_split
 
 NAMES = "abc"
 LEARNING = ("1", "3", "5")
 """The layers of two-nn that learn."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def own(state, source):
@@ -36,14 +32,14 @@ def own(state, source):
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
-def views(plan):
-    return [view_of(plan.dataset, plan.terms(number, ()), number) for number in (1, 2, 3)]
+def views(split):
+    return [view_of(split.dataset, split.terms(number, ()), number) for number in (1, 2, 3)]
 
 
-def trained(plan, view, state=None, epoch=1):
+def trained(split, view, state=None, epoch=1):
     """What a source learns in an epoch, left alone."""
-    model = LocalModel(plan.task, None)
-    for _ in model.minibatches(state or model.state(), [view.train], plan.job.seed * 1_000_003 + epoch):
+    model = LocalModel(split.task, None)
+    for _ in model.minibatches(state or model.state(), [view.train], split.job.seed * 1_000_003 + epoch):
         pass
     return model.state()
 
@@ -53,29 +49,29 @@ def mean(states):
 
 
 def test_with_all_layers_and_no_hold_it_is_fedavg():
-    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD)
-    played = play(plan, fleet())
-    expected = mean([trained(plan, view) for view in views(plan)])
+    split = small_split(scheme="gfl", epochs=1, optimizer=SGD)
+    played = play(split, fleet())
+    expected = mean([trained(split, view) for view in views(split)])
     for source in NAMES:
         assert farthest(own(played.state, source), expected) < 1e-6
-    model = LocalModel(plan.task, None)
-    loss, accuracy = np.mean([model.evaluate(expected, *view.test) for view in views(plan)], axis=0)
+    model = LocalModel(split.task, None)
+    loss, accuracy = np.mean([model.evaluate(expected, *view.test) for view in views(split)], axis=0)
     (ended,) = played.epochs
     assert (ended.loss, ended.accuracy) == (pytest.approx(loss, rel=1e-4), pytest.approx(accuracy))
     assert (ended.num_steps, ended.num_samples) == (30, 960)
 
 
 def test_fedavg_goes_on_from_the_average():
-    plan = small_plan(scheme="gfl", epochs=2, optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}))
-    first = mean([trained(plan, view) for view in views(plan)])
-    second = mean([trained(plan, view, first, 2) for view in views(plan)])
-    assert farthest(own(play(plan, fleet()).state, "a"), second) < 1e-6
+    split = small_split(scheme="gfl", epochs=2, optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}))
+    first = mean([trained(split, view) for view in views(split)])
+    second = mean([trained(split, view, first, 2) for view in views(split)])
+    assert farthest(own(play(split, fleet()).state, "a"), second) < 1e-6
 
 
 def test_layers_that_are_not_named_stay_with_their_source():
-    plan = small_plan(scheme="gfl", epochs=1, optimizer=SGD, averaging=AveragingSpec(layers=("5",)))
-    state = play(plan, fleet()).state
-    alone = dict(zip(NAMES, [trained(plan, view) for view in views(plan)], strict=True))
+    split = small_split(scheme="gfl", epochs=1, optimizer=SGD, averaging=AveragingSpec(layers=("5",)))
+    state = play(split, fleet()).state
+    alone = dict(zip(NAMES, [trained(split, view) for view in views(split)], strict=True))
     shared = mean(list(alone.values()))
     for source in NAMES:
         for name, tensor in own(state, source).items():
@@ -84,14 +80,14 @@ def test_layers_that_are_not_named_stay_with_their_source():
     assert not torch.equal(own(state, "a")["1.weight"], own(state, "b")["1.weight"])
 
 
-def held(plan, view, layers, mu):
+def held(split, view, layers, mu):
     """An epoch of FedProx, written out."""
-    torch.manual_seed(plan.task.seed)
-    model = build(plan.task.model, plan.task.input_shape, plan.task.num_classes).train()
+    torch.manual_seed(split.task.seed)
+    model = build(split.task.model, split.task.input_shape, split.task.num_classes).train()
     anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    order = torch.randperm(len(view.train.y), generator=torch.Generator().manual_seed(plan.job.seed * 1_000_003 + 1))
-    how = plan.task.normalisation
+    order = torch.randperm(len(view.train.y), generator=torch.Generator().manual_seed(split.job.seed * 1_000_003 + 1))
+    how = split.task.normalisation
     x = (torch.from_numpy(view.train.x).float() * how.scale - how.mean[0]) / how.std[0]
     y = torch.from_numpy(view.train.y.astype(np.int64))
     for batch in torch.split(order, 32):
@@ -108,33 +104,33 @@ def held(plan, view, layers, mu):
 
 @pytest.mark.parametrize("layers", [("3", "5"), ()])
 def test_fedprox_holds_what_is_averaged_and_nothing_else(layers):
-    plan = small_plan(
+    split = small_split(
         scheme="gfl",
         epochs=1,
         optimizer=OptimizerSpec(name="SGD", options={"lr": 0.05}),
         averaging=AveragingSpec(layers=layers, mu=2.0),
     )
-    state = play(plan, fleet()).state
-    alone = [held(plan, view, layers or LEARNING, 2.0) for view in views(plan)]
+    state = play(split, fleet()).state
+    alone = [held(split, view, layers or LEARNING, 2.0) for view in views(split)]
     for source, mine in zip(NAMES, alone, strict=True):
         for name, tensor in own(state, source).items():
             is_shared = not layers or name.partition(".")[0] in layers
             expected = mean(alone)[name] if is_shared else mine[name]
             assert torch.allclose(tensor, expected, atol=1e-5), name
-    free = [held(plan, view, (), 0.0) for view in views(plan)]
+    free = [held(split, view, (), 0.0) for view in views(split)]
     assert farthest(alone[0], free[0]) > 1e-3  # the hold is felt
 
 
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
 def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
-    plan = small_plan(scheme="images", epochs=2, optimizer=optimizer)
-    edge = device("edge", 2000.0, is_trunk=True)
-    played = play(plan, [*fleet(), edge])
-    model, seen = LocalModel(plan.task, None), views(plan)
+    split = small_split(scheme="images", epochs=2, optimizer=optimizer)
+    edge = device("edge", 2000.0, is_server=True)
+    played = play(split, [*fleet(), edge])
+    model, seen = LocalModel(split.task, None), views(split)
     kept = model.new_optimizer()
     for epoch in (1, 2):
         shards = [view.train for view in seen]
-        for _ in model.minibatches(model.state(), shards, plan.job.seed * 1_000_003 + epoch, optimizer=kept):
+        for _ in model.minibatches(model.state(), shards, split.job.seed * 1_000_003 + epoch, optimizer=kept):
             pass
     assert farthest(played.state, model.state()) < 1e-6
     tested = [model.evaluate(model.state(), *view.test) for view in seen]
@@ -148,18 +144,18 @@ def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
     assert played.epochs[1].test_seconds == pytest.approx(900 * forward / 2000)
 
 
-def test_images_are_tested_as_often_as_told():
-    played = play(small_plan(scheme="images", epochs=4, test_epochs=3), fleet())
+def test_images_are_tested_as_often_as_the_job_says():
+    played = play(small_split(scheme="images", epochs=4, test_epochs=3), fleet())
     assert [event.accuracy is not None for event in played.epochs] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("scheme", ["images", "gfl", "split-learning"])
 def test_each_learns_and_the_same_each_time(scheme):
-    plan = small_plan(scheme=scheme, epochs=4)
-    first, second = (play(plan, fleet(speed_noise=0.2)) for _ in range(2))
-    assert first.told == second.told
+    split = small_split(scheme=scheme, epochs=4)
+    first, second = (play(split, fleet(speed_noise=0.2)) for _ in range(2))
+    assert first.events == second.events
     assert first.epochs[-1].accuracy > max(0.3, first.epochs[0].accuracy)
-    whole = sum(each.numel() for layer in make_chain(plan.task, None).layers.values() for each in layer.parameters())
+    whole = sum(each.numel() for layer in make_chain(split.task, None).layers.values() for each in layer.parameters())
     parts = first.of(SplitStarted)[0].num_parameters
     expected = {
         "images": {"branch": 0, "junction": 0, "trunk": whole},
@@ -170,7 +166,7 @@ def test_each_learns_and_the_same_each_time(scheme):
 
 
 def test_who_comes_to_an_average_late_begins_with_it():
-    played = play(small_plan(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
+    played = play(small_split(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
     assert [event.num_sources for event in played.epochs][-1] == 4
     assert farthest(own(played.state, "d"), own(played.state, "a")) < 1e-6
     assert played.of(JunctionChanged) == []
@@ -196,20 +192,20 @@ TESTED = {"tested": torch.tensor([30.0, 12.0, 300.0], dtype=torch.float64)}
     ],
 )
 def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
-    plan = small_plan(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
-    trunk = AveragingAtTrunk(plan.terms(1, ("",)))
+    split = small_split(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
+    trunk = AveragingAtTrunk(split.terms(1, ("",)))
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        trunk.unpack(1, Meeting(phase, 0), tensors)
+        trunk.unpack(1, SyncPoint(phase, 0), tensors)
     assert said in str(caught.value)
-    assert trunk.unpack(1, Meeting("test", 0), TESTED) is TESTED
+    assert trunk.unpack(1, SyncPoint("test", 0), TESTED) is TESTED
 
 
 def test_images_of_floats_may_not_hold_nan():
-    plan = small_plan(scheme="images", num_samples=4, num_test_samples=2)
-    floats = {name: getattr(plan.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
-    data = dataclasses.replace(plan.dataset, **floats)
-    trunk = ImagesAtTrunk(plan.terms(1, ("",)), data, None, None)
+    split = small_split(scheme="images", num_samples=4, num_test_samples=2)
+    floats = {name: getattr(split.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
+    data = dataclasses.replace(split.dataset, **floats)
+    trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=data), None)
     x = torch.from_numpy(floats["x_train"])
-    assert np.array_equal(trunk.unpack(1, Meeting("images", 0), {"values": x}), data.x_train)
+    assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), data.x_train)
     with pytest.raises(ValueError, match="images hold NaN or infinity"):
-        trunk.unpack(1, Meeting("images", 0), {"values": x / 0})
+        trunk.unpack(1, SyncPoint("images", 0), {"values": x / 0})

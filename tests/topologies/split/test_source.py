@@ -1,4 +1,4 @@
-"""Sources whose link breaks join again by themselves; what a trunk says that cannot be ends them with one line."""
+"""Sources whose link breaks join again by themselves; a reply that cannot be ends them with one line."""
 
 import asyncio
 
@@ -9,73 +9,73 @@ import torch
 from paceline.errors import BadReply, ConfigError, PacelineError, TransportError
 from paceline.learning.models import ModelSpec
 from paceline.topologies.events import LearnerJoined, LearnerLeft
-from paceline.topologies.split import Trunk
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SourceBack, SourceMasked, SplitEpochEnded
-from tests.topologies.split.table import Table, meanwhile, together
+from paceline.topologies.split.trunk import Trunk
+from tests.topologies.split.trunk_harness import TrunkHarness, meanwhile
 
 
-def spent_epochs(told, learner):
-    return [event.epoch for event in told if isinstance(event, NodeSpent) and event.learner == learner]
+def spent_epochs(events, learner):
+    return [event.epoch for event in events if isinstance(event, NodeSpent) and event.learner == learner]
 
 
 @pytest.mark.parametrize("seconds", [2.0, 9.0])
 def test_who_is_cut_off_goes_on_when_the_link_is_back(seconds):
-    table, told = Table(epochs=40, patience_seconds=0.5), []
+    harness, events = TrunkHarness(epochs=40, patience_seconds=0.5), []
 
     async def main():
-        (one, _), (other, link) = (table.real_source(name, told) for name in ("one", "other"))
+        (one, _), (other, link) = (harness.real_source(name, events) for name in ("one", "other"))
         async with meanwhile(one.run()), meanwhile(other.run()) as playing:
             await asyncio.sleep(1.0)
             link.cut()
             await asyncio.sleep(seconds)
             link.mend()
-        assert playing.result() == "epochs done"
+        assert playing.result().reason == "epochs done"
 
-    table.play(main)
-    assert [event.learner for event in table.of(SourceMasked)] == ["other"]
-    assert [event.learner for event in table.of(SourceBack)] == ["other"]
-    has_joined_again = [event.is_back for event in table.of(LearnerJoined) if event.learner == "other"][-1]
+    harness.play(main)
+    assert [event.learner for event in harness.of(SourceMasked)] == ["other"]
+    assert [event.learner for event in harness.of(SourceBack)] == ["other"]
+    has_joined_again = [event.is_back for event in harness.of(LearnerJoined) if event.learner == "other"][-1]
     assert has_joined_again == (seconds > 5)  # until then, it tried the same call again
-    assert sum(event.num_steps for event in table.of(SplitEpochEnded)) == 40 * 2
-    assert spent_epochs(told, "one") == [*range(1, 41), 0]  # the last is the end
-    assert spent_epochs(told, "other")[-2:] == [40, 0]
+    assert sum(event.num_steps for event in harness.of(SplitEpochEnded)) == 40 * 2
+    assert spent_epochs(events, "one") == [*range(1, 41), 0]  # the last is the end
+    assert spent_epochs(events, "other")[-2:] == [40, 0]
 
 
 def test_a_source_waits_for_a_trunk_that_is_not_there_yet():
-    table = Table(sources=1)
+    harness = TrunkHarness(sources=1)
 
     async def main():
-        source, link = table.real_source("alone", [], patience_seconds=60.0)
+        source, link = harness.real_source("alone", patience_seconds=60.0)
         link.cut()
         async with meanwhile(source.run()) as playing:
             await asyncio.sleep(20)
             link.mend()
-        assert playing.result() == "epochs done"
+        assert playing.result().reason == "epochs done"
 
-    table.play(main)
+    harness.play(main)
 
 
 def test_but_not_for_ever():
-    table = Table(sources=1)
+    harness = TrunkHarness(sources=1)
 
     async def main():
-        source, link = table.real_source("alone", [], patience_seconds=7.0)
+        source, link = harness.real_source("alone", patience_seconds=7.0)
         link.cut()
         start = asyncio.get_running_loop().time()
         with pytest.raises(TransportError, match="the link is cut"):
             await source.run()
         assert 2 < asyncio.get_running_loop().time() - start <= 7
-        again, _ = table.real_source("again", [])
+        again, _ = harness.real_source("again")
         await again.run()
 
-    table.play(main)
+    harness.play(main)
 
 
 def test_who_says_goodbye_is_let_go():
-    table = Table(epochs=30)
+    harness = TrunkHarness(epochs=30)
 
     async def main():
-        (one, _), (other, _) = (table.real_source(name, []) for name in ("one", "other"))
+        (one, _), (other, _) = (harness.real_source(name) for name in ("one", "other"))
         async with meanwhile(one.run()):
             leaving = asyncio.ensure_future(other.run())
             await asyncio.sleep(1.0)
@@ -83,17 +83,17 @@ def test_who_says_goodbye_is_let_go():
             await asyncio.wait((leaving,))
             await other.leave()
 
-    table.play(main)
-    assert [event.learner for event in table.of(LearnerLeft)] == ["other"]
-    assert table.of(SourceMasked) == []
-    assert table.of(JunctionChanged)[0].sources == ("one",)
+    harness.play(main)
+    assert [event.learner for event in harness.of(LearnerLeft)] == ["other"]
+    assert harness.of(SourceMasked) == []
+    assert harness.of(JunctionChanged)[0].sources == ("one",)
 
 
 def test_a_goodbye_that_nobody_hears_is_no_error():
-    table = Table(sources=1)
+    harness = TrunkHarness(sources=1)
 
     async def main():
-        source, link = table.real_source("alone", [])
+        source, link = harness.real_source("alone")
         await source.leave()  # it never joined
         async with meanwhile(source.run()):
             await asyncio.sleep(0.05)
@@ -101,33 +101,31 @@ def test_a_goodbye_that_nobody_hears_is_no_error():
             await source.leave()
             link.mend()
 
-    table.play(main)
+    harness.play(main)
 
 
 def test_a_model_that_is_not_allowed_is_not_loaded():
-    table = Table(sources=1, model=ModelSpec(import_path="tests.learning.own_models:Digits"), cut="1")
+    harness = TrunkHarness(sources=1, model=ModelSpec(import_path="tests.learning.own_models:Digits"), cut="1")
 
     async def main():
-        source, _ = table.real_source("alone", [], allowed=())
-        with pytest.raises(ConfigError, match="not allowed on this device; to allow it, pass --allow-model"):
+        source, _ = harness.real_source("alone", allowed=())
+        with pytest.raises(ConfigError, match="not allowed on this device; to allow it, pass --allow"):
             await source.run()
-        hand = table.source("hand")
-        await hand.join()
 
     with pytest.raises(AssertionError, match="the run goes on, and nobody is there"):
-        table.play(main)
+        harness.play(main)
 
 
 class Liar(Trunk):
-    """Answers each step with something else than a gradient."""
+    """Replies to each step with something else than a gradient."""
 
     lie = staticmethod(lambda tensors: tensors)
 
-    async def bring(self, session, epoch, index, tensors):
-        answer = await super().bring(session, epoch, index, tensors)
-        if "values" not in answer.tensors:
-            return answer
-        return msgspec.structs.replace(answer, tensors=self.lie(answer.tensors))
+    async def sync(self, session, epoch, index, tensors):
+        reply = await super().sync(session, epoch, index, tensors)
+        if "values" not in reply.tensors:
+            return reply
+        return msgspec.structs.replace(reply, tensors=self.lie(reply.tensors))
 
 
 LIES = {
@@ -139,11 +137,11 @@ LIES = {
 
 
 @pytest.mark.parametrize(("lie", "said"), LIES.values(), ids=LIES)
-def test_gradients_that_are_none_end_a_source_with_one_line(lie, said):
-    table = Table(type("Lying", (Liar,), {"lie": staticmethod(lie)}), sources=1)
+def test_gradients_that_are_none_end_a_source(lie, said):
+    harness = TrunkHarness(type("Lying", (Liar,), {"lie": staticmethod(lie)}), sources=1)
 
     async def main():
-        source, _ = table.real_source("alone", [])
+        source, _ = harness.real_source("alone")
         with pytest.raises(BadReply) as caught:
             await source.run()
         assert "answered step 0: " in str(caught.value)
@@ -151,22 +149,19 @@ def test_gradients_that_are_none_end_a_source_with_one_line(lie, said):
         assert "\n" not in str(caught.value)
 
     with pytest.raises(AssertionError, match="the run goes on, and nobody is there"):
-        table.play(main)
+        harness.play(main)
 
 
 def test_two_of_the_same_name_are_told_apart():
-    table = Table(epochs=30)
+    harness = TrunkHarness(epochs=30)
 
     async def main():
-        (one, _), (twin, _), (other, _) = (table.real_source(name, []) for name in ("one", "one", "other"))
+        (one, _), (twin, _), (other, _) = (harness.real_source(name) for name in ("one", "one", "other"))
         async with meanwhile(other.run()):
             first = asyncio.ensure_future(one.run())
             await asyncio.sleep(0.5)
-            reason, *_ = await together(twin.run())
-            assert reason
-            with pytest.raises(
-                PacelineError, match="another learner has joined as 'one'; each needs a name of its own"
-            ):
+            assert (await twin.run()).reason == "epochs done"
+            with pytest.raises(PacelineError, match="another learner has joined as 'one'; each needs a name"):
                 await first
 
-    table.play(main)
+    harness.play(main)

@@ -15,14 +15,17 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
-import redis.asyncio
-import redis.exceptions
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from paceline.errors import BadReply, ConfigError, Refused, TimedOut, Unreachable
+from paceline.extras import extra
 from paceline.topologies.gossip.stores import Figures, Store
 from paceline.topologies.sessions import NAME
+
+with extra("redis"):
+    import redis.asyncio
+    import redis.exceptions
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
 
 MAX_LEARNERS = 10_000
 """Learners whose figures are read."""

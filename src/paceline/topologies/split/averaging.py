@@ -1,6 +1,6 @@
 """A model for each source, and some layers that all have in common: averaged after each epoch (generalised FL).
 
-With all layers averaged and nothing held, it is FedAvg; with a hold on what is averaged, FedProx.
+With all layers averaged and no proximal term, it is FedAvg; with one on what is averaged, FedProx.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import torch
 
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.engines import Engine
-from paceline.learning.segments import Operations
+from paceline.learning.segments import make_chain, operations_of
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout, Vectors
-from paceline.topologies.split.messages import Meeting, Tensors, Terms
+from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schemes import SourceScheme, TrunkScheme, mean_of
 
@@ -28,41 +28,41 @@ class AveragingAtTrunk(TrunkScheme):
 
     takes_newcomers = True
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: SplitTerms) -> None:
         super().__init__()
-        self._terms = terms
+        self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
         state = LocalModel(terms.task, allowed=None).state()
         self._layout = Layout(state)
         self._validator = UpdateValidator(self._layout.pack(state))
         self._shared_validator = UpdateValidator(Layout(shared := _shared(state, terms.layers)).pack(shared))
-        self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
+        self._num_steps = len(minibatch_sizes(terms.num_samples, terms.task.batch_size))
         self._copies: dict[str, Vectors] = {}
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Tensors:
-        match meeting.phase:
+    def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Tensors:
+        match point.phase:
             case "test":
-                reason = _why_no_test(tensors, self._terms.num_test_samples)
+                reason = _why_no_test(tensors, self._num_test_samples)
             case "average":
                 reason = self._shared_validator.why_unusable(tensors)
             case _:
                 reason = self._validator.why_unusable(tensors)
         if reason is not None:
-            raise ValueError(f"{meeting.phase}: {reason}")
+            raise ValueError(f"{point.phase}: {reason}")
         return tensors
 
-    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
-        if meeting.phase == "test":
-            for tensors in brought.values():
+    async def process(self, epoch: int, point: SyncPoint, received: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
+        if point.phase == "test":
+            for tensors in received.values():
                 loss, num_right, num_samples = tensors[_TESTED].tolist()
-                self.tally.count_test(loss, int(num_right), int(num_samples))
+                self.totals.add_test(loss, int(num_right), int(num_samples))
             return {}
-        if meeting.phase == "backup":
-            self._copies.update(brought)
+        if point.phase == "backup":
+            self._copies.update(received)
             return {}
-        self.tally.num_steps += len(brought) * len(self._sizes)
-        self.tally.num_samples += len(brought) * self._terms.num_samples
-        mean = mean_of(list(brought.values()))
-        return dict.fromkeys(brought, mean)
+        self.totals.num_steps += len(received) * self._num_steps
+        self.totals.num_samples += len(received) * self._num_samples
+        mean = mean_of(list(received.values()))
+        return dict.fromkeys(received, mean)
 
     def remove(self, source: str) -> None:
         self._copies.pop(source, None)
@@ -79,13 +79,11 @@ class AveragingAtTrunk(TrunkScheme):
 class AveragingAtSource(SourceScheme):
     """A model that learns from a source's own samples and labels, and shares some layers with the others."""
 
-    def __init__(
-        self, terms: Terms, samples: Samples, engine: Engine, operations: Operations, allowed: Collection[str] | None
-    ) -> None:
+    def __init__(self, terms: SplitTerms, samples: Samples, engine: Engine, allowed: Collection[str] | None) -> None:
         self._terms = terms
         self._samples = samples
         self._engine = engine
-        self._operations = operations
+        self._operations = operations_of(make_chain(terms.task, allowed), terms.task.input_shape)
         self._model = LocalModel(terms.task, None if allowed is None else list(allowed))
         self._state = self._model.state()
         self._shared_layout = Layout(_shared(self._state, terms.layers))
@@ -94,17 +92,17 @@ class AveragingAtSource(SourceScheme):
     def load(self, parameters: Vectors) -> None:
         self._state = {name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()}
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
-        if meeting.phase == "backup":
+    async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
+        if point.phase == "backup":
             return self._model.layout.pack(self._state)
-        if meeting.phase == "test":
+        if point.phase == "test":
             return {_TESTED: torch.tensor(await self._test(), dtype=torch.float64)}
         await self._train(epoch)
         return self._shared_layout.pack(self._state)
 
-    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:
-        if meeting.phase == "average":
-            self._state.update({name: tensor.clone() for name, tensor in self._shared_layout.unpack(answer).items()})
+    async def apply(self, epoch: int, point: SyncPoint, reply: Tensors) -> None:
+        if point.phase == "average":
+            self._state.update({name: tensor.clone() for name, tensor in self._shared_layout.unpack(reply).items()})
 
     async def _train(self, epoch: int) -> None:
         terms = self._terms
@@ -123,16 +121,16 @@ class AveragingAtSource(SourceScheme):
 
 
 def _why_no_test(tensors: Tensors, num_samples: int) -> str | None:
-    """What is wrong with figures of a test, or None."""
-    told = tensors.get(_TESTED)
-    if tensors.keys() != {_TESTED} or told is None or told.dtype != torch.float64 or told.shape != (3,):
+    """Return what is wrong with figures of a test, or None."""
+    figures = tensors.get(_TESTED)
+    if tensors.keys() != {_TESTED} or figures is None or figures.dtype != torch.float64 or figures.shape != (3,):
         return f"there must be {_TESTED} alone, of three numbers"
-    loss, num_right, count = told.tolist()
+    loss, num_right, count = figures.tolist()
     if not (math.isfinite(loss) and loss >= 0 and 0 <= num_right <= count == num_samples):
         return f"a loss of {loss:g} and {num_right:g} of {count:g} right; there are {num_samples} samples"
     return None
 
 
 def _shared(state: State, layers: Sequence[str]) -> State:
-    """The part of a state that is averaged."""
+    """Return the part of a state that is averaged."""
     return {name: tensor for name, tensor in state.items() if not layers or name.partition(".")[0] in layers}

@@ -1,7 +1,7 @@
 """One model over several devices: sources send what their branches make of a minibatch, and learn from its gradients.
 
-This is flexible parallel learning, where the trunk merges by a junction, and split learning, where it puts the
-branches' outputs side by side.
+This is flexible parallel learning, where the trunk merges by a junction, and split learning, where it concatenates the
+branches' outputs.
 """
 
 from __future__ import annotations
@@ -16,87 +16,85 @@ import torch
 from paceline.errors import PacelineError
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.coding import decode, encode
-from paceline.learning.datasets import Dataset
 from paceline.learning.engines import Engine
 from paceline.learning.segments import Branch, copy_of, count_parameters, make_chain, make_head
 from paceline.learning.vectors import Layout, Vectors
-from paceline.topologies.split.agendas import part
-from paceline.topologies.split.jobs import SplitJob
-from paceline.topologies.split.messages import Meeting, Tensors, Terms
-from paceline.topologies.split.samples import Passes, Samples, inputs_of, labels_of
+from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
+from paceline.topologies.split.prepared import PreparedSplit
+from paceline.topologies.split.samples import Minibatches, Samples, inputs_of, labels_of
+from paceline.topologies.split.schedule import part
 from paceline.topologies.split.schemes import SourceScheme, TrunkScheme, mean_of
 
 
 class BranchesAtTrunk(TrunkScheme):
-    """The head of a model, which learns from what the branches of these sources give."""
+    """The head of a model, which learns from the outputs of these sources' branches."""
 
-    def __init__(
-        self, job: SplitJob, terms: Terms, cut: str, sources: Sequence[str], dataset: Dataset, engine: Engine
-    ) -> None:
+    def __init__(self, prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> None:
         super().__init__()
-        self._terms = terms
-        self._dataset = dataset
+        self._bits = prepared.job.bits
+        self._dataset = prepared.dataset
         self._engine = engine
-        chain = make_chain(terms.task, None)
+        chain = prepared.chain()
         self._shape = chain.shapes[cut]
         branch = copy_of(chain.before(cut))
         self._layout = Layout(branch)
         self._validator = UpdateValidator(self._layout.pack(branch))
-        self._head = make_head(terms.task, chain, cut, sources, job.merge)
+        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge)
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
-        self._passes = Passes(terms)
+        self._minibatches = Minibatches(prepared.terms(1, (cut,)))
         self._operations = self._head.operations(self._shape, sources)
-        self.takes_newcomers = job.scheme == "fpl"
+        self.takes_newcomers = prepared.job.scheme == "fpl"
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> torch.Tensor | Vectors:
-        if meeting.phase == "backup":
+    def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> torch.Tensor | Vectors:
+        if point.phase == "backup":
             reason = self._validator.why_unusable(tensors)
             if reason is not None:
                 raise ValueError(f"the copy of a branch does not fit: {reason}")
             return tensors
-        return decode(tensors, (self._num_samples(meeting), *self._shape), self._terms.bits)
+        return decode(tensors, (self._num_samples(point), *self._shape), self._bits)
 
-    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
-        match meeting.phase:
+    async def process(
+        self, epoch: int, point: SyncPoint, received: Mapping[str, torch.Tensor]
+    ) -> Mapping[str, Tensors]:
+        match point.phase:
             case "step":
-                return await self._step(epoch, meeting, brought)
+                return await self._step(epoch, point, received)
             case "test":
-                await self._test(meeting, brought)
+                await self._test(point, received)
             case _:
-                self._copies.update(brought)  # type: ignore[arg-type]
+                self._copies.update(received)  # type: ignore[arg-type]
         return {}
 
-    async def _step(self, epoch: int, meeting: Meeting, inputs: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
-        labels = labels_of(self._dataset.y_train[self._passes.samples(epoch, meeting.number)])
+    async def _step(self, epoch: int, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
+        labels = labels_of(self._dataset.y_train[self._minibatches.samples(epoch, point.number)])
 
         def step() -> tuple[float, dict[str, Tensors]]:
             loss, gradients = self._head.step(inputs, labels)
-            bits = self._terms.bits
             return loss, {
-                source: encode(gradient, bits, _draw(epoch, meeting, f"to {source}"))
+                source: encode(gradient, self._bits, _rounding_seed(epoch, point, f"to {source}"))
                 for source, gradient in gradients.items()
             }
 
-        loss, answers = await self._engine.run(step, self._operations.train * len(labels))
+        loss, replies = await self._engine.run(step, self._operations.train * len(labels))
         if not math.isfinite(loss):
             raise PacelineError(
-                f"training has diverged in epoch {epoch}, step {meeting.number + 1}: the loss is {loss}; try a lower "
+                f"training has diverged in epoch {epoch}, step {point.number + 1}: the loss is {loss}; try a lower "
                 "learning rate"
             )
-        self.tally.count_step(loss, len(labels))
-        return answers
+        self.totals.add_step(loss, len(labels))
+        return replies
 
-    async def _test(self, meeting: Meeting, inputs: Mapping[str, torch.Tensor]) -> None:
-        labels = labels_of(self._dataset.y_test[part(meeting.number)])
+    async def _test(self, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> None:
+        labels = labels_of(self._dataset.y_test[part(point.number)])
         evaluate = functools.partial(self._head.evaluate, inputs, labels)
         loss, num_right = await self._engine.run(evaluate, self._operations.forward * len(labels))
-        self.tally.count_test(loss, num_right, len(labels))
+        self.totals.add_test(loss, num_right, len(labels))
 
-    def _num_samples(self, meeting: Meeting) -> int:
-        if meeting.phase == "step":
-            return self._passes.size(meeting.number)
-        return len(self._dataset.y_test[part(meeting.number)])
+    def _num_samples(self, point: SyncPoint) -> int:
+        if point.phase == "step":
+            return self._minibatches.size(point.number)
+        return len(self._dataset.y_test[part(point.number)])
 
     def add(self, source: str) -> None:
         self._head.add(source)
@@ -131,7 +129,7 @@ class BranchAtSource(SourceScheme):
     """A branch of a model, which learns from the gradients that the trunk sends."""
 
     def __init__(
-        self, terms: Terms, cut: str, name: str, samples: Samples, engine: Engine, allowed: Collection[str] | None
+        self, terms: SplitTerms, cut: str, name: str, samples: Samples, engine: Engine, allowed: Collection[str] | None
     ) -> None:
         self._terms = terms
         self._name = name
@@ -141,37 +139,37 @@ class BranchAtSource(SourceScheme):
         layers = chain.before(cut)
         self._layout = Layout(layers.state_dict())
         self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth)
-        self._passes = Passes(terms)
+        self._minibatches = Minibatches(terms)
 
     def load(self, parameters: Vectors) -> None:
         self._branch.load(self._layout.unpack(parameters))
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
-        if meeting.phase == "backup":
+    async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
+        if point.phase == "backup":
             return self._layout.pack(self._branch.state())
-        is_step, branch, samples = meeting.phase == "step", self._branch, self._samples
-        chosen = self._passes.samples(epoch, meeting.number) if is_step else part(meeting.number)
+        is_step, branch, samples = point.phase == "step", self._branch, self._samples
+        chosen = self._minibatches.samples(epoch, point.number) if is_step else part(point.number)
         stored = samples.train.x[chosen] if is_step else samples.test.x[chosen]
 
         def forward() -> Tensors:
             x = inputs_of(stored, self._terms)
-            output = branch.forward(meeting.number, x) if is_step else branch.infer(x)
-            return encode(output, self._terms.bits, _draw(epoch, meeting, f"from {self._name}"))
+            output = branch.forward(point.number, x) if is_step else branch.infer(x)
+            return encode(output, self._terms.bits, _rounding_seed(epoch, point, f"from {self._name}"))
 
         return await self._engine.run(forward, branch.operations.forward * len(stored))
 
-    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:
-        if meeting.phase != "step":
+    async def apply(self, epoch: int, point: SyncPoint, reply: Tensors) -> None:
+        if point.phase != "step":
             return
-        num_samples = self._passes.size(meeting.number)
-        gradient = decode(answer, (num_samples, *self._branch.shape), self._terms.bits)
-        learn = functools.partial(self._branch.backward, meeting.number, gradient)
+        num_samples = self._minibatches.size(point.number)
+        gradient = decode(reply, (num_samples, *self._branch.shape), self._terms.bits)
+        learn = functools.partial(self._branch.backward, point.number, gradient)
         await self._engine.run(learn, self._branch.operations.backward * num_samples)
 
     def forget(self) -> None:
         self._branch.forget()
 
 
-def _draw(epoch: int, meeting: Meeting, what: str) -> int:
-    """The seed of what is rounded at random, for one message."""
-    return zlib.crc32(f"{epoch} {meeting.phase} {meeting.number} {what}".encode())
+def _rounding_seed(epoch: int, point: SyncPoint, what: str) -> int:
+    """Return the seed of what is rounded at random in one message."""
+    return zlib.crc32(f"{epoch} {point.phase} {point.number} {what}".encode())

@@ -17,7 +17,7 @@ import asyncio
 import functools
 import math
 import statistics
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,8 +27,8 @@ from paceline.learning.cutting import Chain
 from paceline.learning.engines import Engine
 from paceline.learning.segments import Branch, Head, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
-from paceline.topologies.split.messages import Costs, CutCost, Terms
-from paceline.topologies.split.plans import SplitPlan
+from paceline.topologies.split.messages import Costs, CutCost, SplitTerms
+from paceline.topologies.split.prepared import PreparedSplit
 
 EPOCHS_PER_LAYER = 1.5
 """How many times as many epochs it takes where branches have a layer fewer that learns."""
@@ -43,18 +43,18 @@ class Chosen(NamedTuple):
     expected_seconds: dict[str, float]
 
 
-async def choose_cut(plan: SplitPlan, sources: Sequence[str], costs: Sequence[Costs], engine: Engine) -> Chosen:
+async def choose_cut(prepared: PreparedSplit, sources: Sequence[str], costs: Sequence[Costs], engine: Engine) -> Chosen:
     """The cut that is expected to be the fastest to learn, by what sources measured and the trunk measures now."""
     if not costs:
         raise ConfigError("no source has measured what a cut would cost it; name a cut")
-    job, num_samples = plan.job, len(plan.dataset.y_train)
+    job, num_samples = prepared.job, len(prepared.dataset.y_train)
     num_steps = len(minibatch_sizes(num_samples, job.batch_size))
     expected = {}
-    for cut in plan.cuts:
-        num_bytes = job.batch_size * math.prod(plan.shapes[cut]) * job.bits / 8
-        trunk_seconds = await _time_head(plan, cut, sources, engine)
+    for cut in prepared.cuts:
+        num_bytes = job.batch_size * math.prod(prepared.shapes[cut]) * job.bits / 8
+        trunk_seconds = await _time_head(prepared, cut, sources, engine)
         expected[cut] = num_steps * step_seconds(cut, costs, trunk_seconds, num_bytes, job.depth)
-    return Chosen(fastest(expected, plan.num_layers), expected)
+    return Chosen(fastest(expected, prepared.num_layers), expected)
 
 
 def fastest(expected_seconds: Mapping[str, float], num_layers: Mapping[str, int]) -> str:
@@ -83,13 +83,13 @@ def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_byt
     return max(trip / depth, trunk_seconds, max(works), max(ups), max(downs))
 
 
-async def measure_cuts(terms: Terms, engine: Engine, allowed: Sequence[str] | None) -> dict[str, CutCost]:
+async def measure_cuts(terms: SplitTerms, engine: Engine, allowed: Collection[str] | None) -> dict[str, CutCost]:
     """What each cut would cost a source."""
     chain = make_chain(terms.task, allowed)
     return {cut: await _time_branch(terms, chain, cut, engine) for cut in terms.cuts}
 
 
-async def _time_branch(terms: Terms, chain: Chain, cut: str, engine: Engine) -> CutCost:
+async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine) -> CutCost:
     """The subset benchmark of a branch, on a minibatch of no meaning."""
     branch = Branch(terms.task, chain.before(cut), chain.shapes[cut])
     x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
@@ -109,10 +109,12 @@ async def _time_branch(terms: Terms, chain: Chain, cut: str, engine: Engine) -> 
     return CutCost(forward_seconds=statistics.median(forwards[1:]), backward_seconds=statistics.median(backwards[1:]))
 
 
-async def _time_head(plan: SplitPlan, cut: str, sources: Sequence[str], engine: Engine) -> float:
+async def _time_head(prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> float:
     """How long a step takes the trunk, by a few of them on values of no meaning."""
-    head = await engine.run(functools.partial(make_head, plan.task, plan.chain(), cut, sources, plan.job.merge), 0)
-    size, shape = plan.job.batch_size, plan.shapes[cut]
+    head = await engine.run(
+        functools.partial(make_head, prepared.task, prepared.chain(), cut, sources, prepared.job.merge), 0
+    )
+    size, shape = prepared.job.batch_size, prepared.shapes[cut]
     inputs = {source: torch.zeros(size, *shape) for source in sources}
     labels = torch.zeros(size, dtype=torch.int64)
     operations = head.operations(shape, sources).train * size

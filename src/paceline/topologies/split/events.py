@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 from paceline.events import Event
 
+TRUNK = "trunk"
+"""Name of the trunk in events; no source may have it."""
+
 
 class SplitStarted(Event, frozen=True, tag="split_started"):
     """The trunk of a model that is spread over devices is ready for sources.

@@ -9,36 +9,35 @@ import numpy as np
 import torch
 
 from paceline.learning.averaging import State
-from paceline.learning.datasets import Dataset
 from paceline.learning.engines import Engine
-from paceline.learning.segments import Operations
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
-from paceline.topologies.split.agendas import is_tested, num_parts_of, part
-from paceline.topologies.split.messages import Meeting, Tensors, Terms
+from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
+from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Samples
+from paceline.topologies.split.schedule import is_tested, num_parts_of, part
 from paceline.topologies.split.schemes import SourceScheme, TrunkScheme
 
 
 class ImagesAtTrunk(TrunkScheme):
     """A model that learns from all that sources hand over; the labels are the trunk's."""
 
-    def __init__(self, terms: Terms, dataset: Dataset, engine: Engine, operations: Operations) -> None:
+    def __init__(self, prepared: PreparedSplit, engine: Engine) -> None:
         super().__init__()
-        self._terms = terms
-        self._dataset = dataset
+        self._terms = terms = prepared.terms(1, ())
+        self._dataset = prepared.dataset
         self._engine = engine
-        self._operations = operations
+        self._operations = prepared.operations
         self._model = LocalModel(terms.task, allowed=None)
         self._state = self._model.state()
         self._optimizer = self._model.new_optimizer()
         self._handed: dict[str, dict[int, Array]] = {}
         self._num_train_parts = num_parts_of(terms.num_samples)
 
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Array:
-        data = self._dataset.x_train if meeting.number < self._num_train_parts else self._dataset.x_test
-        number = meeting.number if meeting.number < self._num_train_parts else meeting.number - self._num_train_parts
+    def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Array:
+        data = self._dataset.x_train if point.number < self._num_train_parts else self._dataset.x_test
+        number = point.number if point.number < self._num_train_parts else point.number - self._num_train_parts
         like, x = torch.from_numpy(data[part(number)]), tensors.get("values", torch.empty(0))
         if x.dtype != like.dtype or x.shape != like.shape:
             raise ValueError(
@@ -49,9 +48,9 @@ class ImagesAtTrunk(TrunkScheme):
             raise ValueError("images hold NaN or infinity")
         return x.numpy()
 
-    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Array]) -> Mapping[str, Tensors]:
-        for source, x in brought.items():
-            self._handed.setdefault(source, {})[meeting.number] = x
+    async def process(self, epoch: int, point: SyncPoint, received: Mapping[str, Array]) -> Mapping[str, Tensors]:
+        for source, x in received.items():
+            self._handed.setdefault(source, {})[point.number] = x
         return {}
 
     async def finish(self, epoch: int) -> float | None:
@@ -61,8 +60,8 @@ class ImagesAtTrunk(TrunkScheme):
         num_samples = sum(shard.num_samples for shard in train)
         for size in minibatch_sizes(num_samples, self._terms.task.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
-            self.tally.num_steps += 1
-            self.tally.num_samples += size
+            self.totals.num_steps += 1
+            self.totals.num_samples += size
         self._state = self._model.state()
         trained_at = asyncio.get_running_loop().time()
         for shard in test if is_tested(self._terms, epoch) else ():
@@ -70,11 +69,11 @@ class ImagesAtTrunk(TrunkScheme):
                 lambda shard=shard: self._model.evaluate(self._state, *shard),  # type: ignore[misc]
                 self._operations.forward * shard.num_samples,
             )
-            self.tally.count_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
+            self.totals.add_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
         return trained_at
 
     def _shards(self, name: str) -> list[Shard]:
-        """What each source has handed over in full, with labels."""
+        """Return what each source has handed over in full, with labels."""
         y = self._dataset.y_train if name == "train" else self._dataset.y_test
         first = 0 if name == "train" else self._num_train_parts
         numbers = range(first, first + num_parts_of(len(y)))
@@ -91,15 +90,15 @@ class ImagesAtTrunk(TrunkScheme):
 class ImagesAtSource(SourceScheme):
     """Hands its images over, and learns nothing."""
 
-    def __init__(self, terms: Terms, samples: Samples) -> None:
+    def __init__(self, terms: SplitTerms, samples: Samples) -> None:
         self._samples = samples
         self._num_train_parts = num_parts_of(terms.num_samples)
 
     def load(self, parameters: Vectors) -> None:
         return
 
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
-        is_train = meeting.number < self._num_train_parts
-        number = meeting.number if is_train else meeting.number - self._num_train_parts
+    async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
+        is_train = point.number < self._num_train_parts
+        number = point.number if is_train else point.number - self._num_train_parts
         x = (self._samples.train if is_train else self._samples.test).x[part(number)]
         return {"values": torch.from_numpy(np.ascontiguousarray(x))}

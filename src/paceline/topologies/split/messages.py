@@ -1,7 +1,7 @@
-"""What trunk and sources say to each other, and the service that the trunk offers.
+"""What trunk and sources send each other, and the service that the trunk offers.
 
-Sources call, so that they may be behind NAT. Nodes of a job do the same things in the same order, the agenda of an
-epoch: at each of its meetings, sources bring something, and the trunk answers each of them when all have.
+Sources call, so that they may be behind NAT. All nodes of a job go through the same sync points in the same order, the
+schedule of an epoch: at each of them, sources send tensors, and the trunk replies to each when all have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from msgspec import Meta
 from paceline.learning.coding import Bits
 from paceline.learning.tasks import Task
 from paceline.learning.views import ViewSpec
-from paceline.topologies.split.jobs import Scheme
+from paceline.topologies.split.jobs import Depth, Scheme
+
+CALL_SECONDS = 300.0
+"""Timeout of a call: longer than the trunk holds any back, and than a large model takes on a slow link."""
 
 MAX_CUTS = 1024
 MAX_ECHO_BYTES = 1 << 24
@@ -24,8 +27,8 @@ MAX_ECHO_BYTES = 1 << 24
 Tensors: TypeAlias = dict[str, torch.Tensor]
 
 
-class Meeting(NamedTuple):
-    """One entry of an agenda.
+class SyncPoint(NamedTuple):
+    """A point of an epoch at which all sources send something and the trunk replies.
 
     Attributes:
         phase: ``step``: a minibatch is trained; ``test``: some test samples are judged; ``images``: samples are handed
@@ -37,13 +40,13 @@ class Meeting(NamedTuple):
     number: int
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """A split job as it is told to a source.
+class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """A split job as a source needs to know it.
 
     Attributes:
         cuts: where the model may be cut; one, unless sources have to measure which is best.
         data: the dataset that all have, by name; empty if sources must have a file.
-        layers: that are averaged.
+        layers: names of the layers that are averaged.
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
     """
 
@@ -53,7 +56,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int
     num_samples: int
     num_test_samples: int
-    depth: Annotated[int, Meta(ge=1, le=64)]
+    depth: Depth
     bits: Bits
     backup_epochs: int
     test_epochs: int
@@ -62,17 +65,17 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[str, ...] = ()
 
 
-class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a source that joins.
+class SourceWelcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply to a source that joins.
 
     Attributes:
         session: what it shows in every later call.
-        number: which of the sources it is, from 1.
+        number: its number among the sources, from 1.
     """
 
     session: str
     number: int
-    terms: Terms
+    terms: SplitTerms
 
 
 class CutCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +89,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """What a source measured of itself.
 
     Attributes:
-        cuts: by cut.
-        up_bytes_per_second: to the trunk; likewise `down_bytes_per_second` from there.
+        cuts: costs by cut.
+        up_bytes_per_second: rate to the trunk; likewise `down_bytes_per_second` from there.
         latency_seconds: of a call, both ways together.
     """
 
@@ -97,13 +100,13 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     latency_seconds: float
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a source that is ready to go on.
+class EpochTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply to a source that is ready to go on.
 
     Attributes:
         status: ``open``: go on there; ``wait``: ask again; ``over``: there is no further epoch.
-        epoch: that is open.
-        index: the meeting of its agenda to go on with.
+        epoch: the epoch that is open.
+        index: the sync point of its schedule to go on with.
         cut: where the model is cut.
         parameters: to go on from, as vectors; none if the source's own are right, or its initial ones.
         reason: why it is over.
@@ -117,12 +120,12 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes of what was brought to a meeting.
+class SyncReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source gets back at a sync point.
 
     Attributes:
-        status: ``ready``; ``wait``: it is not there yet, ask again and bring None; ``late``: the others went on
-            without it, ask for a ticket.
+        status: ``ready``; ``wait``: it is not there yet, ask again and send None; ``late``: the others went on without
+            this source, ask for a ticket.
     """
 
     status: Literal["ready", "wait", "late"]
@@ -133,7 +136,7 @@ class TrunkService(ABC):
     """What sources call. Each method but `join` raises `LookupError` for a session that is not known (any more)."""
 
     @abstractmethod
-    async def join(self, source: str, version: str) -> Welcome:
+    async def join(self, source: str, version: str) -> SourceWelcome:
         """Take part; who joins under a name that is there already takes its place.
 
         Raises `ValueError` with a reason for a name or version that cannot take part, or if no further source can.
@@ -141,19 +144,19 @@ class TrunkService(ABC):
 
     @abstractmethod
     async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:
-        """Take bytes and give so many, so that a source can time its link."""
+        """Take bytes and return so many, so that a source can time its link."""
 
     @abstractmethod
     async def declare(self, session: str, costs: Costs) -> None:
-        """Tell what was measured, where the trunk decides on a cut by it."""
+        """Report what was measured, where the trunk decides on a cut by it."""
 
     @abstractmethod
-    async def next_epoch(self, session: str, after: int) -> Ticket:
+    async def next_epoch(self, session: str, after: int) -> EpochTicket:
         """Wait for an epoch later than `after` that is open; answers ``wait`` when that takes long."""
 
     @abstractmethod
-    async def bring(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> Answer:
-        """Bring what a meeting is about; the same answer if asked again.
+    async def sync(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> SyncReply:
+        """Send what a sync point is about, and wait for the reply; it is the same if asked again.
 
         Raises `ValueError` with a reason for what does not belong there.
         """

@@ -1,4 +1,4 @@
-"""Lines that tell a split run on a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
+"""Lines about a split run for a terminal: one per epoch over all nodes, and who comes, is masked and goes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from paceline.events import Event
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
 from paceline.topologies.split import events
 from paceline.topologies.wording import (
@@ -18,9 +19,6 @@ from paceline.topologies.wording import (
     setting,
 )
 
-TRUNK = "trunk"
-"""Name of the trunk among the nodes."""
-
 
 def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:
     """Count what went over the network in an epoch, each byte once.
@@ -28,7 +26,7 @@ def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:
     All goes to or from the trunk; if it did not report, what the others sent and received is counted.
     """
     reported = list(spent)
-    trunk = [one for one in reported if one.learner == TRUNK]
+    trunk = [one for one in reported if one.learner == events.TRUNK]
     return sum(one.bytes_sent + one.bytes_received for one in trunk or reported)
 
 
@@ -78,16 +76,20 @@ class SplitProgress(Progress):
                 self._started = event
                 self._num_epochs = setting(settings, "split", "epochs")
                 yield _describe_parts(settings, event.num_parameters)
+            case PhaseStarted(phase="benchmark") if self._started is None:
+                yield "joining …"
             case events.NodeSpent(learner=name, epoch=epoch):
                 self._spent.setdefault(epoch, []).append(event)
-                if self._started is None and name != TRUNK:
+                if self._started is None and name != events.TRUNK:
                     yield self._node_line(event)
             case events.SplitEpochEnded():
                 yield from self._epoch_lines()
                 self._ended = event
             case events.SplitEnded():
                 yield from self._epoch_lines()
-        if self._ended is not None and any(one.learner == TRUNK for one in self._spent.get(self._ended.epoch, [])):
+        if self._ended is not None and any(
+            one.learner == events.TRUNK for one in self._spent.get(self._ended.epoch, [])
+        ):
             yield from self._epoch_lines()
         line = describe(event)
         if line and line != self._last_line:  # a wait is not repeated
@@ -129,6 +131,8 @@ class SplitProgress(Progress):
         return Milestone("  ".join(parts))
 
     def _describe_epoch(self, epoch: int) -> str:
+        if not epoch:
+            return "at the end"
         return f"epoch {epoch}" + (f"/{self._num_epochs}" if self._num_epochs else "")
 
 

@@ -15,7 +15,7 @@ from paceline.learning.segments import epoch_order
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.training import normalised
 from paceline.learning.views import viewed
-from paceline.topologies.split.messages import Terms
+from paceline.topologies.split.messages import SplitTerms
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Samples:
     test: Shard
 
 
-def load_samples(terms: Terms, number: int, file: Path | None = None, *, is_viewed: bool = False) -> Samples:
-    """A source's view of the data that all have, or what it has in a file; raises `ConfigError`.
+def load_samples(terms: SplitTerms, number: int, file: Path | None = None, *, is_viewed: bool = False) -> Samples:
+    """Load a source's view of the data that all have, or what it has in a file; raises `ConfigError`.
 
     Args:
-        number: of the source; what its view draws at random follows from it.
-        file: with x_train and x_test in the trunk's order, and with y_train and y_test where a source needs labels.
+        number: number of the source; what its view draws at random follows from it.
+        file: holds x_train and x_test in the trunk's order, and y_train and y_test where a source needs labels.
         is_viewed: whether it is seen as the trunk says, as data by name is; else it is taken as it is.
     """
     if file is None and not terms.data:
@@ -54,8 +54,8 @@ def load_samples(terms: Terms, number: int, file: Path | None = None, *, is_view
     return view_of(data, terms, number)
 
 
-def view_of(data: Dataset, terms: Terms, number: int) -> Samples:
-    """What the source of this number sees of a dataset."""
+def view_of(data: Dataset, terms: SplitTerms, number: int) -> Samples:
+    """Apply the view of the source of this number to a dataset."""
     seed = 2 * (terms.task.seed * 1_000_003 + number)
     return Samples(
         Shard(viewed(data.x_train, terms.view, seed), data.y_train),
@@ -63,17 +63,17 @@ def view_of(data: Dataset, terms: Terms, number: int) -> Samples:
     )
 
 
-class Passes:
+class Minibatches:
     """The minibatches of each epoch, by their samples: the same for all nodes of a job."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: SplitTerms) -> None:
         self._terms = terms
         self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
         self._epoch = 0
         self._batches: tuple[torch.Tensor, ...] = ()
 
     def samples(self, epoch: int, number: int) -> Array:
-        """Which samples a minibatch has."""
+        """Return the indices of a minibatch's samples."""
         if epoch != self._epoch:
             order = epoch_order(self._terms.num_samples, self._terms.task.seed, epoch)
             self._epoch, self._batches = epoch, torch.split(order, self._sizes)
@@ -81,15 +81,15 @@ class Passes:
         return batch
 
     def size(self, number: int) -> int:
-        """How many samples a minibatch has."""
+        """Count the samples of a minibatch."""
         return self._sizes[number]
 
 
-def inputs_of(x: Array, terms: Terms) -> torch.Tensor:
-    """Samples as a model is fed."""
+def inputs_of(x: Array, terms: SplitTerms) -> torch.Tensor:
+    """Turn samples into what a model takes."""
     return normalised(x, terms.task.normalisation)
 
 
 def labels_of(y: Array) -> torch.Tensor:
-    """Labels as a loss wants them."""
+    """Turn labels into what a loss takes."""
     return torch.from_numpy(y.astype(np.int64))

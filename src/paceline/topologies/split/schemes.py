@@ -1,4 +1,4 @@
-"""What all ways to train over several sources have in common: what is brought to a meeting, and what comes of it."""
+"""What all ways to train over several sources have in common: what is sent at a sync point, and what comes of it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 
 from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
-from paceline.topologies.split.messages import Meeting, Tensors
+from paceline.topologies.split.messages import SyncPoint, Tensors
 
 
 @dataclass
-class Tally:
-    """What came of an epoch.
+class EpochTotals:
+    """Sums over an epoch.
 
     Attributes:
-        train_loss: the sum over all samples; None where it is not known.
-        loss: the sum over `num_tested` test samples.
+        train_loss: sum over all samples; None where it is not known.
+        loss: sum over `num_tested` test samples.
     """
 
     num_steps: int = 0
@@ -30,14 +30,14 @@ class Tally:
     num_right: int = 0
     num_tested: int = 0
 
-    def count_step(self, loss: float, num_samples: int) -> None:
-        """A minibatch was trained, with this mean loss."""
+    def add_step(self, loss: float, num_samples: int) -> None:
+        """Add a minibatch that was trained, with this mean loss."""
         self.num_steps += 1
         self.num_samples += num_samples
         self.train_loss = (self.train_loss or 0.0) + loss * num_samples
 
-    def count_test(self, loss: float, num_right: int, num_samples: int) -> None:
-        """Samples were judged, with this sum of losses."""
+    def add_test(self, loss: float, num_right: int, num_samples: int) -> None:
+        """Add test samples that were judged, with this sum of losses."""
         self.loss += loss
         self.num_right += num_right
         self.num_tested += num_samples
@@ -48,24 +48,24 @@ class TrunkScheme(ABC):
 
     Attributes:
         takes_newcomers: whether sources may come after training has begun.
-        tally: of the epoch that is on.
+        totals: sums over the epoch that is on.
     """
 
     takes_newcomers = False
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.totals = EpochTotals()
 
     @abstractmethod
-    def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> Any:
-        """What a source brought; raises `ValueError` with a reason if that does not belong there."""
+    def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Any:
+        """Decode what a source sent; raises `ValueError` with a reason if that does not belong there."""
 
     @abstractmethod
-    async def meet(self, epoch: int, meeting: Meeting, brought: Mapping[str, Any]) -> Mapping[str, Tensors]:
-        """Work with what sources brought; returns what each of them is answered, if it is anything."""
+    async def process(self, epoch: int, point: SyncPoint, received: Mapping[str, Any]) -> Mapping[str, Tensors]:
+        """Work with what sources sent; returns the reply to each of them, if there is any."""
 
     async def finish(self, epoch: int) -> float | None:
-        """After the last meeting of an epoch; returns the loop's time after training, if it was not at a meeting."""
+        """Do what is left after the last sync point; returns the loop's time after training, if that was part of it."""
         return None
 
     def add(self, source: str) -> None:
@@ -75,16 +75,16 @@ class TrunkScheme(ABC):
         """Let go of a source before an epoch."""
 
     def num_merged(self) -> int:
-        """Parameters of the junction."""
+        """Count the parameters of the junction."""
         return 0
 
     @abstractmethod
     def parameters_for(self, source: str) -> Vectors:
-        """What a source goes on from that has lost its own, or has none yet; none for its initial ones."""
+        """Return parameters for a source that has lost its own, or has none yet; none for its initial ones."""
 
     @abstractmethod
     def state(self) -> State:
-        """All that was learned, as far as the trunk has it."""
+        """Return all that was learned, as far as the trunk has it."""
 
 
 class SourceScheme(ABC):
@@ -95,18 +95,18 @@ class SourceScheme(ABC):
         """Go on from these; raises `ConfigError` if they do not fit."""
 
     @abstractmethod
-    async def prepare(self, epoch: int, meeting: Meeting) -> Tensors:
-        """What to bring."""
+    async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
+        """Compute what to send."""
 
-    async def settle(self, epoch: int, meeting: Meeting, answer: Tensors) -> None:
-        """Take what comes of it."""
+    async def apply(self, epoch: int, point: SyncPoint, reply: Tensors) -> None:
+        """Learn from the reply; raises `ValueError` with a reason if it does not belong there."""
 
     def forget(self) -> None:
-        """What was brought and not answered will not be."""
+        """Drop what waits for replies that will not come."""
 
 
 def mean_of(copies: Sequence[Vectors]) -> Vectors:
-    """The mean of parameters; whole numbers are those of the first. None of none."""
+    """Average parameters; whole numbers are those of the first. No copies have no mean."""
     if not copies:
         return {}
     return {

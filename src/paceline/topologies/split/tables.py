@@ -11,7 +11,7 @@ from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
 from paceline.topologies.split import events
-from paceline.topologies.split.progress import TRUNK, bytes_moved, describe
+from paceline.topologies.split.progress import bytes_moved, describe
 from paceline.topologies.tables import Table, Value, columns, recorded_table
 from paceline.topologies.usage import Usage, usage_table
 from paceline.topologies.wording import named, printable, setting
@@ -145,9 +145,9 @@ class SplitTables(TableBuilder):
             self._happenings.add(event.at, describe(event))
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
-        nodes = sorted(self._nodes.values(), key=lambda node: node.name != TRUNK)
+        nodes = sorted(self._nodes.values(), key=lambda node: node.name != events.TRUNK)
         used = {node.name: Usage.total(node.spent) for node in nodes}
-        presence = [row for node in nodes if node.name != TRUNK for row in node.presence(self._last_at)]
+        presence = [row for node in nodes if node.name != events.TRUNK for row in node.presence(self._last_at)]
         parts = Table("parts", _PARTS, list(self._part_rows()))
         epochs = [self._epochs[number] for number in sorted(self._epochs)]
         return [
@@ -185,7 +185,7 @@ class SplitTables(TableBuilder):
         known = self._cut or self._started
         sizes = dict(known.num_parameters) if known else {}
         num_sources = max((one.num_sources for one in self._epochs.values()), default=0)
-        num_sources = num_sources or sum(name != TRUNK for name in self._nodes)
+        num_sources = num_sources or sum(name != events.TRUNK for name in self._nodes)
         if self._junctions:
             sizes[JUNCTION] = self._junctions[-1].num_parameters
             num_sources = len(self._junctions[-1].sources)
@@ -221,7 +221,7 @@ class SplitTables(TableBuilder):
             "seconds seconds time": self._last_at - (started.at if started else 0.0),
             "mean_seconds seconds an epoch took": mean(one.seconds for one in epochs),
             "num_samples count samples trained": sum(one.num_samples for one in epochs),
-            "num_sources count sources": sum(name != TRUNK for name in self._nodes),
+            "num_sources count sources": sum(name != events.TRUNK for name in self._nodes),
             "num_masked count inputs missing": sum(one.num_masked for one in epochs),
             "bytes_moved bytes over the network": sum(map(bytes_moved, self._by_epoch().values())),
             "cut text": None if cut is None else str(cut),

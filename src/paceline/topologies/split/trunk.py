@@ -1,377 +1,362 @@
-"""The trunk: holds the labels and what all sources have in common, meets with them, and goes on without who is late."""
+"""The trunk: holds the labels and what all sources have in common, and goes on without sources that are late."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
 import paceline
-from paceline.devices.energy import MakeMeter, Meter
-from paceline.events import Event
 from paceline.learning.averaging import State
-from paceline.learning.engines import Engine
+from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
-from paceline.topologies.parallel.conductor import Conductor
-from paceline.topologies.parallel.course import Surroundings
-from paceline.topologies.parallel.orchestrator import FAREWELL_SECONDS, POLL_SECONDS, check_version
-from paceline.topologies.parallel.roster import Member, Roster
-from paceline.topologies.split.agendas import agenda
-from paceline.topologies.split.attendance import Attendance, Standing
-from paceline.topologies.split.changes import Changes
+from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.split.averaging import AveragingAtTrunk
+from paceline.topologies.split.barrier import EpochBarrier
+from paceline.topologies.split.branches import BranchesAtTrunk
 from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.events import (
+    TRUNK,
     CutChosen,
     JunctionChanged,
-    NodeSpent,
     NodeStarted,
     SplitEnded,
     SplitEpochEnded,
     SplitStarted,
 )
-from paceline.topologies.split.gathering import Gathering
+from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.jobs import AUTO
-from paceline.topologies.split.making import trunk_scheme
-from paceline.topologies.split.messages import MAX_ECHO_BYTES, Answer, Costs, Ticket, TrunkService, Welcome
-from paceline.topologies.split.plans import SplitPlan
-from paceline.topologies.split.schemes import Tally, TrunkScheme
+from paceline.topologies.split.messages import (
+    MAX_ECHO_BYTES,
+    Costs,
+    EpochTicket,
+    SourceWelcome,
+    SyncReply,
+    TrunkService,
+)
+from paceline.topologies.split.prepared import PreparedSplit
+from paceline.topologies.split.presence import Presence, SourceState
+from paceline.topologies.split.schedule import schedule_of
+from paceline.topologies.split.schemes import EpochTotals, TrunkScheme
+from paceline.topologies.split.spending import Spending
 
-NAME = "trunk"
-"""What the trunk is called in events, and no source may be."""
 
-
-class Trunk(Conductor, TrunkService):
-    """Trains a split job with whoever joins. `run` is its life; the service is for sources.
-
-    Args:
-        engine: does the trunk's own work.
-        make_meter: makes what tells what that takes.
-
-    Attributes:
-        ended: how the run ended, once it has.
-    """
+class Trunk(Host, TrunkService):
+    """Trains a split job with whoever joins. `run` is its life; the service is for sources."""
 
     calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
 
-    def __init__(self, plan: SplitPlan, engine: Engine, around: Surroundings, make_meter: MakeMeter) -> None:
-        self._plan = plan
-        self._job = plan.job
-        self._engine = engine
-        self._around = around
-        self._make_meter = make_meter
-        self._roster = Roster()
+    def __init__(self, prepared: PreparedSplit, env: Environment) -> None:
+        super().__init__(env)
+        self._prepared = prepared
+        self._job = prepared.job
+        self._engine = env.machine.engine(prepared.operations.train)
+        self._roster = Roster(Session)
         self._changes = Changes()
-        self._attendance = Attendance(plan.job, self._changes, self._emit, self.now)
-        self._standings = self._attendance.standings
-        self._cut = "" if len(plan.cuts) != 1 else plan.cuts[0]
+        self._presence = Presence(prepared.job, self._changes, env.emit, env.now)
+        self._sources = self._presence.states
+        self._cut = "" if len(prepared.cuts) != 1 else prepared.cuts[0]
         self._scheme: TrunkScheme | None = None
-        self._gathering: Gathering | None = None
-        self._former: Gathering | None = None
-        self._traffic = [0, 0]  # bytes sent and received
-        self._started = 0.0
-        self.ended: SplitEnded | None = None
+        self._barrier: EpochBarrier | None = None
+        self._former: EpochBarrier | None = None
+        self._bytes_sent = 0
+        self._bytes_received = 0
+        self._metrics: dict[str, Any] = {"loss": None, "accuracy": None, "epochs": 0}
+        self._ended: SplitEnded | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.current_state(), dict(self._metrics))
+
+    @property
+    def min_left(self) -> int:
+        return 1
+
+    def status(self) -> dict[str, Any]:
+        status = "waiting" if self._scheme is None else "running" if self._ended is None else "over"
+        planned, num_sources = self._job.epochs, len(self._presence.ready)
+        return {"status": status, **self._metrics, "planned_epochs": planned, "num_sources": num_sources}
+
+    def current_state(self) -> State:
+        if self._scheme is None:
+            raise ValueError("training has not begun")
+        return self._scheme.state()
+
+    async def drain(self) -> None:
+        await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)
 
     # The life of a run.
 
-    async def run(self) -> None:
-        self._started = asyncio.get_running_loop().time() - self._around.started_at
-        names = [f"source {number}" for number in range(1, self._job.sources + 1)]
-        sizes = {} if self._job.cut == AUTO and self._job.is_split else self._plan.num_parameters(self._cut, names)
-        self._emit(
+    async def run(self, address: str) -> None:
+        env, job = self.env, self._job
+        names = [f"source {number}" for number in range(1, job.sources + 1)]
+        sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
+        env.emit(
             SplitStarted(
-                at=self.now(),
-                job=self._job.described(),
-                clock=self._around.clock,
+                at=env.now(),
+                job=job.described(),
+                clock=env.clock,
                 num_parameters=sizes,
                 paceline=paceline.__version__,
             )
         )
         await self._until_ready()
-        if not self._cut and self._job.is_split:
+        if job.is_split and not self._cut:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
-        with contextlib.closing(self._make_meter(asyncio.get_running_loop().time)) as meter:
-            self._emit(NodeStarted(at=self.now(), learner=NAME, number=0, power=meter.described))
-            self.ended = await self._train(meter)
-        self._emit(self.ended)
-        self._changes.tell()
+        env.emit(NodeStarted(at=env.now(), learner=TRUNK, number=0, power=env.machine.meter.described))
+        self._ended = await self._train()
+        env.emit(self._ended)
+        self._changes.notify()
 
-    async def _train(self, meter: Meter) -> SplitEnded:
-        """Play all epochs, and take what sources have learned."""
-        loss, accuracy, since_best, best = None, None, 0, math.inf
+    async def _train(self) -> SplitEnded:
+        """Train all epochs, and take what sources have learned."""
+        since_best, best = 0, math.inf
         reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
-        epoch = 0
         for epoch in range(1, self._job.epochs + 1):
-            ended = await self._play(epoch, meter)
+            ended = await self._train_epoch(epoch)
+            self._metrics["epochs"] = epoch
             if ended.loss is not None:
-                loss, accuracy = ended.loss, ended.accuracy
-                since_best = 0 if loss < best else since_best + 1
-                best = min(best, loss)
-            if self._job.target_accuracy is not None and (accuracy or 0) >= self._job.target_accuracy:
+                self._metrics.update(loss=ended.loss, accuracy=ended.accuracy)
+                since_best = 0 if ended.loss < best else since_best + 1
+                best = min(best, ended.loss)
+            if self._job.target_accuracy is not None and (self._metrics["accuracy"] or 0) >= self._job.target_accuracy:
                 reason = "target accuracy reached"
                 break
             if self._job.stop_epochs and since_best >= self._job.stop_epochs:
                 reason = "no improvement"
                 break
-        await self._meet_all(self._job.epochs + 1)
-        self._around.save(epoch, self.state)
-        return SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
-
-    @property
-    def state(self) -> State:
-        """All that was learned, as far as the trunk has it."""
-        assert self._scheme is not None
-        return self._scheme.state()
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time() - self._started
-
-    async def farewell(self) -> None:
-        await self._changes.until(lambda: self._roster.are_all_told, FAREWELL_SECONDS)
+        await self._sync_all(self._job.epochs + 1)
+        self.env.save("final", self.current_state())
+        return SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
 
     async def _until_ready(self) -> None:
-        wanted, told = self._job.sources, -1
+        wanted, reported = self._job.sources, -1
 
         def are_enough() -> bool:
-            nonlocal told
-            num_ready = len(self._attendance.ready)
-            if num_ready < wanted and num_ready != told:
-                told = num_ready
-                self._emit(WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=wanted))
+            nonlocal reported
+            num_ready = len(self._presence.ready)
+            if num_ready < wanted and num_ready != reported:
+                reported = num_ready
+                self.env.emit(WaitingForLearners(at=self.env.now(), round=0, num_ready=num_ready, min_learners=wanted))
             return num_ready >= wanted
 
         await self._changes.until(are_enough)
 
     async def _choose_cut(self) -> None:
-        sources = self._attendance.ready
-        told = [self._standings[name].costs for name in sources]
-        costs = [cost for cost in told if cost is not None]
-        chosen = await choose_cut(self._plan, sources, costs, self._engine)
+        sources = self._presence.ready
+        declared = [self._sources[name].costs for name in sources]
+        costs = [cost for cost in declared if cost is not None]
+        chosen = await choose_cut(self._prepared, sources, costs, self._engine)
         self._cut = chosen.cut
-        self._emit(
+        self.env.emit(
             CutChosen(
-                at=self.now(),
+                at=self.env.now(),
                 cut=chosen.cut,
                 expected_seconds=chosen.expected_seconds,
-                num_parameters=self._plan.num_parameters(chosen.cut, sources),
+                num_parameters=self._prepared.num_parameters(chosen.cut, sources),
             )
         )
 
     def _make_scheme(self) -> TrunkScheme:
-        merged = self._attendance.ready
+        merged = self._presence.ready
         for name in merged:
-            self._standings[name].is_merged = True
-        return trunk_scheme(self._plan, self._cut, merged, self._engine)
+            self._sources[name].is_merged = True
+        match self._job.scheme:
+            case "images":
+                return ImagesAtTrunk(self._prepared, self._engine)
+            case "gfl":
+                return AveragingAtTrunk(self._prepared.terms(1, ()))
+            case _:
+                return BranchesAtTrunk(self._prepared, self._cut, merged, self._engine)
 
-    async def _play(self, epoch: int, meter: Meter) -> SplitEpochEnded:
+    async def _train_epoch(self, epoch: int) -> SplitEpochEnded:
         assert self._scheme is not None
-        self._take_in_and_let_go(epoch)
-        meter.read()  # what came before is not of this epoch
-        loop = asyncio.get_running_loop()
-        start, busy, traffic = loop.time(), self._engine.busy_seconds, tuple(self._traffic)
-        self._scheme.tally = Tally()
-        self._attendance.num_masked = 0
-        self._emit(PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
-        trained_at = await self._meet_all(epoch)
+        env = self.env
+        self._admit_and_remove(epoch)
+        spending = Spending(self._engine, env.machine.meter, lambda: (self._bytes_sent, self._bytes_received))
+        self._scheme.totals = EpochTotals()
+        self._presence.num_masked = 0
+        env.emit(PhaseStarted(at=env.now(), learner=TRUNK, round=epoch, phase="train"))
+        trained_at = await self._sync_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
-        end, tally = loop.time(), self._scheme.tally
-        sent, received = (now - before for now, before in zip(self._traffic, traffic, strict=True))
-        used, compute = meter.read(sent + received), self._engine.busy_seconds - busy
-        self._emit(
-            NodeSpent(
-                at=self.now(),
-                learner=NAME,
-                epoch=epoch,
-                seconds=end - start,
-                compute_seconds=compute,
-                wait_seconds=max(0.0, end - start - compute),
-                bytes_sent=sent,
-                bytes_received=received,
-                cpu_seconds=used.cpu_seconds,
-                joules=used.joules,
-            )
-        )
+        end, totals = asyncio.get_running_loop().time(), self._scheme.totals
+        env.emit(spending.until_now(env.now(), TRUNK, epoch))
         trained_at = end if trained_at is None else trained_at
-        is_tested = bool(tally.num_tested) and self._around.is_evaluated
         ended = SplitEpochEnded(
-            at=self.now(),
+            at=env.now(),
             epoch=epoch,
-            seconds=trained_at - start,
-            num_steps=tally.num_steps,
-            num_samples=tally.num_samples,
-            num_sources=sum(standing.status == "present" for standing in self._standings.values()),
-            num_masked=self._attendance.num_masked,
-            train_loss=None if tally.train_loss is None else tally.train_loss / tally.num_samples,
+            seconds=trained_at - spending.started,
+            num_steps=totals.num_steps,
+            num_samples=totals.num_samples,
+            num_sources=sum(source.status == "present" for source in self._sources.values()),
+            num_masked=self._presence.num_masked,
+            train_loss=None if totals.train_loss is None else totals.train_loss / totals.num_samples,
             test_seconds=end - trained_at,
-            loss=tally.loss / tally.num_tested if is_tested else None,
-            accuracy=tally.num_right / tally.num_tested if is_tested else None,
+            loss=totals.loss / totals.num_tested if totals.num_tested else None,
+            accuracy=totals.num_right / totals.num_tested if totals.num_tested else None,
         )
-        self._emit(ended)
+        env.emit(ended)
         return ended
 
-    def _take_in_and_let_go(self, epoch: int) -> None:
-        """Before an epoch: newcomers are taken in, and who said goodbye is let go."""
+    def _admit_and_remove(self, epoch: int) -> None:
+        """Before an epoch, take in newcomers, and remove who said goodbye."""
         assert self._scheme is not None
         has_changed = False
-        for name, standing in list(self._standings.items()):
-            if standing.status == "left":
-                if standing.is_merged and self._scheme.takes_newcomers:
+        for name, source in list(self._sources.items()):
+            if source.status == "left":
+                if source.is_merged and self._scheme.takes_newcomers:
                     self._scheme.remove(name)
                     has_changed = True
-                    del self._standings[name]
-            elif standing.is_ready and standing.status == "new":
-                if not standing.is_merged and not self._scheme.takes_newcomers:
-                    continue  # it is told when it asks again
-                if not standing.is_merged:
+                    del self._sources[name]
+            elif source.is_ready and source.status == "new":
+                if not source.is_merged and not self._scheme.takes_newcomers:
+                    continue  # it is refused when it asks again
+                if not source.is_merged:
                     self._scheme.add(name)
-                    standing.is_merged = standing.has_lost = has_changed = True
-                standing.status, standing.since = "present", (epoch, 0)
-            elif standing.status == "present":
-                standing.lead = max(1, standing.lead // 2)
+                    source.is_merged = source.has_lost = has_changed = True
+                source.status, source.since = "present", (epoch, 0)
+            elif source.status == "present":
+                source.lead = max(1, source.lead // 2)
         if has_changed and self._job.scheme == "fpl":
-            sources = tuple(name for name, standing in self._standings.items() if standing.is_merged)
+            sources = tuple(name for name, source in self._sources.items() if source.is_merged)
             num_parameters = self._scheme.num_merged()
-            self._emit(JunctionChanged(at=self.now(), epoch=epoch, sources=sources, num_parameters=num_parameters))
+            self.env.emit(
+                JunctionChanged(at=self.env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
+            )
 
-    # Meetings.
-
-    async def _meet_all(self, epoch: int) -> float | None:
-        """Hold the meetings of an epoch; returns the loop's time after the last that was not about a test or a copy."""
+    async def _sync_all(self, epoch: int) -> float | None:
+        """Go through the sync points of an epoch; returns the loop's time after the last that trained something."""
         assert self._scheme is not None
-        meetings = agenda(self._plan.terms(1, (self._cut,)), epoch)
-        self._former = self._gathering
-        gathering = self._gathering = Gathering(epoch, meetings, self._job.depth + 1)
+        points = schedule_of(self._prepared.terms(1, (self._cut,)), epoch)
+        self._former = self._barrier
+        barrier = self._barrier = EpochBarrier(epoch, points, self._job.depth + 1)
         if self._former is not None:
-            self._former.end()
-        self._changes.tell()
+            self._former.close()
+        self._changes.notify()
         trained_at = None
-        for index, meeting in enumerate(meetings):
-            brought = await self._attendance.gather(gathering, index)
-            if brought is None:
+        for index, point in enumerate(points):
+            received = await self._presence.collect(barrier, index)
+            if received is None:
                 break
-            answers = await self._scheme.meet(epoch, meeting, brought) if brought else {}
-            self._traffic[0] += sum(map(_num_bytes, answers.values()))
-            gathering.answer(answers)
-            if meeting.phase in ("step", "average"):
+            replies = await self._scheme.process(epoch, point, received) if received else {}
+            self._bytes_sent += sum(map(_num_bytes, replies.values()))
+            barrier.reply(replies)
+            if point.phase in ("step", "average"):
                 trained_at = asyncio.get_running_loop().time()
         return trained_at
 
     # What sources call.
 
-    async def join(self, source: str, version: str) -> Welcome:
+    async def join(self, source: str, version: str) -> SourceWelcome:
         check_version(version)
-        if source == NAME:
-            raise ValueError(f"{NAME!r} cannot be a source's name; it is the trunk's")
-        known = self._standings.get(source)
+        if source == TRUNK:
+            raise ValueError(f"{TRUNK!r} cannot be a source's name; it is the trunk's")
+        known = self._sources.get(source)
         self._check_not_too_late(known)
-        member, is_back = self._roster.join(source)
+        session, is_back = self._roster.join(source)
         if known is None:
-            known = self._attendance.add(source)
+            known = self._presence.add(source)
         else:
-            self._attendance.mask(source, self._gathering, "it joined again")
+            self._presence.mask(source, self._barrier, "it joined again")
             known.status = "masked" if known.is_merged else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
-        self._emit(LearnerJoined(at=self.now(), learner=source, is_back=is_back))
-        self._changes.tell()
-        cuts = (self._cut,) if self._cut else self._plan.cuts
-        return Welcome(session=member.session, number=known.number, terms=self._plan.terms(known.number, cuts))
+        self.env.emit(LearnerJoined(at=self.env.now(), learner=source, is_back=is_back))
+        self._changes.notify()
+        cuts = (self._cut,) if self._cut else self._prepared.cuts
+        return SourceWelcome(session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts))
 
-    def _check_not_too_late(self, standing: Standing | None) -> None:
-        is_merged = standing is not None and standing.is_merged
+    def _check_not_too_late(self, source: SourceState | None) -> None:
+        is_merged = source is not None and source.is_merged
         if self._scheme is not None and not self._scheme.takes_newcomers and not is_merged:
             raise ValueError(f"training has begun, and {self._job.scheme} takes no further sources")
 
     async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:
         self._roster.find(session)
-        if not 0 <= num_bytes <= MAX_ECHO_BYTES:
-            raise ValueError(f"{num_bytes} bytes to give; 0 to {MAX_ECHO_BYTES} are given")
-        return bytes(num_bytes)
+        return padding(num_bytes, MAX_ECHO_BYTES)
 
     async def declare(self, session: str, costs: Costs) -> None:
-        standing = self._standings[self._roster.find(session).name]
-        if set(costs.cuts) != set(self._plan.cuts):
-            raise ValueError(f"costs are of {', '.join(costs.cuts)}; they are to be of {', '.join(self._plan.cuts)}")
+        source = self._sources[self._roster.find(session).name]
+        cuts = self._prepared.cuts
+        if set(costs.cuts) != set(cuts):
+            raise ValueError(f"costs are of {', '.join(costs.cuts)}; they are to be of {', '.join(cuts)}")
         figures = (costs.up_bytes_per_second, costs.down_bytes_per_second, costs.latency_seconds)
         seconds = [value for cost in costs.cuts.values() for value in (cost.forward_seconds, cost.backward_seconds)]
         if not all(value >= 0 and not math.isnan(value) for value in (*figures, *seconds)) or not all(figures[:2]):
             raise ValueError("costs must be at least 0, and rates above 0")
-        standing.costs = costs
+        source.costs = costs
 
-    async def next_epoch(self, session: str, after: int) -> Ticket:
-        member = self._roster.find(session)
-        standing = self._standings[member.name]
-        if self.ended is None:
-            self._check_not_too_late(standing)
-        self._roster.set_ready(member, True)
-        standing.is_ready = True
-        self._changes.tell()
-        ticket = self._ticket(member, after)
+    async def next_epoch(self, session: str, after: int) -> EpochTicket:
+        found = self._roster.find(session)
+        source = self._sources[found.name]
+        if self._ended is None:
+            self._check_not_too_late(source)
+        self._roster.set_ready(found, True)
+        source.is_ready = True
+        self._changes.notify()
+        ticket = self._ticket(found, after)
         if ticket is None:
-            standing.is_asking = True
-            await self._changes.until(lambda: self._ticket(member, after, is_taken=False) is not None, POLL_SECONDS)
-            if self.ended is None:
+            source.is_asking = True
+            await self._changes.until(lambda: self._ticket(found, after, is_taken=False) is not None, POLL_SECONDS)
+            if self._ended is None:
                 self._roster.find(session)  # raises, if another one has taken its place
-            ticket = self._ticket(member, after)
-        return ticket or Ticket(status="wait")
+            ticket = self._ticket(found, after)
+        return ticket or EpochTicket(status="wait")
 
-    def _ticket(self, member: Member, after: int, *, is_taken: bool = True) -> Ticket | None:
-        """Where a source goes on; None if there is nothing to say yet."""
-        if self.ended is not None:
+    def _ticket(self, session: Session, after: int, *, is_taken: bool = True) -> EpochTicket | None:
+        """Return where a source goes on; None if that is not known yet."""
+        if self._ended is not None:
             if is_taken:
-                self._roster.remove(member)
-                self._changes.tell()
-            return Ticket(status="over", reason=self.ended.reason)
-        standing, gathering = self._standings[member.name], self._gathering
-        if gathering is None or gathering.epoch <= after:
+                self._roster.remove(session)
+                self._changes.notify()
+            return EpochTicket(status="over", reason=self._ended.reason)
+        source, barrier = self._sources[session.name], self._barrier
+        if barrier is None or barrier.epoch <= after:
             return None
-        index = self._attendance.place_in(gathering, standing)
+        index = self._presence.place_in(barrier, source)
         if index is None:
             return None
         if not is_taken:
-            return Ticket(status="wait")
+            return EpochTicket(status="wait")
         assert self._scheme is not None
-        standing.is_asking = False
-        if standing.status == "masked":
-            standing.status, standing.since = "present", (gathering.epoch, index)
-        parameters = self._scheme.parameters_for(member.name) if standing.has_lost else {}
-        return Ticket(status="open", epoch=gathering.epoch, index=index, cut=self._cut, parameters=parameters)
+        source.is_asking = False
+        if source.status == "masked":
+            source.status, source.since = "present", (barrier.epoch, index)
+        parameters = self._scheme.parameters_for(session.name) if source.has_lost else {}
+        return EpochTicket(status="open", epoch=barrier.epoch, index=index, cut=self._cut, parameters=parameters)
 
-    async def bring(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> Answer:
-        name, gathering = self._roster.find(session).name, self._gathering
+    async def sync(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> SyncReply:
+        name, barrier = self._roster.find(session).name, self._barrier
         if self._former is not None and self._former.epoch == epoch:
-            gathering = self._former  # the last answer may have been lost
-        if gathering is None or epoch > gathering.epoch:
+            barrier = self._former  # the last reply may have been lost
+        if barrier is None or epoch > barrier.epoch:
             raise ValueError(f"epoch {epoch} has not begun")
-        standing = self._standings[name]
-        if epoch < gathering.epoch or standing.status != "present":
-            return Answer(status="late")
-        if not 0 <= index < len(gathering.meetings):
-            raise ValueError(f"there is no meeting {index} of epoch {epoch}; there are {len(gathering.meetings)}")
-        if tensors is not None and index >= gathering.index and not gathering.has(name, index):
+        source = self._sources[name]
+        if epoch < barrier.epoch or source.status != "present":
+            return SyncReply(status="late")
+        if not 0 <= index < len(barrier.points):
+            raise ValueError(f"there is no sync point {index} in epoch {epoch}; there are {len(barrier.points)}")
+        if tensors is not None and index >= barrier.index and not barrier.has(name, index):
             assert self._scheme is not None
-            content = self._scheme.unpack(epoch, gathering.meetings[index], tensors)
-            self._traffic[1] += _num_bytes(tensors)
-            gathering.put(name, index, content)
-            standing.has_lost = False  # not before: the ticket with its parameters may have been lost
-            self._changes.tell()
-        return await gathering.answer_to(name, index, POLL_SECONDS)
+            content = self._scheme.unpack(epoch, barrier.points[index], tensors)
+            self._bytes_received += _num_bytes(tensors)
+            barrier.put(name, index, content)
+            source.has_lost = False  # not before: the ticket with its parameters may have been lost
+            self._changes.notify()
+        return await barrier.reply_to(name, index, POLL_SECONDS)
 
     async def leave(self, session: str) -> None:
-        member = self._roster.find(session)
-        self._roster.remove(member)
-        standing = self._standings[member.name]
-        standing.status, standing.is_ready = "left", False
-        if self._gathering is not None:
-            self._gathering.forget(member.name)
-        self._emit(LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
-        self._changes.tell()
-
-    def _emit(self, event: Event) -> None:
-        self._around.emit(event)
+        found = self._roster.find(session)
+        self._roster.remove(found)
+        source = self._sources[found.name]
+        source.status, source.is_ready = "left", False
+        if self._barrier is not None:
+            self._barrier.discard(found.name)
+        self.env.emit(LearnerLeft(at=self.env.now(), learner=found.name, reason="it said goodbye"))
+        self._changes.notify()
 
 
 def _num_bytes(tensors: Mapping[str, torch.Tensor]) -> int:

@@ -1,0 +1,136 @@
+"""A split job made ready: its data, its model as a chain, and what its parts will be like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from paceline.errors import ConfigError
+from paceline.learning import datasets
+from paceline.learning.cutting import Chain
+from paceline.learning.datasets import Dataset
+from paceline.learning.segments import Operations, make_chain, operations_of, sizes
+from paceline.learning.tasks import Task
+from paceline.spelling import suggest
+from paceline.topologies.split.jobs import AUTO, SplitJob
+from paceline.topologies.split.messages import SplitTerms
+from paceline.topologies.split.schedule import PART_SAMPLES
+
+MAX_JUNCTION_PARAMETERS = 100_000_000
+"""Largest junction that is considered where the cut is to be chosen; for a larger one, the job must name the cut."""
+
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSplit:
+    """A split job with all that its trunk needs.
+
+    Attributes:
+        cuts: where the model may be cut: where the job says, or all places that are to be weighed.
+        num_layers: layers of a branch that learn, by cut.
+        shapes: shape of what each layer takes, for one sample.
+        operations: operations of the whole model for one sample.
+    """
+
+    job: SplitJob
+    task: Task
+    dataset: Dataset
+    cuts: tuple[str, ...]
+    num_layers: dict[str, int]
+    shapes: dict[str, tuple[int, ...]]
+    model_bytes: int
+    operations: Operations
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Most bytes that a source sends at once: its parameters, or what it makes of a minibatch or of images."""
+        num_samples = max(self.job.batch_size + 1, PART_SAMPLES)
+        widest = max(math.prod(self.shapes[cut]) for cut in (*self.cuts, next(iter(self.shapes))))
+        return max(self.model_bytes, _FLOAT_BYTES * num_samples * widest)
+
+    def chain(self) -> Chain:
+        """Build the model with its initial parameters."""
+        return make_chain(self.task, None)
+
+    def terms(self, number: int, cuts: Sequence[str]) -> SplitTerms:
+        """Return what the source of this number needs to know."""
+        job = self.job
+        return SplitTerms(
+            task=self.task,
+            scheme=job.scheme,
+            cuts=tuple(cuts),
+            epochs=job.epochs,
+            num_samples=len(self.dataset.y_train),
+            num_test_samples=len(self.dataset.y_test),
+            depth=job.depth,
+            bits=job.bits,
+            backup_epochs=job.backup_epochs,
+            test_epochs=job.test_epochs,
+            data="" if job.data.path is not None else job.data.name or "",
+            view=job.view[(number - 1) % len(job.view)],
+            layers=job.averaging.layers,
+        )
+
+    def num_parameters(self, cut: str, sources: Sequence[str]) -> dict[str, int]:
+        """Count parameters by part; where sources have whole models, ``branch`` is one of these."""
+        chain = self.chain()
+        if self.job.is_split:
+            return sizes(chain, cut, sources, self.job.merge)
+        whole = sum(parameter.numel() for layer in chain.layers.values() for parameter in layer.parameters())
+        is_at_trunk = self.job.scheme == "images"
+        return {"branch": 0 if is_at_trunk else whole, "junction": 0, "trunk": whole if is_at_trunk else 0}
+
+
+def prepare_split(job: SplitJob) -> PreparedSplit:
+    """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
+    dataset = datasets.load(job.data)
+    task = Task(
+        model=job.model,
+        optimizer=job.optimizer,
+        normalisation=dataset.normalisation,
+        input_shape=dataset.input_shape,
+        num_classes=dataset.num_classes,
+        batch_size=job.batch_size,
+        proximal_mu=job.averaging.mu,
+        proximal_layers=job.averaging.layers,
+        seed=job.seed,
+    )
+    chain = make_chain(task, None)
+    for layer in job.averaging.layers:
+        if layer not in chain.layers:
+            raise ConfigError(f"[averaging] layers has {layer!r}; {suggest(layer, chain.layers)}")
+    parameters = [parameter for layer in chain.layers.values() for parameter in layer.parameters()]
+    cuts = _cuts(job, chain)
+    return PreparedSplit(
+        job=job,
+        task=task,
+        dataset=dataset,
+        cuts=cuts,
+        num_layers={cut: sum(map(_learns, chain.before(cut))) for cut in cuts},
+        shapes=chain.shapes,
+        model_bytes=sum(parameter.nbytes for parameter in parameters),
+        operations=operations_of(chain, task.input_shape),
+    )
+
+
+def _cuts(job: SplitJob, chain: Chain) -> tuple[str, ...]:
+    if not job.is_split:
+        return ()
+    names = [f"source {number}" for number in range(job.sources)]
+    if job.cut != AUTO:
+        sizes(chain, job.cut, names, job.merge)  # raises if something is wrong with it
+        return (job.cut,)
+    # Cuts elsewhere differ by a ReLU or the like; and with nothing to learn before it, a source would send its samples.
+    declared = [cut for cut in chain.cuts if _learns(chain.layers[cut]) and _learns(chain.before(cut))]
+    small = [cut for cut in declared if sizes(chain, cut, names, job.merge)["junction"] <= MAX_JUNCTION_PARAMETERS]
+    if not small:
+        raise ConfigError(f"every junction would have more than {MAX_JUNCTION_PARAMETERS:,} parameters; name a cut")
+    return tuple(small)
+
+
+def _learns(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None

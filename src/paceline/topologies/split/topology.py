@@ -1,0 +1,95 @@
+"""The split topology: what a fleet needs to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from paceline.errors import ConfigError
+from paceline.events import Event
+from paceline.learning.averaging import State
+from paceline.learning.segments import assembled
+from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.reporting import Reporting
+from paceline.topologies.split.events import CutChosen
+from paceline.topologies.split.jobs import SplitJob
+from paceline.topologies.split.messages import SplitTerms
+from paceline.topologies.split.prepared import PreparedSplit, prepare_split
+from paceline.topologies.split.report import SplitReporting
+from paceline.topologies.split.samples import Samples, load_samples, view_of
+from paceline.topologies.split.source import Source
+from paceline.topologies.split.trunk import Trunk
+
+
+class Split(Topology[SplitJob]):
+    """One model over many devices: sources around a trunk."""
+
+    name = "split"
+    kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {SplitJob: SplitReporting()}
+    noun = "source"
+
+    def prepare(self, job: SplitJob) -> Plan:
+        return SplitPlan(prepare_split(job))
+
+    def join(self, node: Node) -> Member:
+        own = node.options
+
+        def load(terms: SplitTerms, number: int) -> Samples:
+            return load_samples(terms, number, own.data, is_viewed=own.applies_view)
+
+        # How many operations the model takes is not known yet; only a modelled machine would ask for it.
+        return Source(node, node.machine.engine(0.0), load, own.allowed)
+
+
+@dataclass(frozen=True)
+class SplitPlan(Plan):
+    """A split job made ready to run."""
+
+    prepared: PreparedSplit
+
+    @property
+    def topology(self) -> Split:
+        return TOPOLOGY
+
+    @property
+    def job(self) -> SplitJob:
+        return self.prepared.job
+
+    @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
+    def min_devices(self) -> int:
+        return self.job.sources
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self.prepared.max_message_bytes
+
+    def device_options(self, number: int, count: int) -> Sequence[str]:
+        return () if self.job.data.path is None else ("--data", self.job.data.path, "--apply-view")
+
+    def host(self, env: Environment) -> Host:
+        if not env.trains:
+            raise ConfigError("--time-only: the messages of a split job are made of its gradients; leave it out")
+        return Trunk(self.prepared, env)
+
+    def member(self, node: Node, host: Host | None) -> Member:
+        def load(terms: SplitTerms, number: int) -> Samples:
+            return view_of(self.prepared.dataset, terms, number)
+
+        return Source(node, node.machine.engine(self.prepared.operations.train), load, None)
+
+    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
+        job = self.job
+        if job.scheme != "fpl":
+            raise ConfigError(f"this is a run of {job.scheme}, whose parts are no single model; only those of fpl are")
+        cut = next((event.cut for event in events if isinstance(event, CutChosen)), job.cut)
+        return assembled(self.prepared.task, cut, job.junction, state)
+
+
+TOPOLOGY = Split()
