@@ -66,7 +66,7 @@ def end(process):
 
 
 @pytest.mark.slow
-def test_five_sources_and_a_trunk_equal_one_process(paceline, tmp_path, one_thread):
+def test_five_sources_and_a_trunk_equal_one_process(paceline, tmp_path):
     data = digits()
     few = {name: getattr(data, name)[:160] for name in ("x_train", "y_train", "x_test", "y_test")}
     np.savez(tmp_path / "digits.npz", **few)
