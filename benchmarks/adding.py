@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -53,10 +54,7 @@ class AddingTrainer(Trainer):
         shards: Sequence[Shard],
         *,
         local_epochs: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-        is_shuffled: bool = True,
-        keeps_optimizer: bool = False,
+        **options: Any,
     ) -> Trained:
         add = torch.Tensor.add_ if self._is_in_place else torch.Tensor.add
         added = {kind: add(vector, self._number) for kind, vector in parameters.items()}

@@ -9,21 +9,20 @@ fleets and are left out there.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import random
 import statistics
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import commandline
 from paceline.allocation import PROBLEMS
 from paceline.allocation.cycle import CycleLearner, CycleProblem, average_staleness, staleness
 from paceline.devices.channel import Scenario, Workload, place_nodes
-from repeats import Case, Measurements, interleave
-from report import Page, significant, versions
+from repeats import Case, Measurements
+from report import Page, significant
 from targets import Target
 
 PACKAGES = ("paceline", "numpy", "scipy")
@@ -129,47 +128,22 @@ def page_of(measurements: Measurements) -> Page:
 
 
 TARGETS = [
-    Target(
-        text="csa, µs per learner, 10,000 / 1,000 learners",
-        system="csa, 10,000",
-        metrics=("us_per_learner",),
-        references=("csa, 1,000",),
-        limit_ratio=1.5,
-        is_at_most=True,
-    ),
-    Target(
-        text="time for 100 learners, csa / csa-relaxed",
-        system="csa, 100",
-        metrics=("ms",),
-        references=("csa-relaxed, 100",),
-        limit_ratio=0.1,
-        is_at_most=True,
-    ),
+    Target("µs per learner, csa, 10,000 / 1,000", "csa, 10,000", ("us_per_learner",), ("csa, 1,000",), 1.5, True),
+    Target("time for 100 learners, csa / csa-relaxed", "csa, 100", ("ms",), ("csa-relaxed, 100",), 0.1, True),
 ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        MOST_LEARNERS,
-        output=commandline.RESULTS / "allocation.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat of small fleets",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
+    """Every solver for the sizes that it can do."""
     cases: dict[str, Case] = {}
-    for policy in options.systems:
+    for policy in systems:
         problem(policy, 10, 0, settings).solve()  # what is imported then is not measured
         for num_learners in settings.num_learners:
             if num_learners <= MOST_LEARNERS[policy]:
                 cases[f"{policy}, {num_learners:,}"] = case_of(policy, num_learners, settings)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    return commandline.publish(page_of, measurements, targets=TARGETS, versions=versions(PACKAGES), options=options)
+    return cases
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("allocation", __doc__, MOST_LEARNERS, PACKAGES)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of, lambda settings: TARGETS)

@@ -8,11 +8,9 @@ counted apart. MNIST must be found in PACELINE_DATA or the cache; `--quick` uses
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +25,8 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.training import LocalModel
-from repeats import Measurements
-from report import MISSING, Page, significant, versions
+from repeats import Measurements, Progress
+from report import MISSING, Page, significant
 
 PACKAGES = ("paceline", "numpy", "torch")
 OPTIMIZERS = {
@@ -110,7 +108,7 @@ def make_work(model: Model, optimizer: OptimizerSpec, local_epochs: int, rounds_
     return work
 
 
-def measure(settings: Settings, learners: Mapping[str, Learner], on_progress: Callable[[str], None]) -> Measurements:
+def measure(settings: Settings, learners: Mapping[str, Learner], on_progress: Progress) -> Measurements:
     """Judge every learner's claim about every work."""
     measurements, start = Measurements(settings), CpuSeconds.now()
     for repeat in range(settings.num_repeats):
@@ -210,26 +208,14 @@ def _row(measurements: Measurements, group: Group, columns: Sequence[Sequence[st
     ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        (*HONEST, OLD_PROCESSOR, *FEWER_DIGITS, *CHEATS),
-        output=commandline.RESULTS / "audits.json",
-        num_repeats=Settings().num_repeats,
-        quick="one small work",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+def measure_systems(systems: Sequence[str], settings: Settings, on_progress: Progress) -> Measurements:
+    """Judge the chosen learners."""
     torch.set_num_threads(1)
     with old_processor() as on_old_processor:
         known = {**HONEST, OLD_PROCESSOR: on_old_processor, **FEWER_DIGITS, **CHEATS}
-        learners = {name: known[name] for name in options.systems}
-        measurements = commandline.measure_with_progress(lambda progress: measure(settings, learners, progress))
-    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+        return measure(settings, {name: known[name] for name in systems}, on_progress)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("audits", __doc__, (*HONEST, OLD_PROCESSOR, *FEWER_DIGITS, *CHEATS), PACKAGES)
+    command.run((Settings(), QUICK), measure_systems, page_of)

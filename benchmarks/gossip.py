@@ -8,8 +8,6 @@ peers, which is what mixing in a full graph comes to; it needs `make bench-hivem
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,8 +17,8 @@ import own_virtual_gossip
 from epochs import COST, MEGABYTES, MODELS, OTHER_KILOBYTES, SECONDS, VIRTUAL_SECONDS
 from model_sizes import SIZES, num_parameters
 from peers import hivemind, raw_gossip
-from repeats import Case, Measurements, interleave
-from report import Page, significant, versions
+from repeats import Case, Measurements
+from report import Page, page_of_medians
 from targets import Target
 
 LIVE = ("paceline", "sockets", "mixing-sockets", "hivemind")
@@ -137,44 +135,21 @@ def targets_of(settings: Settings) -> list[Target]:
 
 def page_of(measurements: Measurements) -> Page:
     """The table."""
-    metrics = (SECONDS, COST, VIRTUAL_SECONDS, MODELS, MEGABYTES, OTHER_KILOBYTES)
-    return Page(
+    return page_of_medians(
+        measurements,
         setting="loopback or virtual time, no training",
-        headings=[
-            "System, exchange, peers, parameters",
-            "s/epoch",
-            "ms per model",
-            "virtual s/epoch",
-            "models per peer and epoch",
-            "MB per peer and epoch",
-            "of them no model, kB",
-        ],
-        rows=[
-            [name, *(significant(measurements.median(name, metric)) for metric in metrics)]
-            for name in measurements.repeats
-        ],
+        system="System, exchange, peers, parameters",
+        columns={
+            SECONDS: "s/epoch",
+            COST: "ms per model",
+            VIRTUAL_SECONDS: "virtual s/epoch",
+            MODELS: "models per peer and epoch",
+            MEGABYTES: "MB per peer and epoch",
+            OTHER_KILOBYTES: "of them no model, kB",
+        },
     )
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run it; exit code 1 if a system could not be measured. Missed targets are told, not failed."""
-    options = commandline.parse(
-        __doc__ or "",
-        SYSTEMS,
-        output=commandline.RESULTS / "gossip.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat of a few epochs with small fleets",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    cases = cases_of(options.systems, settings)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    found = {**versions(PACKAGES), **hivemind.versions()}
-    targets = targets_of(settings)
-    return commandline.publish(page_of, measurements, targets=targets, versions=found, options=options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("gossip", __doc__, SYSTEMS, PACKAGES, hivemind.versions)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of, targets_of)

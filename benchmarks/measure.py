@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from commands import told_by
-from repeats import Case, MeasurementFailed, Measurements, interleave
+from repeats import Case, MeasurementFailed, Measurements, Progress, interleave
 
 SMALL_CALL = "small_call_p50_us"
 CALLS = "calls_per_second"
@@ -49,9 +49,7 @@ QUICK = Settings(
 """A size for tests: shows that all of it runs, says little about speed."""
 
 
-def measure(
-    systems: Mapping[str, str], settings: Settings, on_progress: Callable[[str], None] = lambda _: None
-) -> Measurements:
+def measure(systems: Mapping[str, str], settings: Settings, on_progress: Progress) -> Measurements:
     """Measure the systems (name -> "module:Class")."""
 
     def case_of(spec: str) -> Case:

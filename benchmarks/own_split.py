@@ -5,11 +5,6 @@ Run as a module, by `lifeline`, it starts them and prints what they took.
 
 from __future__ import annotations
 
-import json
-import sys
-
-import forks
-import processes
 import split_work
 from paceline.axon import loops
 from paceline.axon.transports import CountedTransport, HttpTransport
@@ -20,16 +15,7 @@ from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import Surroundings, hosted
 from paceline.topologies.split import Source, SourceOptions, SplitPlan, Trunk, reach_trunk, view_of
 from paceline.topologies.split.events import SplitEpochEnded
-from steps import Mark, told
-
-
-def main() -> None:
-    """Start trunk and sources, wait for them, and tell."""
-    plan = split_work.make_plan(**json.loads(sys.argv[1]))
-    numbers = range(plan.job.sources + 1)
-    port = processes.free_port()
-    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [plan] * len(numbers))
-    print(json.dumps(told(trunk, [mark for mark, _ in sources], loss)))
+from steps import Mark
 
 
 def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
@@ -87,4 +73,4 @@ def _meter(clock: Clock) -> ProcessMeter:
 
 
 if __name__ == "__main__":
-    main()
+    split_work.run_all(take_part)

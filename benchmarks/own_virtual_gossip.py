@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from unittest import mock
 
-import numpy as np
-
 from epochs import VIRTUAL_SECONDS, figures
 from paceline.events import Event
 from paceline.fleets import virtual_peers
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.peers import GossipLaunch
-from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.gossip import GossipJob, GossipPlan
 from paceline.topologies.gossip.events import EpochEnded
+from random_data import random_dataset, task_of
 from traffic import CountedNetwork, Counter, Traffic
 
 NUM_SAMPLES = 50
@@ -60,10 +57,7 @@ def measure_virtual_epochs(*, exchange: str, num_peers: int, num_epochs: int) ->
 
 def make_plan(exchange: str, num_peers: int, num_epochs: int) -> GossipPlan:
     """A job whose peers each have fifty samples."""
-    chance = np.random.default_rng(0)
-    x = chance.integers(0, 256, (NUM_SAMPLES * num_peers, 1, 28, 28), dtype=np.uint8)
-    y = np.arange(len(x), dtype=np.uint8) % 10
-    dataset = Dataset("random", x, y, x[:NUM_SAMPLES], y[:NUM_SAMPLES], Normalisation.of(x))
+    dataset = random_dataset(NUM_SAMPLES * num_peers, side=28, num_test_samples=NUM_SAMPLES)
     job = GossipJob(
         exchange="push-sum" if exchange == "push-sum" else "mixing",
         graph="ring" if exchange == "push-sum" else exchange,
@@ -73,12 +67,5 @@ def make_plan(exchange: str, num_peers: int, num_epochs: int) -> GossipPlan:
         min_peers=num_peers,
         model=ModelSpec(name="two-nn"),
     )
-    task = Task(
-        model=job.model,
-        optimizer=job.optimizer,
-        normalisation=dataset.normalisation,
-        input_shape=dataset.input_shape,
-        num_classes=dataset.num_classes,
-        batch_size=job.batch_size,
-    )
+    task = task_of(job, dataset)
     return GossipPlan(job=job, task=task, dataset=dataset, model=LocalModel(task, allowed=None))

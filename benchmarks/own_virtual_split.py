@@ -37,7 +37,7 @@ def main() -> None:
 
     model = {"samples_per_second": _SAMPLES_PER_SECOND, "down_mbit": 100.0, "up_mbit": 100.0, "latency_ms": 5.0}
     sources = [VirtualDevice(name=split_work.source_name(n), **model) for n in range(1, plan.job.sources + 1)]
-    trunk = VirtualDevice(name="server", samples_per_second=10 * _SAMPLES_PER_SECOND, is_trunk=True)
+    trunk = VirtualDevice(name="server", samples_per_second=10 * _SAMPLES_PER_SECOND, is_server=True)
     VirtualNodes([trunk, *sources]).run(SplitLaunch(plan=plan, emit=emit))
     told = {
         "seconds": marks[-1][0] - marks[-2][0],

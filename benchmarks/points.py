@@ -9,11 +9,10 @@ the digits that come with scikit-learn.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for scikit-learn and NumPy, before they are loaded
@@ -28,8 +27,8 @@ from paceline.learning.points import COMPARED, PointsSpec, average, divide, redu
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.training import LocalModel
-from repeats import Case, Measurements, interleave
-from report import MISSING, Page, significant, versions
+from repeats import Case, Measurements
+from report import MISSING, Page, significant
 
 PACKAGES = ("paceline", "numpy", "scikit-learn", "torch")
 SYSTEMS = ["+".join(pair) for pair in COMPARED]
@@ -132,31 +131,20 @@ def page_of(measurements: Measurements) -> Page:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        SYSTEMS,
-        output=commandline.RESULTS / "points.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat with few samples",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
+    """Every pair with every ratio, beside an epoch of training on the same data."""
     torch.set_num_threads(1)
-    for pair in options.systems:  # loads what is needed
+    for pair in systems:  # loads what is needed
         points_case("digits", 100, pair, 10)(0)
     cases: dict[str, Case] = {}
     for name, num_samples, model in settings.data:
         cases[epoch_name(model)] = epoch_case(name, num_samples, model, settings)
-        for pair in options.systems:
+        for pair in systems:
             for ratio in settings.ratios:
                 cases[f"{name}, {pair}, ratio {ratio}"] = points_case(name, num_samples, pair, ratio)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+    return cases
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("points", __doc__, SYSTEMS, PACKAGES)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of)

@@ -7,8 +7,8 @@ time. Nothing here depends on the speed of the machine. Takes about five minutes
 
 from __future__ import annotations
 
-import dataclasses
-import sys
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import commandline
@@ -22,8 +22,8 @@ from paceline.learning.tasks import OptimizerSpec
 from paceline.report import REPORTINGS
 from paceline.topologies.parallel import Job, make_plan
 from paceline.topologies.parallel.events import RoundClosed
-from repeats import Case, Measurements, interleave
-from report import Page, versions
+from repeats import Case, Measurements
+from report import Page
 
 POLICIES: dict[str, AllocationPolicy] = {
     "dab": DabAllocation(),
@@ -141,27 +141,12 @@ def page_of(measurements: Measurements) -> Page:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        POLICIES,
-        output=commandline.RESULTS / "policies.json",
-        num_repeats=Settings().num_repeats,
-        quick="four rounds on digits",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    cases = {
-        f"{name}, {kind}": case_of(POLICIES[name], noise, settings)
-        for kind, noise in NOISES.items()
-        for name in options.systems
-    }
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
+    """Every policy, on steady and on varying devices."""
+    pairs = itertools.product(NOISES.items(), systems)
+    return {f"{name}, {kind}": case_of(POLICIES[name], noise, settings) for (kind, noise), name in pairs}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("policies", __doc__, POLICIES, PACKAGES)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of)

@@ -9,6 +9,9 @@ from typing import Any
 
 from contention import CpuSeconds
 
+Progress = Callable[[str], None]
+"""Shows what is being measured."""
+
 Case = Callable[[int], Mapping[str, float]]
 """Measures once and gives figures by metric; called with the number of the repeat, from 0."""
 
@@ -43,9 +46,7 @@ class MeasurementFailed(Exception):
     """A case ended without figures; the message says why, with the errors that its processes printed."""
 
 
-def interleave(
-    cases: Mapping[str, Case], settings: Any, on_progress: Callable[[str], None] = lambda _: None
-) -> Measurements:
+def interleave(cases: Mapping[str, Case], settings: Any, on_progress: Progress = lambda _: None) -> Measurements:
     """Measure all cases in each of `settings.num_repeats`. One that fails is left out from then on, and reported."""
     measurements = Measurements(settings)
     start = CpuSeconds.now()

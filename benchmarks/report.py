@@ -9,13 +9,13 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from paceline.reproduction.machine import cpu_model
 from repeats import Measurements
 from targets import Verdict
 
@@ -31,6 +31,31 @@ class Page:
     headings: Sequence[str]
     """With units; the first is the system's."""
     rows: Sequence[Sequence[str]]
+
+
+def page_of_medians(
+    measurements: Measurements,
+    *,
+    setting: str,
+    system: str,
+    columns: Mapping[str, str],
+    formats: Mapping[str, Callable[[float | None], str]] = {},
+) -> Page:
+    """Make a table of medians, a row for each system.
+
+    Args:
+        system: heading of the first column.
+        columns: headings of the others, by metric.
+        formats: how to write a metric, if not with three digits that mean something.
+    """
+    return Page(
+        setting=setting,
+        headings=[system, *columns.values()],
+        rows=[
+            [name, *(formats.get(metric, significant)(measurements.median(name, metric)) for metric in columns)]
+            for name in measurements.repeats
+        ],
+    )
 
 
 def print_report(page: Page, measurements: Measurements, verdicts: Sequence[Verdict], console: Console) -> None:
@@ -98,7 +123,7 @@ def as_json(measurements: Measurements, verdicts: Sequence[Verdict], versions: M
 def machine() -> dict[str, object]:
     """What the figures depend on besides the code."""
     return {
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "num_cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -127,15 +152,6 @@ def significant(value: float | None) -> str:
     if value is None or abs(value) >= 100:
         return whole(value)
     return f"{value:.3g}"
-
-
-def _cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _num_repeats(measurements: Measurements) -> str:

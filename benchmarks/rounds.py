@@ -6,8 +6,6 @@ Flower needs `make bench-flower` first.
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +13,8 @@ import commandline
 import own_rounds
 from model_sizes import SIZES, num_parameters
 from peers import flower
-from repeats import Case, Measurements, interleave
-from report import Page, significant, versions, whole
+from repeats import Case, Measurements
+from report import Page, significant, whole
 from targets import Target
 
 SYSTEMS = ("paceline", "flower")
@@ -89,26 +87,11 @@ def page_of(measurements: Measurements) -> Page:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it; exit code 1 if a system could not be measured. Missed targets are told, not failed."""
-    options = commandline.parse(
-        __doc__ or "",
-        SYSTEMS,
-        output=commandline.RESULTS / "rounds.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat of a few rounds with the small model",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    cases = {
-        f"{system} {size}": case_of(system, size, settings) for size in settings.sizes for system in options.systems
-    }
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    found = {**versions(PACKAGES), **flower.versions()}
-    return commandline.publish(page_of, measurements, targets=TARGETS, versions=found, options=options)
+def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
+    """By model, so that what is compared is measured close together."""
+    return {f"{system} {size}": case_of(system, size, settings) for size in settings.sizes for system in systems}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("rounds", __doc__, SYSTEMS, PACKAGES, flower.versions)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of, lambda settings: TARGETS)

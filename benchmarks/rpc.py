@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import rpc_benchmark
 from measure import CALLS, PEAKS, PULL, PUSH, SMALL_CALL
 from peers import SYSTEMS
@@ -30,17 +27,5 @@ TARGETS = (
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it; exit code 1 if a system could not be measured. Missed targets are told, not failed."""
-    return rpc_benchmark.run(
-        __doc__ or "",
-        SYSTEMS,
-        output=Path(__file__).parent / "results" / "rpc.json",
-        packages=(*PACKAGES, *PEER_PACKAGES),
-        targets=TARGETS,
-        argv=argv,
-    )
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    rpc_benchmark.run(__doc__, SYSTEMS, name="rpc", packages=(*PACKAGES, *PEER_PACKAGES), targets=TARGETS)

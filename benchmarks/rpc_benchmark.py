@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import commandline
 from measure import CALLS, PULL, PUSH, QUICK, SMALL_CALL, Settings, measure
 from repeats import Measurements
-from report import MISSING, Page, versions, whole
+from report import MISSING, Page, whole
 from targets import Target
 
 
 def run(
-    description: str,
+    description: str | None,
     systems: Mapping[str, str],
     *,
-    output: Path,
+    name: str,
     packages: Sequence[str],
     targets: Sequence[Target] = (),
-    argv: Sequence[str] | None = None,
-) -> int:
-    """Measure and publish. Returns the exit code: 1 if a system could not be measured."""
-    options = commandline.parse(
-        description,
-        systems,
-        output=output,
-        num_repeats=Settings().num_repeats,
-        quick="one short repeat with 10 MB",
-        argv=argv,
+) -> None:
+    """Run one of them as a command; see `commandline.run`."""
+    command = commandline.Command(name, description, systems, packages)
+    command.run(
+        (Settings(), QUICK),
+        lambda chosen, settings, progress: measure({one: systems[one] for one in chosen}, settings, progress),
+        page_of,
+        lambda settings: targets,
     )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    chosen = {name: systems[name] for name in options.systems}
-    measurements = commandline.measure_with_progress(lambda progress: measure(chosen, settings, progress))
-    return commandline.publish(page_of, measurements, targets=targets, versions=versions(packages), options=options)
 
 
 def page_of(measurements: Measurements) -> Page:

@@ -8,7 +8,6 @@ add a number to every parameter; with work, both take one gradient step on fifty
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,8 +16,8 @@ import commandline
 import own_simulate
 from model_sizes import SIZES
 from peers import flower
-from repeats import Case, Measurements, interleave
-from report import Page, significant, versions, whole
+from repeats import Case, Measurements
+from report import Page, page_of_medians, whole
 from targets import Target
 
 Work = Literal["none", "gradient"]
@@ -121,40 +120,15 @@ def figures(round_seconds: Sequence[float], num_learners: int) -> dict[str, floa
 
 def page_of(measurements: Measurements) -> Page:
     """The table."""
-    return Page(
+    return page_of_medians(
+        measurements,
         setting="one machine, 40,480 parameters",
-        headings=["System, work, learners", "rounds/s", "µs per learner and round", "first round s"],
-        rows=[
-            [
-                name,
-                significant(measurements.median(name, RATE)),
-                whole(measurements.median(name, COST)),
-                significant(measurements.median(name, FIRST_SECONDS)),
-            ]
-            for name in measurements.repeats
-        ],
+        system="System, work, learners",
+        columns={RATE: "rounds/s", COST: "µs per learner and round", FIRST_SECONDS: "first round s"},
+        formats={COST: whole},
     )
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run it; exit code 1 if a system could not be measured. Missed targets are told, not failed."""
-    options = commandline.parse(
-        __doc__ or "",
-        SYSTEMS,
-        output=commandline.RESULTS / "simulate.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat of a few rounds with small fleets",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    cases = cases_of(options.systems, settings)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    found = {**versions(PACKAGES), **flower.versions()}
-    targets = targets_of(settings)
-    return commandline.publish(page_of, measurements, targets=targets, versions=found, options=options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("simulate", __doc__, SYSTEMS, PACKAGES, flower.versions)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of, targets_of)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import commandline
 import steps
-from repeats import Case, MeasurementFailed, Measurements, interleave
-from report import Page, significant, versions
+from repeats import Case, MeasurementFailed, Measurements
+from report import Page, page_of_medians
 from split_work import tensor_bytes
 from steps import COST, CPU, KILOBYTES, LOSS, RATE, TENSOR_KILOBYTES, VIRTUAL_SECONDS
 from targets import Target
@@ -147,43 +146,21 @@ def targets_of(settings: Settings) -> list[Target]:
 
 def page_of(measurements: Measurements) -> Page:
     """The table."""
-    metrics = (RATE, COST, CPU, KILOBYTES, TENSOR_KILOBYTES, VIRTUAL_SECONDS)
-    return Page(
+    return page_of_medians(
+        measurements,
         setting="loopback or virtual time, one thread per process",
-        headings=[
-            "System, model, sources",
-            "steps/s",
-            "ms per source and step",
-            "CPU ms per step, all processes",
-            "kB per source and step",
-            "of them tensors",
-            "virtual s/step",
-        ],
-        rows=[
-            [name, *(significant(measurements.median(name, metric)) for metric in metrics)]
-            for name in measurements.repeats
-        ],
+        system="System, model, sources",
+        columns={
+            RATE: "steps/s",
+            COST: "ms per source and step",
+            CPU: "CPU ms per step, all processes",
+            KILOBYTES: "kB per source and step",
+            TENSOR_KILOBYTES: "of them tensors",
+            VIRTUAL_SECONDS: "virtual s/step",
+        },
     )
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run it; exit code 1 if a system could not be measured. Missed targets are told, not failed."""
-    options = commandline.parse(
-        __doc__ or "",
-        MODULES,
-        output=commandline.RESULTS / "split.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat of a few steps with small fleets",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
-    cases = cases_of(options.systems, settings)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    targets = targets_of(settings)
-    return commandline.publish(page_of, measurements, targets=targets, versions=versions(PACKAGES), options=options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("split", __doc__, MODULES, PACKAGES)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of, targets_of)

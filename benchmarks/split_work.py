@@ -5,28 +5,31 @@ All systems train the same parts in the same order on the same minibatches; what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 
+import forks
+import processes
 from paceline.learning.coding import Bits
-from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.segments import Branch, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
-from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split import SplitJob, SplitPlan
 from paceline.topologies.split.samples import Passes, inputs_of, labels_of
+from random_data import random_dataset, task_of
+from steps import Mark, told
 
 NUM_EPOCHS = 2
 """Of which the first is left out."""
-
-_NUM_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,7 @@ WORKS = {
 def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits: Bits = 32) -> SplitPlan:
     """A job of two epochs of so many steps, which is tested on one sample after each and makes no copies."""
     what = WORKS[work]
-    chance = np.random.default_rng(0)
-    x = chance.integers(0, 256, (num_steps * what.batch_size, 1, what.side, what.side), dtype=np.uint8)
-    y = np.arange(len(x), dtype=np.uint8) % _NUM_CLASSES
-    dataset = Dataset("random", x, y, x[:1], y[:1], Normalisation.of(x))
+    dataset = random_dataset(num_steps * what.batch_size, side=what.side, num_test_samples=1)
     job = SplitJob(
         cut=what.cut,
         epochs=NUM_EPOCHS,
@@ -68,14 +68,7 @@ def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bi
         optimizer=OptimizerSpec(options={"lr": 0.01}),
         view=(ViewSpec(),),
     )
-    task = Task(
-        model=job.model,
-        optimizer=job.optimizer,
-        normalisation=dataset.normalisation,
-        input_shape=dataset.input_shape,
-        num_classes=_NUM_CLASSES,
-        batch_size=job.batch_size,
-    )
+    task = task_of(job, dataset)
     chain = make_chain(task)
     model_bytes = sum(parameter.nbytes for layer in chain.layers.values() for parameter in layer.parameters())
     return SplitPlan(
@@ -87,6 +80,20 @@ def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bi
         shapes=chain.shapes,
         model_bytes=model_bytes,
     )
+
+
+def run_all(take_part: Callable[[int, int, SplitPlan], tuple[Mark, float]]) -> None:
+    """Start trunk (number 0) and sources by the setup in the command line, wait for them, and print what they took.
+
+    Args:
+        take_part: does what a node of this number does, with the trunk's port; returns what the last epoch took, and
+            the trunk's loss.
+    """
+    plan = make_plan(**json.loads(sys.argv[1]))
+    numbers = range(plan.job.sources + 1)
+    port = processes.free_port()
+    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [plan] * len(numbers))
+    print(json.dumps(told(trunk, [mark for mark, _ in sources], loss)))
 
 
 def num_steps(plan: SplitPlan) -> int:

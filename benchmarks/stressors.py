@@ -17,7 +17,7 @@ import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +37,8 @@ from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from repeats import Case, MeasurementFailed, Measurements, interleave
-from report import Page, significant, versions, whole
+from repeats import Case, MeasurementFailed, Measurements, Progress, interleave
+from report import Page, significant, whole
 
 STATES = ("training", "downloading")
 PROCESSORS = ("one core", "all cores", "all cores, one thread")
@@ -257,32 +257,21 @@ def page_of(measurements: Measurements) -> Page:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        STATES,
-        output=commandline.RESULTS / "stressors.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat with few shards",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+def measure_states(systems: Sequence[str], settings: Settings, on_progress: Progress) -> Measurements:
+    """Put the device in every state, on every link and processor."""
     with places(settings) as found:
         cases = {
             f"{state}, {link}, {processor}": case_of(place, state, processor, settings)
-            for state in options.systems
+            for state in systems
             for link, place in found.items()
             for processor in PROCESSORS
         }
-        measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+        return interleave(cases, settings, on_progress)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["device"]:
         be_device(*sys.argv[2:])
     else:
-        sys.exit(main())
+        command = commandline.Command("stressors", __doc__, STATES, PACKAGES)
+        command.run((Settings(), QUICK), measure_states, page_of)

@@ -9,9 +9,7 @@ the cache; `--quick` uses the digits that come with scikit-learn.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,8 +26,8 @@ from paceline.learning.shards import Shard
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import Job, Plan, make_plan
-from repeats import Case, Measurements, interleave
-from report import Page, versions
+from repeats import Case, Measurements
+from report import Page
 
 PACKAGES = ("paceline", "numpy", "torch")
 LINKS = {"HTTP, loopback": None, "HTTP, 50 Mbit/s": Link(latency_seconds=0.005, down_bytes_per_second=50e6 / 8)}
@@ -140,34 +138,23 @@ def page_of(measurements: Measurements) -> Page:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run it."""
-    options = commandline.parse(
-        __doc__ or "",
-        ("training", "download"),
-        output=commandline.RESULTS / "subset.json",
-        num_repeats=Settings().num_repeats,
-        quick="one repeat with few shards",
-        argv=argv,
-    )
-    settings = QUICK if options.quick else Settings()
-    if options.repeats:
-        settings = dataclasses.replace(settings, num_repeats=options.repeats)
+def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
+    """Predict training and downloads from few shards and from more."""
     torch.set_num_threads(1)
     data = DataSpec(name=settings.data, shard_size=settings.shard_size)
     plan, _ = make_plan(Job(deadline_seconds=15, data=data))
     cases: dict[str, Case] = {}
-    if "training" in options.systems:
+    if "training" in systems:
         for count in settings.trained_from:
             cases[f"training {settings.num_trained} shards, from {count}"] = training_case(plan, count, settings)
-    if "download" in options.systems:
+    if "download" in systems:
         for name, link in LINKS.items():
             for count in settings.downloaded_from:
                 label = f"downloading {settings.num_downloaded} shards, from {count} ({name})"
                 cases[label] = download_case(plan, link, count, settings)
-    measurements = commandline.measure_with_progress(lambda progress: interleave(cases, settings, progress))
-    return commandline.publish(page_of, measurements, targets=[], versions=versions(PACKAGES), options=options)
+    return cases
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command = commandline.Command("subset", __doc__, ("training", "download"), PACKAGES)
+    command.run((Settings(), QUICK), commandline.interleaved(cases_of), page_of)

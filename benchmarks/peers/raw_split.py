@@ -5,32 +5,19 @@ Run as a module, by `lifeline`, it starts trunk and sources and prints what they
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
 import time
 
 import numpy as np
 import torch
 
-import forks
-import processes
 import split_work
 from paceline.topologies.split import SplitPlan
 from peers.raw_tcp import PUSH, receive_message, send_message
 from split_work import NUM_EPOCHS, SourcePart, TrunkPart, source_name
-from steps import Mark, told
+from steps import Mark
 
 _CONNECT_SECONDS = 30.0
-
-
-def main() -> None:
-    """Start trunk and sources, wait for them, and tell."""
-    plan = split_work.make_plan(**json.loads(sys.argv[1]))
-    numbers = range(plan.job.sources + 1)
-    port = processes.free_port()
-    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [plan] * len(numbers))
-    print(json.dumps(told(trunk, [mark for mark, _ in sources], loss)))
 
 
 def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
@@ -102,4 +89,4 @@ def _tensor(body: memoryview, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    main()
+    split_work.run_all(take_part)

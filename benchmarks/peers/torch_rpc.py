@@ -7,8 +7,6 @@ the last to call does the trunk's step for all.
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 import warnings
 
@@ -17,11 +15,10 @@ import torch
 from torch.distributed import rpc
 
 import forks
-import processes
 import split_work
 from paceline.topologies.split import SplitPlan
 from split_work import NUM_EPOCHS, SourcePart, TrunkPart, source_name
-from steps import Mark, told
+from steps import Mark
 
 _TRUNK = "trunk"
 
@@ -69,15 +66,6 @@ def bring(source: str, epoch: int, step: int, values: torch.Tensor) -> torch.fut
     return _trunks[0].bring(source, epoch, step, values)
 
 
-def main() -> None:
-    """Start trunk and sources, wait for them, and tell."""
-    plan = split_work.make_plan(**json.loads(sys.argv[1]))
-    numbers = range(plan.job.sources + 1)
-    port = processes.free_port()
-    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [plan] * len(numbers))
-    print(json.dumps(told(trunk, [mark for mark, _ in sources], loss)))
-
-
 def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
     """The trunk, which is number 0, or a source; what it took for the last epoch, and the trunk's loss."""
     warnings.simplefilter("ignore")  # torch warns of itself
@@ -109,4 +97,4 @@ def _give(name: str, plan: SplitPlan) -> Mark:
 
 
 if __name__ == "__main__":
-    main()
+    split_work.run_all(take_part)

@@ -10,8 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from paceline.reproduction import Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
-
-POLICIES = {"dab": "DAB", "csa": "CSA", "adaptive-dab": "adaptive DAB (ours)"}
+from papers.dab import POLICIES
 
 
 def plot(rows: Sequence[Row]) -> Figure:

@@ -11,8 +11,8 @@ from paceline.reproduction import Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.statistics import curve
 from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
+from papers.dab import POLICIES
 
-POLICIES = {"dab": "DAB", "csa": "CSA", "adaptive-dab": "adaptive DAB (ours)"}
 PANELS = (
     ("time", "seconds", "Fig. 3.6", "time of five rounds (s)"),
     ("time", "truancy", "Fig. 3.7", "truancy (%)"),

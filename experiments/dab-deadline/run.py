@@ -8,33 +8,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
-from paceline import Job, VirtualDevice, allocation, config
-from paceline.learning.datasets import DataSpec, Normalisation
-from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline import Job, VirtualDevice, config
+from paceline.learning.datasets import DataSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
-from paceline.reproduction.trials import Trial, Worth, assess, simulate, write_part
+from paceline.reproduction.trials import Scores, Trial, assess, simulate, write_part
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken, UpdateAccepted
+from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 to 3.8",
     claim="DAB follows the deadline, at a small loss of accuracy where it is tight; CSA is far too late.",
     duration="35 minutes",
     num_seeds=10,
-    num_quick_seeds=1,
 )
-FLEET = Path(__file__).parents[2] / "examples" / "testbed" / "four-jetsons.toml"
+FLEET = TESTBED / "four-jetsons.toml"
 SPEEDUP = 1.5  # of the links in that file
 SAMPLES_PER_SECOND = 497.0  # the one constant that is chosen: so that CSA takes the 172 s of the thesis
-SPEED_NOISE, LINK_NOISE = 0.1, 0.2
 ROUNDS, QUICK_ROUNDS = 5, 2
-FROM_0_TO_1 = Normalisation(scale=1 / 255, mean=(0.0,), std=(1.0,))  # as the author feeds models
-MNIST, SAMPLES = DataSpec(name="mnist", shard_size=500), 60_000
-# The paper's system waits for all learners. Ours closes a round at its deadline; learners halt in time for it.
-OVERTIME = {"dab": 1.0, "csa": 1.0, "adaptive-dab": 0.0}
+SAMPLES = 60_000
 DEADLINES, QUICK_DEADLINES = (105, 120, 135, 150), (105, 150)  # seconds, of all rounds
 LEARNING_SEEDS = 3
 LEARNING = (("dab", 105), ("csa", 105), ("adaptive-dab", 105), ("dab", 150), ("csa", 150))
@@ -72,13 +64,13 @@ def _time(size: Size, folder: Path, seed: int, rounds: int) -> Iterator[Row]:
 
 def _learn(size: Size, folder: Path, seed: int, rounds: int) -> Iterator[Row]:
     data, devices = _of_size(size, folder)
-    learned: dict[Any, Worth] = {}
+    learned: dict[Any, Scores] = {}
     for policy, deadline in QUICK_LEARNING if size is QUICK else LEARNING:
         job = _job(policy, deadline, data, batch_size=size.batch_size, seed=seed, rounds=rounds)
         trial = simulate(job, devices, is_time_only=True)
         # The same shards in the same order teach the same: CSA, which hands out all, is trained once.
-        shares = tuple((taken.round, taken.learner, taken.num_shards) for taken in trial.told(ShardsTaken))
-        updates = sorted((told.round, told.learner, told.num_samples) for told in trial.told(UpdateAccepted))
+        shares = tuple((taken.round, taken.learner, taken.num_shards) for taken in trial.events_of(ShardsTaken))
+        updates = sorted((told.round, told.learner, told.num_samples) for told in trial.events_of(UpdateAccepted))
         work = (shares, tuple(updates))
         if work not in learned:
             last = simulate(job, devices, normalisation=FROM_0_TO_1).states[-1:]
@@ -93,41 +85,20 @@ def _of_size(size: Size, folder: Path) -> tuple[DataSpec, list[VirtualDevice]]:
         data = write_part(
             MNIST, path, num_samples=SAMPLES // size.scale, num_test_samples=size.num_test_samples, seed=size.scale
         )
-    return data, [
-        msgspec.structs.replace(
-            device,
-            samples_per_second=SAMPLES_PER_SECOND / size.scale,
-            cpu_share=1.0,
-            down_mbit=device.down_mbit / SPEEDUP,
-            up_mbit=device.up_mbit / SPEEDUP,
-            speed_noise=SPEED_NOISE,
-            link_noise=LINK_NOISE,
-        )
-        for device in config.load_fleet(FLEET)
-    ]
+    speed = SAMPLES_PER_SECOND / size.scale
+    devices = config.load_fleet(FLEET)
+    return data, [slowed(device, SPEEDUP, samples_per_second=speed, cpu_share=1.0) for device in devices]
 
 
-def _job(policy: str, deadline: int, data: DataSpec, *, batch_size: int, seed: int, rounds: int) -> Job:
-    return Job(
-        deadline_seconds=deadline / ROUNDS,
-        overtime=OVERTIME[policy],
-        rounds=rounds,
-        local_epochs=1,
-        batch_size=batch_size,
-        seed=seed,
-        min_learners=4,
-        model=ModelSpec(name="deadline-net", loss="cross-entropy-of-softmax"),
-        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
-        data=data,
-        allocation=allocation.from_config({"policy": policy}),
-    )
+def _job(policy: str, deadline: int, data: DataSpec, **rules: Any) -> Job:
+    return job_of(policy, "deadline-net", data, deadline_seconds=deadline / ROUNDS, min_learners=4, **rules)
 
 
-def _row(part: str, policy: str, deadline: int, trial: Trial, worth: Worth | None = None) -> Row:
-    closed = trial.told(RoundClosed)
+def _row(part: str, policy: str, deadline: int, trial: Trial, scores: Scores | None = None) -> Row:
+    closed = trial.events_of(RoundClosed)
     seconds = sum(told.seconds for told in closed)
     wanted = deadline / ROUNDS
-    updates = trial.told(UpdateAccepted)
+    updates = trial.events_of(UpdateAccepted)
     num_late = sum(update.seconds > wanted for update in updates) + sum(len(told.late) for told in closed)
     return {
         "part": part,
@@ -138,9 +109,9 @@ def _row(part: str, policy: str, deadline: int, trial: Trial, worth: Worth | Non
         "late_updates": round(100 * num_late / sum(told.num_learners for told in closed), 3),
         "shards": sum(told.num_shards for told in closed) / len(closed),
         "samples": sum(told.num_samples for told in closed) / len(closed),
-        "loss": worth and round(worth.loss, 5),
-        "accuracy": worth and round(100 * worth.confidence, 3),  # as the author computes it
-        "right": worth and round(100 * worth.accuracy, 3),
+        "loss": scores and round(scores.loss, 5),
+        "accuracy": scores and round(100 * scores.confidence, 3),  # as the author computes it
+        "right": scores and round(100 * scores.accuracy, 3),
     }
 
 

@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-import msgspec
-
-from paceline import Job, VirtualDevice, allocation, config
-from paceline.learning.datasets import DataSpec, Normalisation
-from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline import Job, VirtualDevice, config
+from paceline.learning.datasets import DataSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
-from paceline.reproduction.trials import assess, simulate, write_part
+from paceline.reproduction.trials import assess, drawn_part, simulate
 from paceline.topologies.parallel.events import RoundClosed
+from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
 
 ABOUT = About(
     figure="Mays et al., Fig. 2 and 3",
     claim="On two devices DAB comes close to CSA; on four it is ahead at first, and behind in the end.",
     duration="25 minutes",
     num_seeds=5,
-    num_quick_seeds=1,
 )
-TESTBED = Path(__file__).parents[2] / "examples" / "testbed"
 CLUSTERS = {"two": "pi1-jetson.toml", "four": "pi1-pi2-pi3-jetson.toml"}
 SPEEDUP = 3  # of the devices in these files, so that a testbed need not emulate slow ones
-SPEED_NOISE, LINK_NOISE = 0.1, 0.2
-DEADLINE_SECONDS, UPDATES, BATCH_SIZE = 15.0, 5, 32
-FROM_0_TO_1 = Normalisation(scale=1 / 255, mean=(0.0,), std=(1.0,))  # as the authors feed their models
-MNIST = DataSpec(name="mnist", shard_size=500)
+DEADLINE_SECONDS, UPDATES, LOCAL_EPOCHS = 15.0, 5, 5
 QUICK_UPDATES, QUICK_SAMPLES, QUICK_PART = 2, 3_000, 20  # fewer samples, in as much less time
-# The paper's system waits for all learners. Ours closes a round at its deadline; learners halt in time for it.
-OVERTIME = {"dab": 1.0, "csa": 1.0, "adaptive-dab": 0.0}
 
 
 def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """A row per cluster, policy and update; update 0 is the untrained model."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = write_part(MNIST, Path(folder) / "part.npz", num_samples=QUICK_SAMPLES) if is_quick else MNIST
+    with drawn_part(MNIST, num_samples=QUICK_SAMPLES) if is_quick else contextlib.nullcontext(MNIST) as data:
         for cluster, file in CLUSTERS.items():
-            devices = [_as_in_the_paper(device) for device in config.load_fleet(TESTBED / file)]
+            devices = [_slowed(device) for device in config.load_fleet(TESTBED / file)]
             for policy in OVERTIME:
                 job = _job(policy, data, num_devices=len(devices), seed=seed, is_quick=is_quick)
                 trial = simulate(job, devices, normalisation=FROM_0_TO_1)
-                worths = assess(job, trial.states, normalisation=FROM_0_TO_1)
-                closed = [None, *trial.told(RoundClosed)]
-                for update, (worth, told) in enumerate(zip(worths, closed, strict=True)):
+                scores = assess(job, trial.states, normalisation=FROM_0_TO_1)
+                closed = [None, *trial.events_of(RoundClosed)]
+                for update, (score, told) in enumerate(zip(scores, closed, strict=True)):
                     yield {
                         "cluster": cluster,
                         "policy": policy,
                         "update": update,
-                        "loss": round(worth.loss, 5),
-                        "accuracy": round(100 * worth.confidence, 3),  # as the authors compute it
-                        "right": round(100 * worth.accuracy, 3),
+                        "loss": round(score.loss, 5),
+                        "accuracy": round(100 * score.confidence, 3),  # as the authors compute it
+                        "right": round(100 * score.accuracy, 3),
                         "shards": told and told.num_shards,
                         "samples": told and told.num_samples,
                         "staleness": told and told.staleness,
@@ -63,30 +51,20 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
                     }
 
 
-def _as_in_the_paper(device: VirtualDevice) -> VirtualDevice:
-    return msgspec.structs.replace(
-        device,
-        samples_per_second=device.samples_per_second / SPEEDUP,
-        down_mbit=device.down_mbit / SPEEDUP,
-        up_mbit=device.up_mbit / SPEEDUP,
-        speed_noise=SPEED_NOISE,
-        link_noise=LINK_NOISE,
-    )
+def _slowed(device: VirtualDevice) -> VirtualDevice:
+    return slowed(device, SPEEDUP, samples_per_second=device.samples_per_second / SPEEDUP)
 
 
 def _job(policy: str, data: DataSpec, *, num_devices: int, seed: int, is_quick: bool) -> Job:
-    return Job(
+    return job_of(
+        policy,
+        "two-nn",
+        data,
         deadline_seconds=DEADLINE_SECONDS / (QUICK_PART if is_quick else 1),
-        overtime=OVERTIME[policy],
         rounds=QUICK_UPDATES if is_quick else UPDATES,
-        local_epochs=5,
-        batch_size=BATCH_SIZE,
+        local_epochs=LOCAL_EPOCHS,
         seed=seed,
         min_learners=num_devices,
-        model=ModelSpec(name="two-nn", loss="cross-entropy-of-softmax"),
-        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
-        data=data,
-        allocation=allocation.from_config({"policy": policy}),
     )
 
 

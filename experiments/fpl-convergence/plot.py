@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from paceline.reproduction import Row
-from paceline.reproduction.fpl.measures import best
-from paceline.reproduction.fpl.plots import COLOURS
-from paceline.reproduction.fpl.setting import NAMES, NUM_SOURCES
 from paceline.reproduction.rows import by_seed, where
 from paceline.reproduction.style import add_legend, label, new_figure
+from papers.fpl.measures import best
+from papers.fpl.plots import COLOURS
+from papers.fpl.setting import NAMES, NUM_SOURCES
 
 _LINES = ("-", "--", "-.", "--", "-", "-", ":")
 

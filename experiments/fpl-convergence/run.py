@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.accounts import case_of, cases
-from paceline.reproduction.fpl.measures import best
-from paceline.reproduction.fpl.playing import learning_rows
-from paceline.reproduction.fpl.setting import AVERAGE_START, FPLS, GFLS, IMAGES, NAMES, SPLIT
 from paceline.reproduction.rows import where
+from papers.fpl.accounts import case_of, cases
+from papers.fpl.measures import best
+from papers.fpl.playing import learning_rows
+from papers.fpl.setting import AVERAGE_START, FPLS, GFLS, IMAGES, NAMES, SPLIT
 
 ABOUT = About(
     figure="Malandrino and Chiasserini, Fig. 5",
     claim="Training with a junction (FPL) takes fewer epochs than its alternatives until the validation loss is least.",
     duration="50 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 ALTERNATIVES = (IMAGES, SPLIT, *GFLS)
 

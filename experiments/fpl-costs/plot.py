@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from paceline.reproduction import Row
-from paceline.reproduction.fpl.measures import taken, trained
-from paceline.reproduction.fpl.plots import draw_bars
-from paceline.reproduction.fpl.setting import PAPER_SAMPLES
 from paceline.reproduction.rows import by_seed, where
 from paceline.reproduction.style import label, new_figure
+from papers.fpl.measures import taken, trained
+from papers.fpl.plots import draw_bars
+from papers.fpl.setting import PAPER_SAMPLES
 
 
 def plot(rows: Sequence[Row]) -> Figure:

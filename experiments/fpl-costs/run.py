@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.accounts import account_rows
-from paceline.reproduction.fpl.measures import taken, trained
-from paceline.reproduction.fpl.setting import (
+from papers.fpl.accounts import account_rows
+from papers.fpl.measures import taken, trained
+from papers.fpl.setting import (
     FEDAVG,
     FPL_F1,
     FPL_F2,
@@ -25,7 +25,6 @@ ABOUT = About(
     "times less than gFL.",
     duration="55 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 MEGA = 1e6
 

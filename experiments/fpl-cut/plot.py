@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
-from types import ModuleType
 
 from matplotlib.figure import Figure
 
@@ -13,6 +10,7 @@ from paceline.reproduction import Row
 from paceline.reproduction.rows import by_seed, where
 from paceline.reproduction.statistics import estimate
 from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
+from papers.fpl.measures import seconds_to_target
 
 
 def plot(rows: Sequence[Row]) -> Figure:
@@ -26,9 +24,8 @@ def plot(rows: Sequence[Row]) -> Figure:
     axes[0].legend(loc="lower right")
     names = list(dict.fromkeys(row["fleet"] for row in where(rows, part="time")))
     cuts = list(dict.fromkeys(row["cut"] for row in where(rows, part="time")))
-    reaching = _run().seconds_to_target
     for index, cut in enumerate(cuts):
-        found = [estimate(reaching(own, fleet)[cut] for own in by_seed(rows).values()) for fleet in names]
+        found = [estimate(seconds_to_target(own, fleet)[cut] for own in by_seed(rows).values()) for fleet in names]
         places = [number + 0.2 * (index - 1.5) for number in range(len(names))]
         axes[1].bar(
             places,
@@ -45,12 +42,3 @@ def plot(rows: Sequence[Row]) -> Figure:
     label(axes[1], title="Time to an accuracy that all reach", x="", y="seconds")
     add_legend(figure, axes[1])
     return figure
-
-
-def _run() -> ModuleType:
-    """The module beside this one, which knows how a time is told."""
-    spec = importlib.util.spec_from_file_location("fpl_cut_run", Path(__file__).with_name("run.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

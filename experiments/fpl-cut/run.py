@@ -9,33 +9,25 @@ from paceline.devices.cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.variants import (
-    CUTS,
-    FULL_SIZE,
-    NUM_SOURCES,
-    QUICK_SIZE,
-    cut_rules,
-    learned,
-    timed,
-)
 from paceline.reproduction.rows import where
+from papers.fpl.measures import epochs_to_target, seconds_to_target
+from papers.fpl.setting import NUM_SOURCES
+from papers.fpl.variants import CUTS, FULL_SIZE, QUICK_SIZE, cut_rules, learned, timed
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6 (c)",
     claim="A cut that is chosen by measuring is as fast to an accuracy as the better of two fixed ones, or faster.",
     duration="25 minutes",
     num_seeds=2,
-    num_quick_seeds=1,
 )
 NUM_DRAWN = 4  # fleets that nobody looked at before the rule of choice was fixed
 AUTO, FIXED = "auto", ("f1", "f2")
-MARGIN = 1.0  # points below the best accuracy of the cut that learns least, which all have to reach
 
 
 def fleets(seed: int) -> Mapping[str, Sequence[VirtualDevice]]:
     """Five sources and an edge server each: of speeds and links that there are, and drawn at random; ours."""
-    edge = VirtualDevice(name="edge", samples_per_second=3000.0, is_trunk=True)
-    small_edge = VirtualDevice(name="edge", samples_per_second=600.0, is_trunk=True)
+    edge = VirtualDevice(name="edge", samples_per_second=3000.0, is_server=True)
+    small_edge = VirtualDevice(name="edge", samples_per_second=600.0, is_server=True)
     phones = VirtualDevice(name="phone", count=NUM_SOURCES, samples_per_second=400.0)
     pis = VirtualDevice(
         name="pi", count=NUM_SOURCES, samples_per_second=30.0, down_mbit=100.0, up_mbit=100.0, latency_ms=1.0
@@ -73,7 +65,7 @@ def _drawn(seed: int, number: int) -> Sequence[VirtualDevice]:
         )
         for source in range(1, NUM_SOURCES + 1)
     ]
-    return [VirtualDevice(name="edge", samples_per_second=draw(500.0, 4000.0), is_trunk=True), *sources]
+    return [VirtualDevice(name="edge", samples_per_second=draw(500.0, 4000.0), is_server=True), *sources]
 
 
 def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
@@ -120,17 +112,3 @@ def measures(rows: Sequence[Row]) -> dict[str, float]:
     found["auto, times the better fixed cut: where it gains most"] = min(gains)
     found["auto, times the better fixed cut: where it gains least"] = max(gains)
     return found
-
-
-def epochs_to_target(rows: Sequence[Row]) -> dict[str, int]:
-    """In which epoch each cut reaches the accuracy."""
-    curves = {cut: where(rows, part="learning", cut=cut) for cut in CUTS}
-    target = min(max(row["accuracy"] for row in curve) for curve in curves.values()) - MARGIN
-    return {cut: next(row["epoch"] for row in curve if row["accuracy"] >= target) for cut, curve in curves.items()}
-
-
-def seconds_to_target(rows: Sequence[Row], fleet: str) -> dict[str, float]:
-    """How long that takes on a fleet, by cut."""
-    epochs = epochs_to_target(rows)
-    own = where(rows, part="time", fleet=fleet)
-    return {row["cut"]: epochs[row["chosen"]] * row["epoch_seconds"] for row in own}

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from paceline.reproduction import Row
-from paceline.reproduction.fpl.energy import TABLE, kwh
-from paceline.reproduction.fpl.measures import taken, trained
-from paceline.reproduction.fpl.plots import draw_bars
-from paceline.reproduction.fpl.setting import SPLIT
 from paceline.reproduction.rows import by_seed, where
 from paceline.reproduction.style import label, new_figure
+from papers.fpl.energy import TABLE, kwh
+from papers.fpl.measures import taken, trained
+from papers.fpl.plots import draw_bars
+from papers.fpl.setting import SPLIT
 
 
 def plot(rows: Sequence[Row]) -> Figure:

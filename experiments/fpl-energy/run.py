@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.accounts import account_rows
-from paceline.reproduction.fpl.energy import GRAMS_PER_KWH, TABLE, kwh
-from paceline.reproduction.fpl.measures import taken, trained
-from paceline.reproduction.fpl.setting import FPL_F1, FPL_F2, FPLS, GFL_CFF, GFL_FF, GFLS, NAMES, PAPER_SAMPLES, SPLIT
+from papers.fpl.accounts import account_rows
+from papers.fpl.energy import GRAMS_PER_KWH, TABLE, kwh
+from papers.fpl.measures import taken, trained
+from papers.fpl.setting import FPL_F1, FPL_F2, FPLS, GFL_CFF, GFL_FF, GFLS, NAMES, PAPER_SAMPLES, SPLIT
 
 ABOUT = About(
     figure="Malandrino and Chiasserini, Table I",
     claim="FPL takes less energy than gFL: 0.21 to 0.25 kWh, where gFL takes 0.23 to 0.33.",
     duration="55 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.fpl.variants import (
+from paceline.reproduction.rows import where
+from papers.fpl.variants import (
     FULL,
     FULL_SIZE,
     LEAN,
@@ -15,14 +16,12 @@ from paceline.reproduction.fpl.variants import (
     num_junction,
     plan_of,
 )
-from paceline.reproduction.rows import where
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6",
     claim="A junction of low rank and values of 4 bits learn as well as a full junction and 32 bits.",
     duration="30 minutes",
     num_seeds=2,
-    num_quick_seeds=1,
 )
 QUICK_VARIANTS = (FULL, LEAN)
 LAST = 3  # epochs, whose mean accuracy counts: single ones vary

@@ -26,7 +26,6 @@ ABOUT = About(
     claim="Three of eight ways to aggregate points are fast and good; using the points takes little of an epoch.",
     duration="10 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 PAIRS = tuple("+".join(pair) for pair in COMPARED)
 CHOSEN, SLOW, HISTOGRAM = PAIRS[:3], PAIRS[3:7], PAIRS[7]

@@ -38,7 +38,6 @@ ABOUT = About(
     claim="Beside other jobs, training times are predicted to 4.30 % on average, at a cost of milliseconds.",
     duration="10 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 PROGRAM = Path(__file__).with_name("corunner.py")
 KINDS = ("wordcount", "sort")

@@ -8,23 +8,22 @@ from typing import Any
 
 from paceline.allocation.gossip import EdgeGossipAllocation
 from paceline.reproduction import About, Row
-from paceline.reproduction.gossip.measures import (
+from paceline.reproduction.rows import where
+from papers.gossip.measures import (
     BASELINE,
     accuracy_lost,
     final_accuracy,
     speed_up,
     speed_up_to_accuracy,
 )
-from paceline.reproduction.gossip.playing import learning_rows, time_row
-from paceline.reproduction.gossip.setting import RATE, WAYS, WORKLOADS, Case, Size, drawn_speeds, edge_gossip, sgd
-from paceline.reproduction.rows import where
+from papers.gossip.playing import learning_rows, time_row
+from papers.gossip.setting import RATE, WAYS, WORKLOADS, Case, Size, drawn_speeds, edge_gossip, sgd
 
 ABOUT = About(
     figure="Han et al., Fig. 5 and 6",
     claim="EdgeGossip trains in a fraction of GoSGD's time, 2.70 times less on average, and loses 0.78 % of accuracy.",
     duration="an hour",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 LEARN, QUICK_LEARN = Size(3000, 2000, 30, 16), Size(240, 100, 2, 16)
 LEARN_PHOTOS, QUICK_LEARN_PHOTOS = Size(4000, 2000, 25, 16), Size(80, 40, 1, 16)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.gossip.measures import BASELINE, accuracy_lost, final_accuracy, speed_up
-from paceline.reproduction.gossip.playing import learning_rows, time_row
-from paceline.reproduction.gossip.setting import FAST, Case, Size, edge_gossip
 from paceline.reproduction.rows import where
+from papers.gossip.measures import BASELINE, accuracy_lost, final_accuracy, speed_up
+from papers.gossip.playing import learning_rows, time_row
+from papers.gossip.setting import FAST, Case, Size, edge_gossip
 
 ABOUT = About(
     figure="Han et al., Fig. 12 and 13",
     claim="With larger unbalance, GoSGD takes longer and EdgeGossip does not; other aggregation ratios change little.",
     duration="15 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 WORKLOAD = "lenet-5"
 LEARN, QUICK_LEARN = Size(3000, 2000, 30, 16), Size(240, 100, 2, 16)

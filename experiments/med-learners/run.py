@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.reproduction import About, Row
-from paceline.reproduction.med.measures import Averages, checks, learned
-from paceline.reproduction.med.playing import Case, learning_rows, time_rows
-from paceline.reproduction.med.setting import SCHEMES, Size, devices_of, plans_of
+from papers.med.measures import Averages, checks, learned, med_above
+from papers.med.playing import Case, learning_rows, time_rows
+from papers.med.setting import SCHEMES, Size, devices_of, plans_of
 
 ABOUT = About(
     figure="Mays, Fig. 4.1 to 4.5",
     claim="MED comes close to the scheme that knows all states beforehand, and is better than the one that knows one.",
     duration="an hour",
     num_seeds=40,
+    num_quick_seeds=2,
 )
 LEARNERS, QUICK_LEARNERS = (4, 5, 6, 7, 8, 9, 10), (4, 5)
 NUM_JOBS, QUICK_JOBS = 3, 2
@@ -23,15 +24,8 @@ LEARNING_SEEDS, QUICK_LEARNING_SEEDS = 2, 1
 # The thesis tells largest differences, seldom where they are. Where it does not, a look at a model of this setting in
 # NumPy, with other seeds, told where to look: the largest of several sizes that vary would be too large.
 DIFFERENCES = (
-    ("seconds", "med", "mmtt-ideal", 10),
-    ("seconds", "med", "mmtt-uncertain", 8),
-    ("satisfaction", "med", "mmtt-ideal", 4),
-    ("satisfaction", "med", "mmtt-uncertain", 5),
-    ("fulfilment", "med", "mmtt-ideal", 4),
-    ("fulfilment", "med", "mmtt-uncertain", 4),
-    ("drop", "med", "mmtt-ideal", 4),
-    ("occupancy", "med", "mmtt-ideal", 10),
-    ("occupancy", "med", "mmtt-uncertain", 8),
+    *med_above("mmtt-ideal", seconds=10, satisfaction=4, fulfilment=4, drop=4, occupancy=10),
+    *med_above("mmtt-uncertain", seconds=8, satisfaction=5, fulfilment=4, occupancy=8),
     *((column, "med-held-back", "med", size) for column in ("satisfaction", "fulfilment") for size in (4, 5, 10)),
 )
 TRENDS = ("seconds", "satisfaction", "occupancy")

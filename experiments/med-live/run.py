@@ -12,20 +12,19 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
-from paceline.reproduction.med.playing import job_row
-from paceline.reproduction.med.setting import HEAT, policy_of
 from paceline.reproduction.rows import where
 from paceline.reproduction.trials import play_pool
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job, Plan, make_plan
 from paceline.topologies.parallel.events import RoundClosed
+from papers.med.playing import job_row
+from papers.med.setting import HEAT, policy_of
 
 ABOUT = About(
     figure="Mays, Fig. 4.1, in small",
     claim="MED is faster than MMTT-Uncertain.",
     duration="8 minutes",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 SCHEMES = ("med", "mmtt-uncertain", "med-held-back")
 MODELS = {"wide": "three-nn", "small": "two-nn"}  # by job
@@ -48,7 +47,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
         )
         trial = play_pool(spec, plans, LocalFleet(devices))
         for job in trial.jobs:
-            accuracy = trial.told(RoundClosed, job)[-1].accuracy
+            accuracy = trial.jobs[job].events_of(RoundClosed)[-1].accuracy
             yield {"scheme": scheme, "turn": turn, **job_row(trial, job), "accuracy": 100 * (accuracy or 0.0)}
 
 

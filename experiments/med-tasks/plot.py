@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from paceline.reproduction import Row
-from paceline.reproduction.med.plots import plot_measures
+from papers.med.plots import plot_measures
 
 TITLES = {
     "seconds": "Fig. 4.6",

@@ -28,7 +28,6 @@ ABOUT = About(
     claim="Optimised asynchronous shares reach an accuracy in fewer cycles than synchronous ones, and than equal ones.",
     duration="half an hour",
     num_seeds=3,
-    num_quick_seeds=1,
 )
 SAMPLES, QUICK_SAMPLES, QUICK_TEST_SAMPLES = 60_000, 6_000, 2_000
 CYCLE_SECONDS = 15.0
@@ -86,7 +85,7 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
 def _shares(job: Job, devices: Sequence[VirtualDevice]) -> _Shares:
     """Who gets how many shards and local epochs; in every cycle, since devices measure themselves only once."""
     first = msgspec.structs.replace(job, rounds=1, target_accuracy=None)
-    taken = simulate(first, devices, is_time_only=True).told(ShardsTaken)
+    taken = simulate(first, devices, is_time_only=True).events_of(ShardsTaken)
     return tuple((event.learner, event.num_shards, event.local_epochs) for event in taken)
 
 

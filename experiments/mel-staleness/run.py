@@ -16,6 +16,7 @@ ABOUT = About(
     claim="With optimised shares, learners differ by about one local epoch; with equal shares, by four.",
     duration="a minute and a half",
     num_seeds=20,
+    num_quick_seeds=2,
 )
 SAMPLES = 60_000
 CYCLES_SECONDS = (7.5, 15.0)

@@ -22,7 +22,6 @@ ABOUT = About(
     claim="The more shards are downloaded to measure, the better a download is predicted: to 10 % wired, 8 % on WiFi.",
     duration="15 minutes",
     num_seeds=10,
-    num_quick_seeds=1,
 )
 FOLDER = Path(__file__).parent
 SIZES, QUICK_SIZES = (2, 4, 6, 8, 10), (2, 10)

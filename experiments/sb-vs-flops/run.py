@@ -23,7 +23,6 @@ ABOUT = About(
     claim="The subset benchmark predicts training times to about 1 %, up to 83 % better than FLOPS.",
     duration="25 minutes",
     num_seeds=10,
-    num_quick_seeds=1,
 )
 FLEET = Path(__file__).parents[2] / "examples" / "testbed" / "pi1-pi2-pi3-jetson.toml"
 PROGRAM = Path(__file__).with_name("device.py")

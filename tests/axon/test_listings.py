@@ -51,7 +51,7 @@ import time
 
 while True:
     try:
-        axon.connect("http://127.0.0.1").listing()
+        axon.connect("http://127.0.0.1").describe_worker()
         break
     except Unreachable:
         time.sleep(0.05)

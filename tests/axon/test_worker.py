@@ -126,7 +126,7 @@ def test_service_offers_public_methods(worker):
         remote = axon.connect(str(address))
         assert remote.step(2) == 1.0
         assert remote.second.step(by=3) == 1.5
-        assert {rpc.name for rpc in remote.listing().rpcs} == {"step", "second.step"}
+        assert {rpc.name for rpc in remote.describe_worker().rpcs} == {"step", "second.step"}
         with pytest.raises(Refused, match="no rpc '_secret'"):
             SyncSimplexStub("127.0.0.1", "_secret", port=address.port)(1)
 

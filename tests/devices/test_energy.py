@@ -120,7 +120,7 @@ def test_a_codecarbon_that_tells_nothing_is_noticed_at_once():
 
 def test_without_codecarbon_one_line_tells_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "codecarbon", None)
-    with pytest.raises(ConfigError, match=r'^CodeCarbon is not installed; run pip install "paceline\[energy\]"$'):
+    with pytest.raises(ConfigError, match=r"^codecarbon is not installed; run pip install 'paceline\[energy\]'$"):
         CodeCarbonMeter(POWER, Clock())
 
 

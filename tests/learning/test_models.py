@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.axon.worker import worker
+from paceline.axon import modules as axon_modules
 from paceline.errors import ConfigError
 from paceline.learning.models import MODELS, ModelSpec, build, loss_function
 
@@ -47,7 +47,7 @@ def own_imports(monkeypatch, tmp_path):
     """Modules in a folder that is gone from the import path, with all that it brought in, after the test."""
     modules = set(sys.modules)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(worker, "init_returns", worker.init_returns)
+    monkeypatch.setattr(axon_modules, "init_returns", axon_modules.init_returns)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for name in set(sys.modules) - modules:

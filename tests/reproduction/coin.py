@@ -3,7 +3,7 @@
 RUN = """\
 from paceline.reproduction import About
 
-ABOUT = About(figure="Nobody, Fig. 1", claim="Coins fall.", duration="no time", num_seeds=4)
+ABOUT = About(figure="Nobody, Fig. 1", claim="Coins fall.", duration="no time", num_seeds=4, num_quick_seeds=2)
 
 def run(seed, *, is_quick):
     for size in (1, 2) if is_quick else (1, 2, 3):

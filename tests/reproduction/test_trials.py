@@ -26,8 +26,8 @@ def job(**changes):
 
 def test_a_trial_has_all_events_and_the_states_around_each_round():
     trial = simulate(job(), DEVICES)
-    assert [closed.round for closed in trial.told(RoundClosed)] == [1, 2, 3]
-    assert len(trial.told(DeviceMeasured)) == 2
+    assert [closed.round for closed in trial.events_of(RoundClosed)] == [1, 2, 3]
+    assert len(trial.events_of(DeviceMeasured)) == 2
     assert len(trial.states) == 4
     first, *_, last = assess(job(), trial.states)
     assert last.loss < first.loss
@@ -36,17 +36,17 @@ def test_a_trial_has_all_events_and_the_states_around_each_round():
 
 def test_a_trial_of_time_only_takes_the_same_time_and_learns_nothing():
     trial, timed = simulate(job(), DEVICES), simulate(job(), DEVICES, is_time_only=True)
-    seconds = [[closed.seconds for closed in each.told(RoundClosed)] for each in (trial, timed)]
+    seconds = [[closed.seconds for closed in each.events_of(RoundClosed)] for each in (trial, timed)]
     assert seconds[0] == pytest.approx(seconds[1])
     assert all(torch.equal(timed.states[0][name], timed.states[-1][name]) for name in timed.states[0])
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "cross-entropy-of-softmax"])
-def test_worth_agrees_with_how_a_run_evaluates(loss):
+def test_scores_agrees_with_how_a_run_evaluates(loss):
     whole = job(model=ModelSpec(name="two-nn", loss=loss))
     plan, state = make_plan(whole)
-    (worth,) = assess(whole, [state])
-    assert (worth.loss, worth.accuracy) == pytest.approx(plan.evaluate(state), rel=1e-4)
+    (scores,) = assess(whole, [state])
+    assert (scores.loss, scores.accuracy) == pytest.approx(plan.evaluate(state), rel=1e-4)
 
 
 def test_models_can_be_fed_otherwise():
@@ -58,9 +58,9 @@ def test_models_can_be_fed_otherwise():
 
 def test_a_model_that_does_not_choose_has_the_confidence_of_chance():
     _, state = make_plan(job())
-    (worth,) = assess(job(), [{name: torch.zeros_like(tensor) for name, tensor in state.items()}])
-    assert worth.confidence == pytest.approx(0.1)
-    assert worth.loss == pytest.approx(math.log(10))
+    (scores,) = assess(job(), [{name: torch.zeros_like(tensor) for name, tensor in state.items()}])
+    assert scores.confidence == pytest.approx(0.1)
+    assert scores.loss == pytest.approx(math.log(10))
 
 
 def test_a_part_has_as_many_shards_as_the_whole(tmp_path):
@@ -91,8 +91,9 @@ def test_a_pool_is_played_with_one_policy_after_the_other():
         spec = PoolSpec(allocation=policy, min_learners=2)
         trial = play_pool(spec, plans, VirtualFleet(DEVICES, is_time_only=True))
         assert list(trial.jobs) == ["one", "two"]
-        assert [[closed.round for closed in trial.told(RoundClosed, name)] for name in trial.jobs] == [[1, 2, 3]] * 2
-        [started] = trial.told(PoolStarted)
+        for own in trial.jobs.values():
+            assert [closed.round for closed in own.events_of(RoundClosed)] == [1, 2, 3]
+        [started] = trial.events_of(PoolStarted)
         assert started.pool["allocation"]["policy"] == ("med" if policy == MedAllocation() else "mmtt")
-        assert trial.told(RoundClosed) == []
+        assert trial.events_of(RoundClosed) == []
     assert plans[0][0].job == job(name="one")

@@ -9,10 +9,13 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 
 from paceline.allocation.repair import repair
 from paceline.allocation.steps import Counts, Seconds, Steps
+from paceline.extras import extra
+
+with extra("solvers"):
+    from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 
 MAX_SOLVER_STEPS = 200
 

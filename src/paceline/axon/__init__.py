@@ -3,12 +3,16 @@
 A worker offers functions (`axon.worker`), a client calls them: by the six stubs of `axon.client`, or with `connect`
 as if they were here. Results stream, long calls outlive connections, tensors travel without copies, and nothing that
 arrives is ever executed.
+
+A call goes from `client` over `transports` to `worker`, in the form that `wire` gives it. What few programs need is
+elsewhere, and loaded when it is first used: duplex calls, child processes, stubs, handles and fan-out.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from paceline.axon import client, worker
 from paceline.axon.client.caller import CallOptions, ValueStream
-from paceline.axon.client.fanout import Outcomes, fan_out, fan_out_coro
-from paceline.axon.client.handle import Handle
 from paceline.axon.client.remote import Remote, connect
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.wire import Limits
@@ -23,6 +27,10 @@ from paceline.errors import (
     Unreachable,
     WireError,
 )
+
+if TYPE_CHECKING:
+    from paceline.axon.fanout import Outcomes, fan_out, fan_out_coro
+    from paceline.axon.handles import Handle
 
 __all__ = [
     "BadReply",
@@ -47,3 +55,11 @@ __all__ = [
     "fan_out_coro",
     "worker",
 ]
+
+_HOMES = {"Handle": "handles", "Outcomes": "fanout", "fan_out": "fanout", "fan_out_coro": "fanout"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

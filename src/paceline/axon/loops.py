@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The fastest loop there is on this machine; its clock is exact."""
+    """Make the fastest loop there is on this machine; its clock is exact."""
     try:
         make = _exact_uvloop()
     except ImportError:
@@ -32,7 +32,7 @@ def _exact_uvloop() -> Callable[[], asyncio.AbstractEventLoop]:
     import uvloop
 
     class ExactLoop(uvloop.Loop):
-        """Tells the time of now: uvloop itself tells that of the last wake-up, in whole milliseconds."""
+        """Returns the time of now: uvloop itself returns that of the last wake-up, in whole milliseconds."""
 
         def time(self) -> float:
             return time.monotonic()
@@ -79,7 +79,7 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
 
 
 async def settled(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future for at most so long, and tell whether it is done; it goes on if not.
+    """Wait for a future for at most so long, and return whether it is done; it goes on if not.
 
     Like `asyncio.wait` for a single one, at half the cost.
     """
@@ -198,7 +198,7 @@ class ThreadLoop(Runner):
 
     @classmethod
     def of_this_thread(cls) -> ThreadLoop | None:
-        """The calling thread's; None if the thread runs an event loop already."""
+        """Return the calling thread's loop; None if the thread runs an event loop already."""
         if asyncio._get_running_loop() is not None:
             return None
         found: ThreadLoop | None = getattr(_of_thread, "loop", None)

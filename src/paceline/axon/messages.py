@@ -56,7 +56,7 @@ class Request:
 
     @property
     def content(self) -> memoryview:
-        """The body as received."""
+        """Body as received."""
         return memoryview(self.body[0]) if self.body else memoryview(b"")
 
 
@@ -71,18 +71,18 @@ class Reply:
 
     @property
     def content(self) -> memoryview:
-        """The body as received."""
+        """Body as received."""
         return memoryview(self.body[0]) if self.body else memoryview(b"")
 
     @classmethod
     def json(cls, value: object, status: int = 200) -> Reply:
-        """A reply for people and other languages."""
+        """Make a reply for people and other languages."""
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         return cls(status, {"content-type": JSON_TYPE}, [text.encode()])
 
     @classmethod
     def refusal(cls, status: int, message: str) -> Reply:
-        """A reply that says no, and why, at no great length: the message may quote what was sent."""
+        """Make a reply that says no, and why, at no great length: the message may quote what was sent."""
         return cls.json({"error": message if len(message) <= 1000 else f"{message[:1000]} …"}, status)
 
 

@@ -1,4 +1,4 @@
-"""Trying again, the one way it is done here."""
+"""Repeats attempts that failed to get through, with growing pauses."""
 
 from __future__ import annotations
 

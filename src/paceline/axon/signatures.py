@@ -47,7 +47,7 @@ class Published(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=1024)
 def _num_plain(parameters: tuple[Parameter, ...]) -> int:
-    """How many arguments fit by position, if that is all there is to it; else -1."""
+    """Count the arguments that fit by position, if that is all there is to it; else -1."""
     is_plain = all(parameter.kind == "POSITIONAL_OR_KEYWORD" for parameter in parameters)
     return len(parameters) if is_plain else -1
 
@@ -141,7 +141,7 @@ class Signature:
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """A value as the annotated type (enums, dataclasses and structs are made here); raises `TypeError`."""
+    """Make a value into the annotated type (enums, dataclasses and structs are made here); raises `TypeError`."""
     if isinstance(value, np.generic) and hint in (bool, int, float, complex):
         value = value.item()
     try:
@@ -153,7 +153,7 @@ def convert(value: Any, hint: Any) -> Any:
 
 
 def _convert_custom(kind: Any, value: Any) -> Any:
-    """For types that msgspec does not know: pass instances, make arrays and tensors from lists."""
+    """Convert to types that msgspec does not know: pass instances, make arrays and tensors from lists."""
     kind = typing.get_origin(kind) or kind
     if not isinstance(kind, type) or isinstance(value, kind):
         return value

@@ -31,7 +31,7 @@ class ServerIdentity:
 
     @classmethod
     def from_files(cls, certificate: str | Path, key: str | Path) -> ServerIdentity:
-        """The user's own certificate (PEM, with its chain) and private key (PEM)."""
+        """Read the user's own certificate (PEM, with its chain) and private key (PEM)."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(certificate, key)
@@ -42,7 +42,7 @@ class ServerIdentity:
 
     @classmethod
     def self_made(cls, directory: str | Path | None = None) -> ServerIdentity:
-        """A certificate of our own making; kept in `directory` if given, so that its fingerprint lasts."""
+        """Make a certificate of our own; kept in `directory` if given, so that its fingerprint lasts."""
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="axon-tls-") as scratch:
                 return cls.self_made(scratch)
@@ -75,7 +75,7 @@ class ClientTrust:
             )
 
     def context(self) -> ssl.SSLContext:
-        """The settings for a connection; a pinned certificate is checked by `verify` after the handshake."""
+        """Make the settings for a connection; a pinned certificate is checked by `verify` after the handshake."""
         if self.fingerprint is None:
             try:
                 return ssl.create_default_context(cafile=self.ca_file)

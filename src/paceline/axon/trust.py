@@ -43,12 +43,12 @@ def check_bind(host: str, token: str | None, *, insecure: bool) -> None:
 
 
 def bearer(token: str | None) -> dict[str, str]:
-    """The header that carries a token."""
+    """Return the header that carries a token."""
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
 def refuse_stranger(headers: Mapping[str, str], token: str | None) -> Reply | None:
-    """A refusal for a request without the right token, or one that a web page made a browser send."""
+    """Refuse a request without the right token, or one that a web page made a browser send."""
     if "origin" in headers:
         return Reply.refusal(403, "requests from web pages are not served")
     if token is None:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from paceline import axon
-from paceline.axon.client.handle import ThreadStream
+from paceline.axon.client.blocking import ThreadStream
 from paceline.axon.wire import tensors
 from paceline.errors import ConfigError
 
@@ -33,7 +33,7 @@ def call(
         url, token=token, fingerprint=fingerprint, ca_file=ca_file, timeout_seconds=timeout, duplex=duplex
     )
     if rpc is None:
-        _print_listing(remote, as_json)
+        _print_description(remote, as_json)
         return
     try:
         result = remote[rpc](*(_parse(argument) for argument in arguments or []))
@@ -46,13 +46,13 @@ def call(
         print(_as_json(result))
 
 
-def _print_listing(remote: axon.Remote, as_json: bool) -> None:
-    listing = remote.listing()
+def _print_description(remote: axon.Remote, as_json: bool) -> None:
+    description = remote.describe_worker()
     if as_json:
-        print(json.dumps(msgspec.to_builtins(listing), indent=2))
+        print(json.dumps(msgspec.to_builtins(description), indent=2))
         return
-    print(f"{listing.device} (paceline {listing.paceline}) at {remote.url} offers")
-    for rpc in listing.rpcs:
+    print(f"{description.device} (paceline {description.paceline}) at {remote.url} offers")
+    for rpc in description.rpcs:
         summary = rpc.doc.partition("\n")[0]
         print(f"  {rpc.name}{rpc.signature}" + (f"\n      {summary}" if summary else ""))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from paceline.errors import ConfigError
-from paceline.reproduction import Experiment, Outcome, find_experiments, load_experiment, redraw, wording
+from paceline.reproduction import (
+    About,
+    Experiment,
+    Outcome,
+    find_experiments,
+    load_experiment,
+    read_about,
+    redraw,
+    wording,
+)
 from paceline.reproduction import reproduce as run_experiment
 
 _STYLES = {"yes": "green", "no": "red", "unclear": "yellow"}
@@ -42,7 +51,7 @@ def reproduce(
     if (name is None) != list_all:
         raise ConfigError("give the name of an experiment, or --list to see which there are")
     if name is None:
-        _list([load_experiment(found, experiments) for found in find_experiments(experiments)], as_json=as_json)
+        _list({name: read_about(folder) for name, folder in find_experiments(experiments).items()}, as_json=as_json)
         return
     experiment = load_experiment(name, experiments)
     if only_redraw:
@@ -78,22 +87,17 @@ def _progress(name: str, num_seeds: int) -> Iterator[Callable[[int, int], None]]
         progress.update(bar, completed=num_seeds)
 
 
-def _list(experiments: list[Experiment], *, as_json: bool) -> None:
-    told = [
-        {
-            "name": experiment.name,
-            "figure": experiment.about.figure,
-            "claim": experiment.about.claim,
-            "duration": experiment.about.duration,
-        }
-        for experiment in experiments
+def _list(experiments: Mapping[str, About], *, as_json: bool) -> None:
+    rows = [
+        {"name": name, "figure": about.figure, "claim": about.claim, "duration": about.duration}
+        for name, about in experiments.items()
     ]
     if as_json:
-        print(json.dumps(told))
+        print(json.dumps(rows))
         return
     table = Table("name", "figure", "claim", "full run")
     table.columns[0].no_wrap = True
-    for row in told:
+    for row in rows:
         table.add_row(*map(escape, row.values()))
     Console().print(table)
 

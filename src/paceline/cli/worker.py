@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from paceline.axon import trust
+from paceline.axon import modules, trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
-from paceline.axon.worker import modules
 from paceline.cli import entrances
 from paceline.errors import ConfigError
 

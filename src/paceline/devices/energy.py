@@ -19,6 +19,7 @@ import psutil
 
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
+from paceline.extras import extra
 
 JOULES_PER_KWH = 3.6e6
 
@@ -147,10 +148,8 @@ class Tracker(Protocol):
 
 
 def _new_tracker() -> Tracker:
-    try:
+    with extra("energy"):
         from codecarbon import OfflineEmissionsTracker
-    except ImportError:
-        raise ConfigError('CodeCarbon is not installed; run pip install "paceline[energy]"') from None
     tracker: Tracker = OfflineEmissionsTracker(
         country_iso_code="ITA",  # it wants one, for emissions, which are not asked of it
         tracking_mode="process",

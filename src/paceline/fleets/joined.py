@@ -36,7 +36,7 @@ class JoinedFleet(LiveFleet):
         self._address = address
 
     @contextlib.asynccontextmanager
-    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
         if self._make_node is None:
             self._announce(address)
             yield asyncio.get_running_loop().create_future()

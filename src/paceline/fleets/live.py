@@ -59,7 +59,7 @@ class LiveFleet(Fleet):
         return run_live(self.play(plan, env, started_at))
 
     @abstractmethod
-    def devices(self, host: Host, plan: Plan, address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+    def members(self, host: Host, plan: Plan, address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
         """Have members take part while the block runs; the future fails if too few are left to go on."""
 
     async def play(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
@@ -70,7 +70,7 @@ class LiveFleet(Fleet):
             host = plan.host(replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine))
             async with (
                 serving(host, plan, HOST, **self._entrance.settings) as address,
-                self.devices(host, plan, address) as trouble,
+                self.members(host, plan, address) as trouble,
             ):
                 await _unless(trouble, host.run(address))
                 await host.drain()

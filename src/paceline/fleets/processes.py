@@ -69,7 +69,7 @@ class ProcessFleet(LiveFleet):
         self._orders = orders
 
     @contextlib.asynccontextmanager
-    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
         least = plan.min_devices
         if len(self._orders) < least:
             raise ConfigError(f"there are {len(self._orders)} devices on this machine; the job begins with {least}")

@@ -19,7 +19,7 @@ import msgspec
 import torch
 from torch import nn
 
-from paceline.axon.worker import modules
+from paceline.axon import modules
 from paceline.errors import ConfigError
 from paceline.learning.chains import leaf_cnn, resnet_8
 from paceline.learning.convnets import alexnet, check_images, mobilenet_v2, squeezenet

@@ -3,7 +3,7 @@
 An experiment is a folder outside the package, loaded by path; what experiments have in common is here.
 """
 
-from paceline.reproduction.experiments import About, Experiment, find_experiments, load_experiment
+from paceline.reproduction.experiments import About, Experiment, find_experiments, load_experiment, read_about
 from paceline.reproduction.rows import Row
 from paceline.reproduction.running import Outcome, redraw, reproduce
 from paceline.reproduction.statistics import Estimate, estimate
@@ -20,6 +20,7 @@ __all__ = [
     "estimate",
     "find_experiments",
     "load_experiment",
+    "read_about",
     "redraw",
     "reproduce",
 ]

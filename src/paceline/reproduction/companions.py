@@ -22,7 +22,7 @@ class Companion:
 
     @property
     def process_id(self) -> int:
-        """Of the process that it runs in."""
+        """ID of the process that the program runs in."""
         return self._process.pid
 
     def ask(self, **question: Any) -> dict[str, Any]:

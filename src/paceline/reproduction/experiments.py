@@ -9,6 +9,9 @@
 - ``plot.py``: ``plot(rows)``, a matplotlib figure of the rows of all seeds, as they are read from the CSV file.
 - ``expected.csv``: the paper's figures, by the names of the measures, and what counts as reproduced.
 - ``results/``: what the last full run gave. Written by `reproduce`.
+
+What several experiments of one paper share is in packages beside them, as ``experiments/papers/``: while an experiment
+is loaded, and afterwards, they can be imported by their names.
 """
 
 from __future__ import annotations
@@ -36,37 +39,37 @@ FILES = ("README.md", "run.py", "plot.py", "expected.csv")
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What an experiment is.
+    """Description of an experiment.
 
     Attributes:
         figure: the paper and its figure, like "Mohammad and Sorour, Fig. 2".
         claim: what the figure shows, in one sentence.
-        duration: of a full run, in words, like "2 minutes".
-        num_seeds: of a full run.
-        num_quick_seeds: of a quick run.
+        duration: how long a full run takes, in words, like "2 minutes".
+        num_seeds: seeds of a full run.
+        num_quick_seeds: seeds of a quick run.
     """
 
     figure: str
     claim: str
     duration: str
     num_seeds: int = 10
-    num_quick_seeds: int = 2
+    num_quick_seeds: int = 1
 
 
 class Run(Protocol):
-    """The `run` of an experiment: the rows of one seed."""
+    """An experiment's `run`: yields the rows of one seed."""
 
     def __call__(self, seed: int, *, is_quick: bool) -> Iterable[Row]: ...
 
 
 class Measures(Protocol):
-    """The `measures` of an experiment: figures of one seed, by name."""
+    """An experiment's `measures`: figures of one seed, by name."""
 
     def __call__(self, rows: Sequence[Row]) -> Mapping[str, float]: ...
 
 
 class Plot(Protocol):
-    """The `plot` of an experiment."""
+    """An experiment's `plot`: the figure of all rows."""
 
     def __call__(self, rows: Sequence[Row]) -> Figure: ...
 
@@ -84,17 +87,17 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of the experiment's folder."""
         return self.folder.name
 
     @property
     def results(self) -> Path:
-        """Where the results of its full run are kept."""
+        """Folder where the results of a full run are kept."""
         return self.folder / "results"
 
 
 def find_experiments(folder: Path | None = None) -> dict[str, Path]:
-    """The folders of all experiments, by name, in order.
+    """Find the folders of all experiments, by name, in order.
 
     Args:
         folder: where they are; by default ``experiments`` in the current folder or the nearest above it that has some,
@@ -116,7 +119,7 @@ def find_experiments(folder: Path | None = None) -> dict[str, Path]:
 
 
 def load_experiment(name: str, folder: Path | None = None) -> Experiment:
-    """The experiment of this name; `folder` as in `find_experiments`."""
+    """Load the experiment of this name; `folder` as in `find_experiments`."""
     found = find_experiments(folder)
     if name not in found:
         raise ConfigError(f"there is no experiment {name!r}; {suggest(name, found)}")
@@ -124,12 +127,17 @@ def load_experiment(name: str, folder: Path | None = None) -> Experiment:
     run, plot = _load(path / "run.py"), _load(path / "plot.py")
     return Experiment(
         folder=path,
-        about=cast(About, _attribute(run, "ABOUT")),
-        run=cast(Run, _attribute(run, "run")),
-        measures=cast(Measures, _attribute(run, "measures")),
-        plot=cast(Plot, _attribute(plot, "plot")),
+        about=_attribute(run, "ABOUT"),
+        run=_attribute(run, "run"),
+        measures=_attribute(run, "measures"),
+        plot=_attribute(plot, "plot"),
         expectations=read_expectations(path / "expected.csv"),
     )
+
+
+def read_about(folder: Path) -> About:
+    """Describe the experiment in a folder without loading what draws its figure."""
+    return cast(About, _attribute(_load(folder / "run.py"), "ABOUT"))
 
 
 def _experiments_in(folder: Path) -> dict[str, Path]:
@@ -139,7 +147,10 @@ def _experiments_in(folder: Path) -> dict[str, Path]:
 
 
 def _load(path: Path) -> ModuleType:
-    """The module in a file, which may have any name."""
+    """Load the module in a file, which may have any name and import packages beside the experiment."""
+    shared = str(path.parents[1].resolve())
+    if shared not in sys.path:
+        sys.path.append(shared)
     name = f"paceline_experiment_{path.parent.name.replace('-', '_')}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

@@ -20,24 +20,24 @@ from paceline.reproduction.rows import Row
 
 _PACKAGE = Path(paceline.__file__).parent
 _PARTS = ("axon", "devices", "events.py", "fleets", "learning", "reproduction/trials.py", "topologies")
-"""Of the package, on which any trial depends."""
+"""Parts of the package on which any trial depends."""
 
 
 def default_folder() -> Path:
-    """Where rows are kept: in the user's cache."""
+    """Return the folder where rows are kept, in the user's cache."""
     return default_directories()[-1] / "trials"
 
 
 def kept(
     key: Sequence[Any], sources: Iterable[Path | str], make: Callable[[], list[Row]], folder: Path | None = None
 ) -> list[Row]:
-    """The rows that `make` gives, from a file if it gave them before with the same source code and PyTorch.
+    """Return the rows that `make` gives, from a file if it gave them before with the same source code and PyTorch.
 
     A file that is damaged is made anew. A folder that cannot be written to costs the next run its time, and no more.
 
     Args:
         key: what they are of; all that they depend on, as plain data.
-        sources: files of the package that they depend on besides those of any trial.
+        sources: files that they depend on besides those of any trial.
         folder: None for `default_folder`.
     """
     path = (default_folder() if folder is None else folder) / f"{_digest(key, sources)}.json"
@@ -59,7 +59,7 @@ def _digest(key: Sequence[Any], sources: Iterable[Path | str]) -> str:
 
 @functools.cache
 def _source_digest() -> str:
-    """Of the package's source, as far as trials depend on it."""
+    """Digest the package's source, as far as trials depend on it."""
     digest = hashlib.blake2b(digest_size=16)
     for part in _PARTS:
         place = _PACKAGE / part

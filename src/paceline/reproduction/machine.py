@@ -1,4 +1,4 @@
-"""What results were made with and on."""
+"""Describes what results were made with and on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def describe_machine() -> dict[str, Any]:
-    """Date, processor, cores, platform, and the versions of what computes; not the name of the host."""
+    """Record date, processor, cores, platform, and the versions of what computes; not the name of the host."""
     versions = read_versions({})
     return {
         "date": datetime.date.today().isoformat(),
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "num_cores": os.cpu_count(),
         "platform": versions["platform"],
         "versions": {
@@ -30,7 +30,8 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """Return the processor's name, as far as the system knows it."""
     if _CPU_INFO.exists():
         for line in _CPU_INFO.read_text().splitlines():
             if line.startswith("model name"):

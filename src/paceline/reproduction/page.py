@@ -28,7 +28,7 @@ figure](how-to/reproduce-a-figure.md) says how to run one. This page is made by 
 
 
 def render(experiments: list[Experiment]) -> dict[str, str]:
-    """The page and its figures: contents by path below the documentation's folder."""
+    """Render the page and its figures: contents by path below the documentation's folder."""
     kept = [experiment for experiment in experiments if (experiment.results / ROWS).is_file()]
     files = {PAGE: "\n".join([_INTRODUCTION, *map(_section, kept), *_missing(experiments, kept)])}
     for experiment in kept:
@@ -46,7 +46,7 @@ def _section(experiment: Experiment) -> str:
 
 ![{about.figure}, as made here]({FIGURES}/{experiment.name}.svg)
 
-{wording.tally(verdicts)}. {_making(made)} Setup and differences are told in `experiments/{experiment.name}/README.md`.
+{wording.tally(verdicts)}. {_making(made)} Setup and differences: `experiments/{experiment.name}/README.md`.
 
 {wording.markdown(verdicts)}"""
 

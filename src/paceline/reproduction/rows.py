@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from paceline.errors import ConfigError
 
 Value: TypeAlias = str | int | float | None
-"""Of a cell; None for an empty one. Truth is written as 1 and 0."""
+"""Value of a cell; None for an empty one. Truth is written as 1 and 0."""
 
 Row: TypeAlias = Mapping[str, Any]
 """Cells by the name of their column; each is a `Value`."""
 
 SEED = "seed"
-"""The column that the frame adds in front."""
+"""Column that is added in front of an experiment's own."""
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
@@ -37,7 +37,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def read_rows(path: Path) -> list[dict[str, Value]]:
-    """The rows of a CSV file, numbers as numbers; raises `ConfigError` if it cannot be read."""
+    """Read the rows of a CSV file, numbers as numbers; raises `ConfigError` if it cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
@@ -46,12 +46,12 @@ def read_rows(path: Path) -> list[dict[str, Value]]:
 
 
 def where(rows: Iterable[Row], **cells: Value) -> list[Row]:
-    """The rows that have these cells."""
+    """Select the rows that have these cells."""
     return [row for row in rows if all(row[name] == value for name, value in cells.items())]
 
 
 def by_seed(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows of each seed, in order."""
+    """Group rows by seed, in order."""
     grouped: dict[int, list[Row]] = {}
     for row in rows:
         grouped.setdefault(row[SEED], []).append(row)

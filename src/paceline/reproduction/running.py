@@ -19,12 +19,12 @@ from paceline.reproduction.verdicts import Verdict, judge
 
 ROWS, FIGURE, VERDICTS, TABLE, MADE = "results.csv", "figure.svg", "verdict.csv", "verdict.md", "made.json"
 QUICK_RESULTS = Path("runs") / "reproduce"
-"""Where quick runs go if nothing else is said: what is kept beside an experiment is of full runs."""
+"""Default folder of quick runs; only full runs are kept beside an experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run of an experiment gave.
+    """Results of a run of an experiment.
 
     Attributes:
         output: the folder with all of it.
@@ -38,7 +38,7 @@ class Outcome:
     made: dict[str, Any]
 
     def described(self) -> dict[str, Any]:
-        """The outcome as plain data."""
+        """Return the outcome as plain data."""
         return {
             "experiment": self.experiment,
             "output": str(self.output),
@@ -61,7 +61,7 @@ def reproduce(
     Args:
         output: where everything goes; by default beside the experiment, or in ``runs/reproduce`` if quick.
         num_seeds: how many seeds, from 0 on; by default as many as the experiment says.
-        watch: is told of each row: its seed, and how many rows there are.
+        watch: called for each row with its seed and the number of rows so far.
     """
     about = experiment.about
     count = num_seeds or (about.num_quick_seeds if is_quick else about.num_seeds)
@@ -98,12 +98,12 @@ def redraw(experiment: Experiment, *, output: Path | str | None = None) -> Outco
 
 
 def judge_rows(experiment: Experiment, rows: Sequence[Row]) -> list[Verdict]:
-    """The verdicts on rows of all seeds."""
+    """Judge rows of all seeds."""
     return judge(experiment.expectations, [experiment.measures(own) for own in by_seed(rows).values()])
 
 
 def read_made(folder: Path) -> dict[str, Any]:
-    """What the results in a folder were made with."""
+    """Read what the results in a folder were made with."""
     try:
         made: dict[str, Any] = json.loads((folder / MADE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

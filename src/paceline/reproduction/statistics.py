@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from paceline.extras import extra
 from paceline.reproduction.rows import Row
 
 CONFIDENCE = 0.95
@@ -14,10 +15,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A mean, and how well it is known.
+    """A mean over seeds and its 95 % interval.
 
     Attributes:
-        half_width: of the 95 % interval of the mean, by Student's t; None if there is one value only.
+        half_width: half the width of the 95 % interval of the mean, by Student's t; None if there is one value only.
         count: how many values there were.
     """
 
@@ -27,17 +28,17 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval; the mean if there is one value only."""
+        """Lower end of the interval; the mean if there is one value only."""
         return self.mean - (self.half_width or 0.0)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval; the mean if there is one value only."""
+        """Upper end of the interval; the mean if there is one value only."""
         return self.mean + (self.half_width or 0.0)
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """The mean of independent values, one per seed, and its 95 % interval; needs at least one."""
+    """Estimate the mean of independent values, one per seed, and its 95 % interval; needs at least one."""
     numbers = [float(value) for value in values]
     mean = statistics.fmean(numbers)
     if len(numbers) == 1:
@@ -47,7 +48,7 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 
 def curve(rows: Sequence[Row], *, x: str, y: str) -> list[tuple[float, Estimate]]:
-    """For each value of column `x`, in order, the estimate of column `y`; rows without a `y` do not count."""
+    """Estimate column `y` for each value of column `x`, in order; rows without a `y` do not count."""
     values: dict[float, list[float]] = {}
     for row in rows:
         if row[y] is not None:
@@ -56,6 +57,7 @@ def curve(rows: Sequence[Row], *, x: str, y: str) -> list[tuple[float, Estimate]
 
 
 def _t_quantile(degrees: int) -> float:
-    from scipy.special import stdtrit  # takes long to load
+    with extra("experiments"):
+        from scipy.special import stdtrit  # takes long to load
 
     return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

@@ -1,9 +1,11 @@
-"""Runs inside experiments: a job on a fleet, and what the models are worth that it gives."""
+"""Runs inside experiments: a job on a fleet, its events, and the scores of the models that it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -28,44 +30,43 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a run gave.
+    """Events of one run, in order."""
 
-    Attributes:
-        events: all that happened.
-        states: the parameters before the first round and after each.
-    """
+    events: list[Event] = field(default_factory=list)
 
-    events: list[Event]
-    states: list[State]
-
-    def told(self, kind: type[E]) -> list[E]:
-        """The events of one kind, in order."""
+    def events_of(self, kind: type[E]) -> list[E]:
+        """Return the events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolTrial:
-    """What a run of several jobs gave.
+class JobTrial(Trial):
+    """A run of one job.
 
     Attributes:
-        events: all that happened in the pool, and what learners told.
-        jobs: what happened in each job, by its name.
+        states: the parameters before the first round and after each.
     """
 
-    events: list[Event]
-    jobs: dict[str, list[Event]]
-
-    def told(self, kind: type[E], job: str | None = None) -> list[E]:
-        """The events of one kind, in order; those of the pool, if no job is named."""
-        return [event for event in (self.events if job is None else self.jobs[job]) if isinstance(event, kind)]
+    states: list[State]
 
 
-class Worth(NamedTuple):
-    """What a model is worth on the test data, each a mean over its samples.
+@dataclass(frozen=True, kw_only=True)
+class PoolTrial(Trial):
+    """A run of several jobs over one pool; its own events are those of the pool and of learners.
 
     Attributes:
-        loss: that of the job.
-        accuracy: how many answers are right, as a ratio.
+        jobs: the events of each job, by its name.
+    """
+
+    jobs: dict[str, Trial] = field(default_factory=dict)
+
+
+class Scores(NamedTuple):
+    """Scores of a model on the test data, each a mean over its samples.
+
+    Attributes:
+        loss: the job's loss.
+        accuracy: ratio of right answers.
         confidence: the probability that the model gives the right answer, from 0 to 1.
     """
 
@@ -80,12 +81,12 @@ def simulate(
     *,
     is_time_only: bool = False,
     normalisation: Normalisation | None = None,
-) -> Trial:
-    """`play` on virtual time; if it is time only, nothing is learned."""
+) -> JobTrial:
+    """Run `play` on virtual time; if it is time only, nothing is learned."""
     return play(job, VirtualFleet(devices, is_time_only=is_time_only), normalisation=normalisation)
 
 
-def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) -> Trial:
+def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) -> JobTrial:
     """Run a job, and keep nothing on disk. Rounds are not evaluated; see `assess`.
 
     Args:
@@ -100,7 +101,7 @@ def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) 
         states.append({name: tensor.clone() for name, tensor in state.items()})
 
     fleet.run(JobLaunch(plan=replace(plan, task=task, evaluate=None), state=state, emit=events.append, save=save))
-    return Trial(events=events, states=states)
+    return JobTrial(events=events, states=states)
 
 
 def play_pool(spec: PoolSpec, plans: Sequence[tuple[Plan, State]], fleet: Fleet) -> PoolTrial:
@@ -110,12 +111,12 @@ def play_pool(spec: PoolSpec, plans: Sequence[tuple[Plan, State]], fleet: Fleet)
         plans: as `make_plan` gives them, of jobs with names. Their policies are replaced by that of the pool, so that
             they can be used again with another.
     """
-    trial = PoolTrial(events=[], jobs={})
+    trial = PoolTrial()
 
     def let_in(plan: Plan, state: State) -> Admitted:
-        told = trial.jobs.setdefault(plan.job.name, [])
+        events = trial.jobs.setdefault(plan.job.name, Trial()).events
         pooled = msgspec.structs.replace(plan.job, allocation=spec.allocation)
-        return Admitted(plan=replace(plan, job=pooled), state=state, emit=told.append)
+        return Admitted(plan=replace(plan, job=pooled), state=state, emit=events.append)
 
     def admit(tables: dict[str, Any]) -> Admitted:
         raise ValueError("this pool takes no other jobs")
@@ -127,22 +128,29 @@ def play_pool(spec: PoolSpec, plans: Sequence[tuple[Plan, State]], fleet: Fleet)
 
 def assess(
     job: Job, states: Sequence[Mapping[str, torch.Tensor]], *, normalisation: Normalisation | None = None
-) -> list[Worth]:
-    """What each of these parameters of the job's model is worth on its test data; normalised as in `play`."""
+) -> list[Scores]:
+    """Score each of these parameters of the job's model on its test data, normalised as in `play`."""
     dataset = datasets.load(job.data)
     model = models.build(job.model, dataset.input_shape, dataset.num_classes, allowed=None).eval()
     x = normalised(dataset.x_test, normalisation or dataset.normalisation)
     y = torch.from_numpy(dataset.y_test.astype(np.int64))
     loss_of = models.loss_function(job.model)
-    worths = []
+    scores = []
     for state in states:
         model.load_state_dict(state)
         with torch.inference_mode():
             logits = torch.cat([model(part) for part in torch.split(x, _CHUNK_SAMPLES)])
         right = torch.softmax(logits, dim=1)[torch.arange(len(y)), y]
         is_right = (logits.argmax(1) == y).float()
-        worths.append(Worth(float(loss_of(logits, y)), float(is_right.mean()), float(right.mean())))
-    return worths
+        scores.append(Scores(float(loss_of(logits, y)), float(is_right.mean()), float(right.mean())))
+    return scores
+
+
+@contextlib.contextmanager
+def drawn_part(data: DataSpec, **options: Any) -> Iterator[DataSpec]:
+    """Keep a part of a dataset in a temporary file while the block runs; options as of `write_part`."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield write_part(data, Path(folder) / "part.npz", **options)
 
 
 def write_part(

@@ -42,7 +42,7 @@ class Expectation:
 
     @property
     def is_judged(self) -> bool:
-        """Whether there is a limit; a figure without one is only told."""
+        """Whether there is a limit; a figure without one is only shown."""
         return math.isfinite(self.low) or math.isfinite(self.high)
 
 
@@ -55,7 +55,7 @@ class Verdict:
 
     @property
     def answer(self) -> Answer:
-        """Is it reproduced: yes if the 95 % interval lies within the limits, no if outside, unclear if across."""
+        """Reproduced or not: yes if the 95 % interval lies within the limits, no if outside, unclear if across."""
         if self.here is None:
             return "not measured"
         if not self.expected.is_judged:
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def read_expectations(path: Path) -> list[Expectation]:
-    """What an ``expected.csv`` says; raises `ConfigError` that names the line."""
+    """Read an ``expected.csv``; raises `ConfigError` that names the line."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

@@ -16,7 +16,7 @@ _NOTHING = "–"
 
 
 def cells(verdict: Verdict) -> tuple[str, ...]:
-    """What a table says of a verdict, under `HEADINGS`."""
+    """Return a verdict's cells under `HEADINGS`."""
     expected = verdict.expected
     measure = f"{expected.measure}, {expected.unit}" if expected.unit else expected.measure
     here = _NOTHING if verdict.here is None else _estimate(verdict.here)
@@ -24,7 +24,7 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
-    """How many of the figures that are judged are reproduced."""
+    """Count in words how many of the judged figures are reproduced."""
     answers = [verdict.answer for verdict in verdicts if verdict.expected.is_judged]
     text = f"{answers.count('yes')} of {len(answers)} figures reproduced"
     others = [f"{answers.count(other)} {other}" for other in ("unclear", "not measured") if other in answers]
@@ -32,17 +32,17 @@ def tally(verdicts: Iterable[Verdict]) -> str:
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as a Markdown table, with their sources and notes."""
+    """Write verdicts as a Markdown table, with their sources and notes."""
     headings = [*HEADINGS, "source and note"]
     lines = [_line(headings), "|" + "---|" * len(headings)]
     for verdict in verdicts:
-        told = [text for text in (verdict.expected.source, verdict.expected.note) if text]
-        lines.append(_line([*cells(verdict), ". ".join(told)]))
+        remarks = [text for text in (verdict.expected.source, verdict.expected.note) if text]
+        lines.append(_line([*cells(verdict), ". ".join(remarks)]))
     return "\n".join(lines) + "\n"
 
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain data; limits that are not there are None."""
+    """Return a verdict as plain data; missing limits are None."""
     expected, here = verdict.expected, verdict.here
     return {
         "measure": expected.measure,
@@ -60,7 +60,7 @@ def as_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def as_csv(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as CSV, one line each."""
+    """Write verdicts as CSV, one line each."""
     rows = [as_data(verdict) for verdict in verdicts]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["measure"], lineterminator="\n")
@@ -84,7 +84,7 @@ def _limits(expected: Expectation) -> str:
 
 
 def number(value: float) -> str:
-    """A figure with three digits that count."""
+    """Write a figure with three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

@@ -191,12 +191,18 @@ class Node(Environment):
     fingerprint: str | None = None
     options: DeviceOptions = DeviceOptions()
 
-    def connect(self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None) -> axon.Remote:
-        """Return the host, or another contact, to be called."""
+    def connect(
+        self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None, **options: Any
+    ) -> axon.Remote:
+        """Return the host, or another contact, to be called.
+
+        Args:
+            options: further fields of `axon.CallOptions`.
+        """
         address, fingerprint = contact or self.contacts[0]
         trust = {**self.trust, **({} if fingerprint is None else {"fingerprint": fingerprint, "ca_file": None})}
         return axon.connect(
-            address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust
+            address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust, **options
         )
 
 

@@ -5,14 +5,14 @@ import math
 import torch
 
 from paceline.learning.trainers import Trained, Trainer
-from paceline.topologies.gossip import GossipJob
-from paceline.topologies.gossip.contacts import Contacts, Gone
-from paceline.topologies.gossip.exchanges import Ties
-from paceline.topologies.gossip.members import Member, Membership
+from paceline.topologies.gossip.calls import Gone, PeerCalls
+from paceline.topologies.gossip.exchanges import ExchangeContext
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.membership import Membership, PeerRecord
 
 
-def member(name, **changes):
-    return Member(**{"name": name, "address": f"http://{name}:7223", "life": 1, **changes})
+def record(name, **changes):
+    return PeerRecord(**{"name": name, "address": f"http://{name}:7223", "life": 1, **changes})
 
 
 def model(value=0.0):
@@ -33,17 +33,17 @@ class StillTrainer(Trainer):
         return Trained(parameters, self.trained[-1], 1.0, False)
 
 
-class ScriptedContacts(Contacts):
+class ScriptedCalls(PeerCalls):
     """In place of calls, gives what a test has prepared for a peer, one after the other, the last one for ever.
 
     Attributes:
-        calls: the peers that were called, with what was asked.
+        made: the peers that were called, with what was asked.
     """
 
     def __init__(self, membership, answers):
-        super().__init__(membership, access=None, patience_seconds=1.0, model_bytes=0)
+        super().__init__(membership, node=None, patience_seconds=1.0, model_bytes=0)
         self._answers = {name: list(scripted) for name, scripted in answers.items()}
-        self.calls = []
+        self.made = []
 
     async def call(self, name, ask):
         known = self._membership.get(name)
@@ -59,9 +59,9 @@ class ScriptedContacts(Contacts):
             pass
         finally:
             coroutine.close()
-        self.calls.append((name, *asked.call))
+        self.made.append((name, *asked.call))
         if isinstance(answer, Exception):
-            self._bury(known, str(answer))
+            self._declare_dead(known, str(answer))
             raise Gone(f"{name} is gone: {answer}") from answer
         return answer
 
@@ -77,12 +77,12 @@ class _Asked:
         self.call = (self._name, *arguments)
 
 
-def ties(answers=None, me="a", **rules):
+def context(answers=None, me="a", **rules):
     """What an exchange of a peer needs that knows whoever answers."""
     job = GossipJob(**{"graph": "full", "epochs": 10, **rules})
-    membership = Membership(member(me))
-    membership.merge(map(member, answers or {}))
-    contacts = ScriptedContacts(membership, answers or {})
-    return Ties(
-        job=job, name=me, trainer=StillTrainer(), membership=membership, contacts=contacts, start=model(math.pi)
+    membership = Membership(record(me))
+    membership.merge(map(record, answers or {}))
+    calls = ScriptedCalls(membership, answers or {})
+    return ExchangeContext(
+        job=job, name=me, trainer=StillTrainer(), membership=membership, calls=calls, start=model(math.pi)
     )

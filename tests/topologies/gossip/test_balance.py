@@ -1,47 +1,42 @@
-"""How much each peer trains, whose data it takes over, and what it tells of data that nobody has."""
+"""How much each peer trains, whose data it takes over, and what it reports of data that nobody has."""
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.devices.contention import RecentPredictor
-from paceline.learning.shards import Shard
-from paceline.topologies.gossip import GossipJob, Holding
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver
-from paceline.topologies.gossip.local import LocalData
-from paceline.topologies.gossip.members import Membership
+from paceline.topologies.gossip.holdings import Holding, TrainingData
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.membership import Membership
 from paceline.topologies.gossip.stores import Figures, Store
-from tests.topologies.gossip.answers import StillTrainer, member
+from tests.topologies.gossip.answers import StillTrainer, record
+from tests.topologies.gossip.swarm import shard
 
 
-def shard(num_samples):
-    return Shard(np.zeros((num_samples, 1), np.float32), np.zeros(num_samples, np.int64))
-
-
-def told(name, rate=100.0, num_samples=100, **changes):
-    """A peer that has told its figures."""
+def known(name, rate=100.0, num_samples=100, **changes):
+    """A peer that has published its figures."""
     figures = Figures(learner=name, samples_per_second=rate, num_samples=num_samples, epoch=0)
-    return member(name, figures=figures, **changes)
+    return record(name, figures=figures, **changes)
 
 
 class Trial:
     """The balancer of a peer called m, which has 100 samples and trains 50 per second."""
 
     def __init__(self, others, policy=None, copies=(), store=None):
-        self.membership = Membership(member("m", parts=(0, *copies)))
+        self.membership = Membership(record("m", parts=(0, *copies)))
         self.membership.merge(others)
         self.events = []
         predictor = RecentPredictor()
         predictor.observe(50, 1.0)
         holding = Holding(shard(100), 0, {part: shard(10 * part) for part in copies})
-        self.data = LocalData(GossipJob(), "m", holding, StillTrainer())
+        self.data = TrainingData(GossipJob(), "m", holding, StillTrainer())
         store = store or GossipedStore(self.membership)
         policy = policy or EdgeGossipAllocation()
         self.balancer = Balancer(policy, self.membership, store, predictor, self.events.append)
-        asyncio.run(self.balancer.tell(0, 100))
+        asyncio.run(self.balancer.publish_speed(0, 100))
 
     def decide(self, epoch=1):
         """The samples to train."""
@@ -49,12 +44,12 @@ class Trial:
 
 
 def test_a_slow_peer_keeps_what_the_fastest_has_time_for():
-    assert Trial([told("b", rate=200.0)]).decide() == 25
-    assert Trial([told("b", rate=200.0)], AllDataAllocation()).decide() == 100
+    assert Trial([known("b", rate=200.0)]).decide() == 25
+    assert Trial([known("b", rate=200.0)], AllDataAllocation()).decide() == 100
 
 
 def test_the_fastest_keeps_all():
-    assert Trial([told("b", rate=10.0)]).decide() == 100
+    assert Trial([known("b", rate=10.0)]).decide() == 100
 
 
 def test_others_hear_what_it_expects():
@@ -64,19 +59,19 @@ def test_others_hear_what_it_expects():
     assert (figures.learner, figures.samples_per_second, figures.num_samples, figures.epoch) == ("m", 50.0, 100, 3)
 
 
-def test_who_told_nothing_yet_or_left_plays_no_part():
-    others = [member("new"), told("gone", rate=1000.0, status="left")]
+def test_who_published_nothing_yet_or_left_plays_no_part():
+    others = [record("new"), known("gone", rate=1000.0, status="left")]
     trial = Trial(others)
     assert trial.decide() == 100
     assert trial.events == []
 
 
 def test_a_dead_peer_is_not_the_fastest():
-    assert Trial([told("b", rate=1000.0, status="dead"), *map(told, "cdefghijk")]).decide() == 50
+    assert Trial([known("b", rate=1000.0, status="dead"), *map(known, "cdefghijk")]).decide() == 50
 
 
 def test_the_part_of_one_that_failed_is_taken_over_once():
-    trial = Trial([told("b", num_samples=30, parts=(3, 2), status="dead")], copies=(3,))
+    trial = Trial([known("b", num_samples=30, parts=(3, 2), status="dead")], copies=(3,))
     assert trial.decide() == 130
     assert trial.decide(epoch=2) == 130
     assert trial.data.taken == (3,)
@@ -85,32 +80,32 @@ def test_the_part_of_one_that_failed_is_taken_over_once():
 
 
 def test_a_part_is_given_back_when_its_peer_is():
-    trial = Trial([told("b", parts=(3,), status="dead")], copies=(3,))
+    trial = Trial([known("b", parts=(3,), status="dead")], copies=(3,))
     trial.decide()
-    trial.membership.merge([told("b", rate=50.0, life=2, parts=(3,))])
+    trial.membership.merge([known("b", rate=50.0, life=2, parts=(3,))])
     assert trial.decide(epoch=2) == 100
     assert trial.data.taken == ()
 
 
 def test_the_next_by_name_takes_over_and_the_others_do_not():
-    dead = told("l", parts=(3,), status="dead")
-    heir = told("lz", rate=50.0, parts=(5, 3))  # comes before m, after l
+    dead = known("l", parts=(3,), status="dead")
+    heir = known("lz", rate=50.0, parts=(5, 3))  # comes before m, after l
     trial = Trial([dead, heir], copies=(3,))
     assert trial.decide() == 100
-    trial.membership.merge([told("lz", rate=50.0, parts=(5, 3), beat=1, status="dead")])
+    trial.membership.merge([known("lz", rate=50.0, parts=(5, 3), beat=1, status="dead")])
     trial.decide(epoch=2)
     assert trial.data.taken == (3,)
 
 
 def test_a_part_that_another_trains_as_its_own_is_not_taken_over():
-    dead, back = told("peer-1f", parts=(3,), status="dead"), told("peer-9a", rate=50.0, parts=(3,))
+    dead, back = known("peer-1f", parts=(3,), status="dead"), known("peer-9a", rate=50.0, parts=(3,))
     trial = Trial([dead, back], copies=(3,))
     assert trial.decide() == 100
     assert trial.events == []
 
 
-def test_data_that_nobody_has_is_told_once():
-    others = [told("b", num_samples=30, parts=(3,), status="dead"), told("c", rate=50.0, parts=(4,))]
+def test_data_that_nobody_has_is_reported_once():
+    others = [known("b", num_samples=30, parts=(3,), status="dead"), known("c", rate=50.0, parts=(4,))]
     trial = Trial(others)
     trial.decide()
     trial.decide(epoch=2)
@@ -120,7 +115,7 @@ def test_data_that_nobody_has_is_told_once():
 
 
 def test_few_failures_change_nothing():
-    others = [told("b", parts=(3,), status="dead"), *(told(f"c{number}", rate=50.0) for number in range(10))]
+    others = [known("b", parts=(3,), status="dead"), *(known(f"c{number}", rate=50.0) for number in range(10))]
     trial = Trial(others, copies=(3,))
     assert trial.decide() == 100
     assert trial.events == []
@@ -146,4 +141,4 @@ class Lying(Store):
 
 @pytest.mark.parametrize("policy", [EdgeGossipAllocation(), AllDataAllocation()])
 def test_absurd_figures_of_a_store_do_no_harm(policy):
-    assert Trial([member("b")], policy, store=Lying()).decide() == 100
+    assert Trial([record("b")], policy, store=Lying()).decide() == 100

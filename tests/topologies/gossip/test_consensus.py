@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from paceline.topologies.gossip import GossipJob
 from paceline.topologies.gossip.graphs import Mixing
+from paceline.topologies.gossip.jobs import GossipJob
 from tests.topologies.gossip.swarm import Swarm, play
 
 NUM_PEERS = 8

@@ -1,4 +1,4 @@
-"""Mixing after each epoch: whose models count, by how much, and what becomes of those that show rubbish."""
+"""Mixing after each epoch: whose models count, by how much, and what becomes of those that send rubbish."""
 
 import asyncio
 
@@ -9,121 +9,121 @@ import torch
 from paceline.errors import Unreachable
 from paceline.learning.shards import Shard
 from paceline.topologies.gossip.exchanges import MixingExchange
-from paceline.topologies.gossip.messages import Shown
-from tests.topologies.gossip.answers import member, model, ties
+from paceline.topologies.gossip.messages import ModelReply
+from tests.topologies.gossip.answers import context, model, record
 
 SHARD = Shard(np.zeros((8, 1), np.float32), np.zeros(8, np.int64))
 
 
-def shows(value, epoch=1):
-    return Shown(status="ready", epoch=epoch, parameters=model(value))
+def sends(value, epoch=1):
+    return ModelReply(status="ready", epoch=epoch, parameters=model(value))
 
 
-def mixed_once(run_virtual, tied, epoch=1, value=1.0):
+def mixed_once(run_virtual, given, epoch=1, value=1.0):
     """One epoch of an exchange; returns what came of it, and when."""
 
     async def main():
-        exchange = MixingExchange(tied)
-        outcome = await exchange.train(epoch, model(value), SHARD)
+        exchange = MixingExchange(given)
+        result = await exchange.train(epoch, model(value), SHARD)
         await exchange.aclose()
         assert len(asyncio.all_tasks()) == 1
-        return outcome, asyncio.get_running_loop().time()
+        return result, asyncio.get_running_loop().time()
 
     return run_virtual(main())
 
 
 def test_models_of_all_neighbours_count_by_their_weights(run_virtual):
-    tied = ties({"b": [shows(4)], "c": [shows(7)]})
-    outcome, _ = mixed_once(run_virtual, tied)
-    assert outcome.parameters["float32"].tolist() == pytest.approx([4.0] * 4)  # a third each
-    assert outcome.num_exchanges == 2
-    assert tied.traffic.received == 2 * 16
+    given = context({"b": [sends(4)], "c": [sends(7)]})
+    result, _ = mixed_once(run_virtual, given)
+    assert result.parameters["float32"].tolist() == pytest.approx([4.0] * 4)  # a third each
+    assert result.num_exchanges == 2
+    assert given.traffic.received == 2 * 16
 
 
 def test_who_is_gone_leaves_its_weight_to_oneself(run_virtual):
-    tied = ties({"b": [shows(4)], "c": [Unreachable("nobody is there")]})
-    outcome, _ = mixed_once(run_virtual, tied)
-    assert outcome.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
-    assert tied.membership.get("c").status == "dead"
+    given = context({"b": [sends(4)], "c": [Unreachable("nobody is there")]})
+    result, _ = mixed_once(run_virtual, given)
+    assert result.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
+    assert given.membership.get("c").status == "dead"
 
 
 def test_newcomers_are_not_waited_for_before_their_first_epoch(run_virtual):
-    tied = ties({"b": [shows(4, 3)]})
-    tied.membership.merge([member("late", first_epoch=4)])
-    outcome, _ = mixed_once(run_virtual, tied, epoch=3)
-    assert outcome.num_exchanges == 1
-    assert {call[0] for call in tied.contacts.calls} == {"b"}
+    given = context({"b": [sends(4, 3)]})
+    given.membership.merge([record("late", first_epoch=4)])
+    result, _ = mixed_once(run_virtual, given, epoch=3)
+    assert result.num_exchanges == 1
+    assert {call[0] for call in given.calls.made} == {"b"}
 
 
 @pytest.mark.parametrize(("compression", "bases"), [("none", [0, 0]), ("int8", [0, 1])])
 def test_copies_are_kept_only_where_changes_are_added_to_them(run_virtual, compression, bases):
-    tied = ties({"b": [shows(4), shows(5, epoch=2)]}, compression=compression)
+    given = context({"b": [sends(4), sends(5, epoch=2)]}, compression=compression)
 
     async def main():
-        exchange = MixingExchange(tied)
+        exchange = MixingExchange(given)
         for epoch in (1, 2):
             await exchange.train(epoch, model(1), SHARD)
         await exchange.aclose()
 
     run_virtual(main())
-    assert [base for *_, base in tied.contacts.calls] == bases
+    assert [base for *_, base in given.calls.made] == bases
 
 
 def test_alone_it_keeps_its_model(run_virtual):
-    outcome, at = mixed_once(run_virtual, ties())
-    assert (outcome.parameters["float32"].tolist(), outcome.num_exchanges, at) == ([1.0] * 4, 0, 0.0)
+    result, at = mixed_once(run_virtual, context())
+    assert (result.parameters["float32"].tolist(), result.num_exchanges, at) == ([1.0] * 4, 0, 0.0)
 
 
 def test_one_that_says_wait_at_once_is_not_asked_without_a_pause(run_virtual):
-    tied = ties({"b": [*[Shown(status="wait")] * 20, shows(3)]})
-    outcome, at = mixed_once(run_virtual, tied)
-    assert outcome.num_exchanges == 1
+    given = context({"b": [*[ModelReply(status="wait")] * 20, sends(3)]})
+    result, at = mixed_once(run_virtual, given)
+    assert result.num_exchanges == 1
     assert at == pytest.approx(2.0)
 
 
 RUBBISH = {
-    "nothing": Shown(status="ready", epoch=1),
-    "not a number": shows(float("nan")),
-    "absurd values": shows(1e20),
-    "another shape": Shown(status="ready", epoch=1, parameters={"float32": torch.zeros(5)}),
-    "an epoch before": shows(1, epoch=0),
-    "an epoch beyond the job": shows(1, epoch=11),
-    "a change of nothing": Shown(status="ready", epoch=1, parameters={"float32": torch.zeros(4).char()}, base=0),
+    "nothing": ModelReply(status="ready", epoch=1),
+    "not a number": sends(float("nan")),
+    "absurd values": sends(1e20),
+    "another shape": ModelReply(status="ready", epoch=1, parameters={"float32": torch.zeros(5)}),
+    "an epoch before": sends(1, epoch=0),
+    "an epoch beyond the job": sends(1, epoch=11),
+    "a change of nothing": ModelReply(status="ready", epoch=1, parameters={"float32": torch.zeros(4).char()}, base=0),
 }
 
 
-@pytest.mark.parametrize("shown", RUBBISH.values(), ids=RUBBISH)
-def test_who_shows_rubbish_is_taken_for_gone_and_does_not_count(run_virtual, shown):
-    tied = ties({"b": [shown], "c": [shows(4)]})
-    outcome, _ = mixed_once(run_virtual, tied)
-    assert outcome.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
-    assert tied.membership.get("b").status == "dead"
-    assert tied.membership.get("c").is_living
+@pytest.mark.parametrize("reply", RUBBISH.values(), ids=RUBBISH)
+def test_who_sends_rubbish_is_taken_for_gone_and_does_not_count(run_virtual, reply):
+    given = context({"b": [reply], "c": [sends(4)]})
+    result, _ = mixed_once(run_virtual, given)
+    assert result.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
+    assert given.membership.get("b").status == "dead"
+    assert given.membership.get("c").is_living
 
 
 def test_where_a_change_does_not_fit_the_whole_is_asked_for(run_virtual):
-    change = Shown(status="ready", epoch=2, parameters={"float32": torch.ones(4).char()}, base=0)
-    tied = ties({"b": [shows(4), change, shows(5, epoch=2)]}, compression="int8")
+    change = ModelReply(status="ready", epoch=2, parameters={"float32": torch.ones(4).char()}, base=0)
+    given = context({"b": [sends(4), change, sends(5, epoch=2)]}, compression="int8")
 
     async def main():
-        exchange = MixingExchange(tied)
+        exchange = MixingExchange(given)
         await exchange.train(1, model(1), SHARD)
-        outcome = await exchange.train(2, model(1), SHARD)
+        result = await exchange.train(2, model(1), SHARD)
         await exchange.aclose()
-        return outcome
+        return result
 
     assert run_virtual(main()).num_exchanges == 1
-    assert tied.contacts.calls == [("b", "show", 1, 0), ("b", "show", 2, 1), ("b", "show", 2, 0)]
+    assert given.calls.made == [("b", "fetch_model", 1, 0), ("b", "fetch_model", 2, 1), ("b", "fetch_model", 2, 0)]
 
 
-def test_overlap_mixes_an_epoch_late_and_the_last_when_it_settles(run_virtual):
-    tied = ties({"b": [shows(5), shows(9, epoch=2)]}, overlaps=True)
+def test_overlap_mixes_an_epoch_late_and_the_last_at_the_end(run_virtual):
+    given = context({"b": [sends(5), sends(9, epoch=2)]}, overlaps=True)
 
     async def main():
-        exchange = MixingExchange(tied)
+        exchange = MixingExchange(given)
         first = await exchange.train(1, model(1), SHARD)
         second = await exchange.train(2, first.parameters, SHARD)
-        last = await exchange.settle(second.parameters)
+        last = await exchange.finish(second.parameters)
         await exchange.aclose()
         return first, second, last
 
@@ -134,10 +134,10 @@ def test_overlap_mixes_an_epoch_late_and_the_last_when_it_settles(run_virtual):
 
 
 def test_letting_go_ends_what_is_under_way(run_virtual):
-    tied = ties({"b": [Shown(status="wait")]}, overlaps=True)
+    given = context({"b": [ModelReply(status="wait")]}, overlaps=True)
 
     async def main():
-        exchange = MixingExchange(tied)
+        exchange = MixingExchange(given)
         await exchange.train(1, model(1), SHARD)
         await asyncio.sleep(1)
         await exchange.aclose()
@@ -148,5 +148,5 @@ def test_letting_go_ends_what_is_under_way(run_virtual):
 
 def test_there_are_no_pushes_in_it(run_virtual):
     with pytest.raises(ValueError, match="no pushes"):
-        run_virtual(MixingExchange(ties()).push("t", 1, model()))
-    assert MixingExchange(ties()).share(member("b"), "t") == 0
+        run_virtual(MixingExchange(context()).push("t", 1, model()))
+    assert MixingExchange(context()).share(record("b"), "t") == 0

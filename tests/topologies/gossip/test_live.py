@@ -9,14 +9,15 @@ import time
 
 import pytest
 
-from paceline import config, events
+from paceline import events
 from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.shards import Shard
 from paceline.learning.training import LocalModel
 from paceline.topologies.events import PeerListening
-from paceline.topologies.gossip import make_plan
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
+from paceline.topologies.gossip.prepared import prepare_job
+from paceline.topologies.job_files import load_job
 
 NUM_PEERS = 8
 EPOCHS = 30
@@ -49,9 +50,9 @@ class PeerProcess:
         self._log = folder / f"{name}.jsonl"
         self.model = folder / f"{name}.safetensors"
         known = [word for address in others for word in ("--peer", address)]
-        command = ["gossip", "job.toml", "--listen", "127.0.0.1:0", "--name", name, "--part", f"{part}/{NUM_PEERS}"]
+        command = ["gossip", "job.toml", "--listen", "127.0.0.1:0", "--name", name, "--data", f"{part}/{NUM_PEERS}"]
         # Slow, so that a newcomer has loaded its code long before the others are done.
-        command += [*known, "--slowdown", "60", "--token", "S3cret", "--save", self.model.name, "--json"]
+        command += [*known, "--emulate", "slowdown=60", "--token", "S3cret", "--save", self.model.name, "--json"]
         with self._log.open("wb") as log, (folder / f"{name}.err").open("wb") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "paceline", *command],
@@ -62,7 +63,7 @@ class PeerProcess:
             )
 
     def events(self, kind):
-        """What it told so far of one kind."""
+        """What it reported so far of one kind."""
         return [
             event for event in events.from_lines(self._log.read_bytes().splitlines(True)) if isinstance(event, kind)
         ]
@@ -75,7 +76,7 @@ class PeerProcess:
                 return found
             assert self.process.poll() is None, (self.name, self._log.with_suffix(".err").read_text())
             time.sleep(0.1)
-        raise AssertionError(f"{self.name} told no {kind.__name__} in three minutes")
+        raise AssertionError(f"{self.name} reported no {kind.__name__} in three minutes")
 
 
 @pytest.fixture
@@ -93,10 +94,10 @@ def start(tmp_path):
         peer.process.wait()
 
 
-def central_accuracy(plan):
+def central_accuracy(prepared):
     """Of one run with all the data in one place, and the same epochs and optimizer."""
-    model, data = LocalModel(plan.task), plan.dataset
-    for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], plan.job.seed, EPOCHS):
+    model, data = LocalModel(prepared.task), prepared.dataset
+    for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], prepared.job.seed, EPOCHS):
         pass
     return model.evaluate(model.state(), data.x_test, data.y_test)[1]
 
@@ -118,12 +119,11 @@ def test_eight_peers_two_killed_one_joins(start, tmp_path, capsys):
     assert 4 < began_at < EPOCHS
 
     with pytest.raises(SystemExit) as exit_code:
-        main(["ask", address, "--token", "S3cret", "--job", str(tmp_path / "job.toml"),
-              "--save", str(tmp_path / "asked.safetensors"), "--json"])  # fmt: skip
-    told = json.loads(capsys.readouterr().out)
+        main(["status", address, "--token", "S3cret", "--save", str(tmp_path / "asked.safetensors"), "--json"])
+    status = json.loads(capsys.readouterr().out)
     assert (exit_code.value.code or 0) == 0
-    assert 4 <= told["epoch"] <= EPOCHS
-    assert set(told["gone"]) == set(VICTIMS)
+    assert 4 <= status["epoch"] <= EPOCHS
+    assert set(status["gone"]) == set(VICTIMS)
 
     everybody = {newcomer.name, *(peer.name for peer in survivors)}
     for peer in (*survivors, newcomer):
@@ -136,10 +136,8 @@ def test_eight_peers_two_killed_one_joins(start, tmp_path, capsys):
         assert [event.epoch for event in peer.events(EpochEnded)] == list(range(1, EPOCHS + 1))
     assert len(newcomer.events(EpochEnded)) == EPOCHS - began_at + 1
 
-    plan = make_plan(config.load_gossip(tmp_path / "job.toml"))
-    layout = plan.model.layout
-    finals = [plan.evaluate(layout.pack(checkpoints.read(peer.model)))[1] for peer in (*survivors, newcomer)]
+    prepared = prepare_job(load_job(tmp_path / "job.toml"))
+    finals = [prepared.evaluate(checkpoints.read(peer.model))[1] for peer in (*survivors, newcomer)]
     assert len(set(finals)) == 1  # they agree
-    assert finals[0] >= central_accuracy(plan) - 0.01
-    asked = plan.evaluate(layout.pack(checkpoints.read(tmp_path / "asked.safetensors")))[1]
-    assert asked > 0.5  # a model on its way
+    assert finals[0] >= central_accuracy(prepared) - 0.01
+    assert prepared.evaluate(checkpoints.read(tmp_path / "asked.safetensors"))[1] > 0.5  # a model on its way

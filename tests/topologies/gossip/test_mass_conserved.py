@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from paceline.topologies.gossip import GossipJob
 from paceline.topologies.gossip.events import PeerLost
+from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.mass import FULL_MASS
 from tests.topologies.gossip.swarm import Swarm, play
 
@@ -44,11 +44,11 @@ async def troubled_run(seed):
     names = ["a", "b", "c"]
     for name in names:
         known = [other for other in names[:2] if other != name]
-        swarm.start(name, known, samples_per_second=swarm.chance.uniform(200, 1000), num_samples=NUM_SAMPLES)
-    await asyncio.sleep(swarm.chance.uniform(1.0, 2.5))
-    await swarm.kill(swarm.chance.choice(names))
+        swarm.start(name, known, samples_per_second=swarm.rng.uniform(200, 1000), num_samples=NUM_SAMPLES)
+    await asyncio.sleep(swarm.rng.uniform(1.0, 2.5))
+    await swarm.kill(swarm.rng.choice(names))
     swarm.start("d", names[:2], num_samples=NUM_SAMPLES)
-    await asyncio.sleep(swarm.chance.uniform(0.0, 2.0))
+    await asyncio.sleep(swarm.rng.uniform(0.0, 2.0))
     await swarm.end()
     return swarm
 

@@ -5,22 +5,20 @@ import contextlib
 import logging
 
 import msgspec
-import numpy as np
 import pytest
 import torch
 
 import paceline
+from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.errors import ConfigError, PacelineError, RemoteError, TransportError
-from paceline.learning.shards import Shard
-from paceline.topologies.gossip import Access, GossipJob, Holding, Known, Peer, PeerOptions, hosted
-from paceline.topologies.gossip.events import EpochEnded, PeerLost, PeerSeen, PeerStarted
-from paceline.topologies.gossip.members import Membership
-from paceline.topologies.gossip.messages import View
-from tests.topologies.gossip.answers import member
-from tests.topologies.gossip.swarm import DriftingTrainer, Swarm, play
-
-SHARD = Shard(np.zeros((64, 1), np.float32), np.zeros(64, np.int64))
+from paceline.topologies.base import Described, Node
+from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.membership import Membership
+from paceline.topologies.gossip.messages import PeerService, View
+from tests.topologies.gossip.answers import record
+from tests.topologies.gossip.swarm import Swarm, contacts, play
 
 
 def job(**rules):
@@ -39,29 +37,27 @@ def started(names="abc", rules=None, **peers):
 @contextlib.asynccontextmanager
 async def elsewhere(swarm, name):
     """A peer of that name on another host, that knows a; with its run."""
-    transport = swarm._network.host("elsewhere")
-    peer = Peer(
-        swarm.job,
-        name,
-        Holding(SHARD, 1),
-        DriftingTrainer(9, 1000.0),
-        access=Access(transport=transport),
-        options=PeerOptions(known=[Known("http://a:7223")], life=1000),
-    )
-    async with hosted(peer, 256, transport=transport, port=DEFAULT_PORT) as address:
-        yield peer, asyncio.ensure_future(peer.run(str(address)))
+    peer, transport = swarm.make(name, ["a"], host="elsewhere", life=1000)
+    async with swarm.serving(peer, transport) as address:
+        yield peer, asyncio.ensure_future(peer.run(address))
 
 
-def outsider(swarm, address="http://a:7223"):
+def outsider(swarm, name="a", interface=PeerService):
     """A peer as somebody else calls it."""
-    return Access(transport=swarm._network.host("outsider")).reach(address)
+    node = Node(name="zz", contacts=contacts(name), transport=CountedTransport(swarm.network.host("outsider")))
+    return node.connect(interface)
 
 
 def view(swarm, *records, **changes):
-    """What a peer would tell that knows these records."""
-    told = Membership(member("zz", address="http://nobody:1"))
-    told.merge(records)
-    fields = {"job": swarm.job.fingerprint, "version": paceline.__version__, "learner": "zz", "members": told.told()}
+    """The view of a peer that knows these records."""
+    known = Membership(record("zz", address="http://nobody:1"))
+    known.merge(records)
+    fields = {
+        "job": swarm.job.fingerprint,
+        "version": paceline.__version__,
+        "learner": "zz",
+        "members": known.encoded(),
+    }
     return View(**{**fields, **changes})
 
 
@@ -114,35 +110,38 @@ def test_training_begins_when_enough_are_there():
     assert play(main())[0] > 30
 
 
-def test_a_peer_needs_a_name_that_can_be_told():
-    with pytest.raises(ConfigError, match="name is 'a/b'; allowed"):
-        Peer(job(), "a/b", Holding(own=None), DriftingTrainer(0, 1.0))
+def test_a_peer_needs_a_name_that_can_be():
+    async def main():
+        with pytest.raises(ConfigError, match="name is 'a/b'; allowed"):
+            Swarm(job()).make("a/b", host="a")
+
+    play(main())
 
 
 def test_calls_before_it_begins_are_answered():
     async def main():
         swarm = Swarm(job())
-        transport = swarm._network.host("a")
-        trainer = DriftingTrainer(0, 1.0)
-        peer = Peer(
-            job(), "a", Holding(own=None), trainer, access=Access(transport=transport), emit=swarm.events.append
-        )
-        async with hosted(peer, 256, transport=transport, port=DEFAULT_PORT):
+        peer, transport = swarm.make("a")
+        async with swarm.serving(peer, transport):
             remote = outsider(swarm)
-            heard = Membership(member("b"))
-            heard.hear((await remote.meet.coro(view(swarm))).members)
+            heard = Membership(record("b"))
+            heard.merge_encoded((await remote.exchange_views.coro(view(swarm))).members)
             statuses = [(await remote[name].coro(*arguments)).status for name, *arguments in WAITING]
-            adopted = await remote.adopt.coro("zz", "t")
-            return heard.get("a"), statuses, adopted, await remote.progress.coro(), swarm.events
+            newest = await remote.fetch_newest.coro("zz", "t")
+            return heard.get("a"), statuses, newest, peer.status(), swarm.events
 
-    record, statuses, adopted, progress, told = play(main())
-    assert record is None  # nobody should call it yet
+    known, statuses, newest, status, reported = play(main())
+    assert known is None  # nobody should call it yet
     assert statuses == ["wait"] * 5
-    assert (adopted.epoch, adopted.mass, progress.epoch, progress.living) == (0, 0, 0, ["a", "zz"])
-    assert [(event.other, event.at) for event in told] == [("zz", 0.0)]
+    assert (newest.epoch, newest.mass, status["epoch"], status["living"]) == (0, 0, 0, ["a", "zz"])
+    assert [event.other for event in reported] == ["zz"]
 
 
-WAITING = [("show", 1, 0), ("show", -7, -7), ("show", 10**30, 10**30), ("settled",), ("conclude", "zz")]
+WAITING = [
+    *(("fetch_model", *arguments) for arguments in ((1, 0), (-7, -7), (10**30, 10**30))),
+    ("fetch_trained",),
+    ("fetch_average", "zz"),
+]
 
 
 def test_rubbish_and_strangers_are_refused_and_training_goes_on():
@@ -159,13 +158,13 @@ def test_rubbish_and_strangers_are_refused_and_training_goes_on():
         await asyncio.sleep(0.5)
         nan = {"float32": torch.full((64,), float("nan"))}
         attempts = [
-            *(("meet", view(swarm, **{name: value})) for name, value in broken.items()),
-            ("meet", {**msgspec.structs.asdict(view(swarm)), "learner": "b\n"}),
-            ("meet", {**msgspec.structs.asdict(view(swarm)), "members": b"\xc1" * 100}),
-            ("meet", 7),
+            *(("exchange_views", view(swarm, **{name: value})) for name, value in broken.items()),
+            ("exchange_views", {**msgspec.structs.asdict(view(swarm)), "learner": "b\n"}),
+            ("exchange_views", {**msgspec.structs.asdict(view(swarm)), "members": b"\xc1" * 100}),
+            ("exchange_views", 7),
             ("push", "zz", "t", 1, nan),
             ("push", "zz", "t", 1, {"float32": torch.zeros(3 << 20)}),
-            ("show", "first", None),
+            ("fetch_model", "first", None),
         ]
         for name, *arguments in attempts:
             try:
@@ -196,7 +195,7 @@ def test_made_up_peers_are_found_out(address):
     async def main():
         swarm = started("ab")
         await asyncio.sleep(0.5)
-        await outsider(swarm).meet.coro(view(swarm, member("ghost", address=address, epoch=6, is_done=True)))
+        await outsider(swarm).exchange_views.coro(view(swarm, record("ghost", address=address, epoch=6, is_done=True)))
         return swarm, await swarm.results()
 
     swarm, results = play(main())
@@ -204,13 +203,13 @@ def test_made_up_peers_are_found_out(address):
     assert "ghost" in {event.other for event in of(PeerLost, swarm, "a")}
 
 
-def test_a_peer_that_is_talked_dead_lives_on():
+def test_a_peer_that_is_said_to_be_dead_lives_on():
     async def main():
         swarm = started("abc", {"epochs": 40})
         await asyncio.sleep(2)
         record = swarm.peers[1]._membership.me
         forged = msgspec.structs.replace(record, status="left", beat=1 << 53)
-        await outsider(swarm).meet.coro(view(swarm, forged))
+        await outsider(swarm).exchange_views.coro(view(swarm, forged))
         return swarm, await swarm.results()
 
     swarm, results = play(main())
@@ -223,8 +222,8 @@ def test_a_made_up_later_life_does_not_end_a_peer():
     async def main():
         swarm = started("abc", {"epochs": 40})
         await asyncio.sleep(2)
-        await outsider(swarm, "http://b:7223").meet.coro(
-            view(swarm, member("b", life=1 << 40, address="http://nowhere:1"))
+        await outsider(swarm, "b").exchange_views.coro(
+            view(swarm, record("b", life=1 << 40, address="http://nowhere:1"))
         )
         return swarm, await swarm.results()
 
@@ -237,16 +236,15 @@ def test_of_two_with_one_name_the_older_gives_way():
     async def main():
         swarm = started("abc", {"epochs": 40})
         await asyncio.sleep(2)
-        async with elsewhere(swarm, "b") as (newer, running):
+        async with elsewhere(swarm, "b") as (_, running):
             await running
-            await newer.leave()
-        await asyncio.wait(swarm._lives.values())
-        return swarm._lives["b"].exception(), swarm._lives["a"].result()
+        await asyncio.wait(swarm.lives.values())
+        return swarm.lives["b"].exception(), of(PeerEnded, swarm, "a")
 
-    error, concluded = play(main())
+    error, ended = play(main())
     assert isinstance(error, PacelineError)
     assert str(error) == "another peer has taken the name 'b'; give each a name of its own"
-    assert concluded.averaged == ("a", "b", "c")
+    assert ended[0].averaged == ("a", "b", "c")
 
 
 def test_one_that_dies_is_noticed_and_the_others_go_on():
@@ -295,8 +293,8 @@ def test_a_newcomer_that_is_slow_to_get_ready_keeps_nobody_waiting():
 
     swarm, results = play(main())
     (begun,) = of(PeerStarted, swarm, "late")
-    assert begun.at == pytest.approx(20, abs=1)
-    longest = max(event.seconds for event in of(EpochEnded, swarm, "a") if event.at < 18)
+    assert begun.at == pytest.approx(22, abs=1)
+    longest = max(event.seconds for event in of(EpochEnded, swarm, "a") if event.at < 20)
     assert longest < 1.0
     assert set(averaged(results)) == {"a", "b", "late"}
 
@@ -321,12 +319,12 @@ def test_newcomers_while_others_finish_do_not_keep_them_for_ever(exchange):
         swarm = started("bc", {"exchange": exchange, "epochs": 30})
         await asyncio.sleep(0.2)
         number = 0
-        while swarm.peers[0]._standing.epoch < 30:
+        while swarm.peers[0]._progress.epoch < 30:
             await asyncio.sleep(0.7)
             number += 1
             swarm.start(f"a{number:02}", ["b"])
-        await asyncio.wait(swarm._lives.values())
-        return {name: life.exception() for name, life in swarm._lives.items()}
+        await asyncio.wait(swarm.lives.values())
+        return {name: life.exception() for name, life in swarm.lives.items()}
 
     ends = play(main())
     assert len(ends) > 4
@@ -337,7 +335,7 @@ def test_two_sides_that_were_apart_find_each_other_again():
     async def main():
         swarm = started("ab", {"epochs": 300})
         await asyncio.sleep(2)
-        listener = swarm._network.listeners["b", DEFAULT_PORT]
+        listener = swarm.network.listeners["b", DEFAULT_PORT]
         listener.line.cut()
         await asyncio.sleep(10)
         apart = [peer._membership.get(other).status for peer, other in zip(swarm.peers, "ba", strict=True)]
@@ -362,7 +360,7 @@ def test_a_busy_peer_is_not_taken_for_gone():
     assert ended(swarm, "a", 1) > 200
 
 
-def test_whoever_says_goodbye_is_not_mourned():
+def test_whoever_says_goodbye_is_not_missed():
     async def main():
         swarm = started("ab", {"epochs": 100, "min_peers": 3})
         async with elsewhere(swarm, "c") as (peer, running):
@@ -377,7 +375,7 @@ def test_whoever_says_goodbye_is_not_mourned():
     assert {(event.other, event.reason) for event in of(PeerLost, swarm)} == {("c", "it said goodbye")}
 
 
-def test_looking_after_others_survives_whatever_happens(caplog):
+def test_probing_others_survives_whatever_happens(caplog):
     async def main():
         swarm = started("ab", {"epochs": 200, "probe_seconds": 0.5})
         peer, num_failed = swarm.peers[0], 0
@@ -387,11 +385,11 @@ def test_looking_after_others_survives_whatever_happens(caplog):
             num_failed += 1
             raise RuntimeError("a mistake")
 
-        meet_somebody = peer._meetings.meet_somebody
+        exchange_with_one = peer._views.exchange_with_one
         await asyncio.sleep(2)
-        peer._meetings.meet_somebody = broken
+        peer._views.exchange_with_one = broken
         await asyncio.sleep(2)
-        peer._meetings.meet_somebody = meet_somebody
+        peer._views.exchange_with_one = exchange_with_one
         return num_failed, await swarm.results()
 
     with caplog.at_level(logging.CRITICAL):
@@ -400,23 +398,27 @@ def test_looking_after_others_survives_whatever_happens(caplog):
     assert averaged(results) == dict.fromkeys("ab", "ab")
 
 
-def test_anybody_can_ask_for_progress_and_the_model_but_not_for_mass():
+def test_anybody_can_ask_for_its_status_and_model_but_not_for_mass():
+    strangers = (("", ""), ("stranger", "t"), ("b", "t"), ("b", "t2"))
+
     async def main():
         swarm = started("ab", {"exchange": "push-sum", "epochs": 200})
         await asyncio.sleep(2)
-        remote = outsider(swarm)
-        progress = await remote.progress.coro()
-        adopted = [await remote.adopt.coro(*asked) for asked in (("", ""), ("stranger", "t"), ("b", "t"), ("b", "t2"))]
+        asked, remote = outsider(swarm, interface=Described), outsider(swarm)
+        described, state = await asked.describe.coro(), await asked.model.coro()
+        newest = [await remote.fetch_newest.coro(*who) for who in strangers]
         mass = swarm.peers[0]._exchange.account.mass
         await swarm.results()
-        return progress, adopted, mass
+        return described, state, newest, mass
 
-    progress, adopted, mass = play(main())
-    assert (progress.learner, progress.epochs, progress.living) == ("a", 200, ["a", "b"])
-    assert 0 < progress.epoch < 200
-    assert all(shown.parameters["float32"].shape == (64,) for shown in adopted)
-    assert [shown.mass > 0 for shown in adopted] == [False, False, True, True]
-    assert adopted[2].mass == adopted[3].mass
+    described, state, newest, mass = play(main())
+    status = described.status
+    assert (described.topology, described.job["gossip"]["epochs"]) == ("gossip", 200)
+    assert (status["learner"], status["epochs"], status["living"]) == ("a", 200, ["a", "b"])
+    assert 0 < status["epoch"] < 200
+    assert all(model["float32"].shape == (64,) for model in (state, *(reply.parameters for reply in newest)))
+    assert [reply.mass > 0 for reply in newest] == [False, False, True, True]
+    assert newest[2].mass == newest[3].mass
     assert mass > 0
 
 
@@ -424,8 +426,8 @@ def test_one_who_knows_only_the_dead_says_so():
     async def main():
         swarm = Swarm(job())
         swarm.start("a", ["nobody", "nowhere"])
-        await asyncio.wait(swarm._lives.values())
-        return swarm._lives["a"].exception(), asyncio.get_running_loop().time()
+        await asyncio.wait(swarm.lives.values())
+        return swarm.lives["a"].exception(), asyncio.get_running_loop().time()
 
     error, at = play(main())
     assert str(error).startswith("no peer could be joined: http://nobody:7223: nobody listens there; http://nowhere")

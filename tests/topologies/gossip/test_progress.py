@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.report import REPORTINGS, LinePrinter
+from paceline.report import LinePrinter
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, PeerEnded, PeerLost, PeerStarted
+from paceline.topologies.gossip.progress import GossipProgress
 from tests.report.synthetic_gossip import Peer, epoch_of, gossip_events, start_of
 
 
@@ -16,7 +17,7 @@ def told():
 
     def told(events):
         file = io.StringIO()
-        lines = LinePrinter(Console(file=file, width=20), REPORTINGS["gossip"].progress())
+        lines = LinePrinter(Console(file=file, width=20), GossipProgress())
         for event in events:
             lines.feed(event)
         return file.getvalue().splitlines()

@@ -8,32 +8,32 @@ import torch
 
 from paceline.errors import ConnectionLost, Refused, RemoteError, TimedOut, Unreachable
 from paceline.learning.shards import Shard
-from paceline.topologies.gossip.contacts import Gone
+from paceline.topologies.gossip.calls import Gone
 from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS
 from paceline.topologies.gossip.push_sum import PushSumExchange
-from tests.topologies.gossip.answers import member, model, ties
+from tests.topologies.gossip.answers import context, model, record
 
 
 def shard(num_samples):
     return Shard(np.zeros((num_samples, 1), np.float32), np.zeros(num_samples, np.int64))
 
 
-def begun(tied):
-    exchange = PushSumExchange(tied)
+def begun(given):
+    exchange = PushSumExchange(given)
     exchange.begin(FULL_MASS)
     return exchange
 
 
 @pytest.fixture
 def exchange():
-    return begun(ties(exchange="push-sum"))
+    return begun(context(exchange="push-sum"))
 
 
 def test_a_push_that_arrives_is_merged_by_its_mass(run_virtual, exchange):
     async def main():
         assert await exchange.push("t", FULL_MASS // 2, model(3))
         assert exchange.mass == 1.5
-        return await exchange.settle(model(0))
+        return await exchange.finish(model(0))
 
     assert run_virtual(main())["float32"].tolist() == pytest.approx([1.0] * 4)
     assert (exchange.account.mass, exchange.account.waiting) == (FULL_MASS + FULL_MASS // 2, 0)
@@ -42,7 +42,7 @@ def test_a_push_that_arrives_is_merged_by_its_mass(run_virtual, exchange):
 def test_a_repeated_push_counts_once_also_when_it_is_too_late_for_others(run_virtual, exchange):
     async def main():
         answers = [await exchange.push("t", 5, model(3)), await exchange.push("t", 5, model(3))]
-        await exchange.settle(model(0))
+        await exchange.finish(model(0))
         return [*answers, await exchange.push("t", 5, model(3)), await exchange.push("u", 5, model(3))]
 
     assert run_virtual(main()) == [True, True, True, False]
@@ -79,24 +79,24 @@ def test_only_so_many_wait(run_virtual, exchange):
 
 def train_once(run_virtual, exchange, num_samples=64):
     async def main():
-        outcome = await exchange.train(1, model(1), shard(num_samples))
-        settled = await exchange.settle(outcome.parameters)
+        result = await exchange.train(1, model(1), shard(num_samples))
+        last = await exchange.finish(result.parameters)
         await exchange.aclose()
         assert len(asyncio.all_tasks()) == 1
-        return outcome, settled
+        return result, last
 
     return run_virtual(main())
 
 
 def test_every_push_that_is_taken_brings_half(run_virtual):
-    tied = ties({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=16)
-    exchange = begun(tied)
-    outcome, _ = train_once(run_virtual, exchange)
-    assert [call[:2] for call in tied.contacts.calls] == [("b", "push")] * 4
+    given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=16)
+    exchange = begun(given)
+    result, _ = train_once(run_virtual, exchange)
+    assert [call[:2] for call in given.calls.made] == [("b", "push")] * 4
     assert exchange.account.mass == FULL_MASS // 16
     assert exchange.account.under_way == []
-    assert outcome.num_samples == 64
-    assert tied.traffic.sent == 4 * 16
+    assert result.num_samples == 64
+    assert given.traffic.sent == 4 * 16
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_every_push_that_is_taken_brings_half(run_virtual):
     ids=lambda answer: type(answer).__name__,
 )
 def test_what_certainly_did_not_arrive_is_taken_back(run_virtual, monkeypatch, answer):
-    tied = ties({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
-    exchange = begun(tied)
-    monkeypatch.setattr(tied.contacts, "call", calling(answer))
+    given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
+    exchange = begun(given)
+    monkeypatch.setattr(given.calls, "call", calling(answer))
     train_once(run_virtual, exchange)
     assert exchange.account.mass == FULL_MASS
     assert exchange.account.under_way == []
@@ -130,16 +130,16 @@ def test_what_certainly_did_not_arrive_is_taken_back(run_virtual, monkeypatch, a
     ids=lambda answers: "-".join(type(answer).__name__ for answer in answers),
 )
 def test_what_may_have_arrived_stays_under_way(run_virtual, monkeypatch, answers):
-    tied = ties({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
-    exchange = begun(tied)
-    monkeypatch.setattr(tied.contacts, "call", calling(*answers))
+    given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
+    exchange = begun(given)
+    monkeypatch.setattr(given.calls, "call", calling(*answers))
     train_once(run_virtual, exchange)
     assert exchange.account.mass == FULL_MASS // 2
     assert [push.mass for push in exchange.account.under_way] == [FULL_MASS // 2]
 
 
 def calling(*answers):
-    """In place of `Contacts.call`: the peer answers so, one attempt after the other; an error at last means gone."""
+    """In place of `PeerCalls.call`: the peer answers so, one attempt after the other; an error at last means gone."""
 
     async def call(name, ask):
         for answer in answers:
@@ -169,40 +169,40 @@ class Answering:
 
 
 def test_nobody_pushes_to_those_that_are_done(run_virtual):
-    tied = ties({"b": [True], "c": [True]}, exchange="push-sum", push_probability=1.0, batch_size=4)
-    tied.membership.merge([member("b", beat=1, is_done=True)])
-    exchange = begun(tied)
+    given = context({"b": [True], "c": [True]}, exchange="push-sum", push_probability=1.0, batch_size=4)
+    given.membership.merge([record("b", beat=1, is_done=True)])
+    exchange = begun(given)
     train_once(run_virtual, exchange)
-    assert {call[0] for call in tied.contacts.calls} == {"c"}
-    tied.membership.merge([member("c", beat=1, is_done=True)])
-    before = len(tied.contacts.calls)
-    train_once(run_virtual, begun(tied))
-    assert len(tied.contacts.calls) == before
+    assert {call[0] for call in given.calls.made} == {"c"}
+    given.membership.merge([record("c", beat=1, is_done=True)])
+    before = len(given.calls.made)
+    train_once(run_virtual, begun(given))
+    assert len(given.calls.made) == before
 
 
 def test_pushes_that_hardly_ever_come_cost_nothing(run_virtual):
-    tied = ties({"b": [True]}, exchange="push-sum", push_probability=1e-300, batch_size=16)
-    train_once(run_virtual, begun(tied))
-    assert tied.trainer.trained == [64]
-    assert tied.contacts.calls == []
+    given = context({"b": [True]}, exchange="push-sum", push_probability=1e-300, batch_size=16)
+    train_once(run_virtual, begun(given))
+    assert given.trainer.trained == [64]
+    assert given.calls.made == []
 
 
 def test_no_sample_is_left_over_alone(run_virtual):
-    tied = ties({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=16)
-    outcome, _ = train_once(run_virtual, begun(tied), num_samples=33)
-    assert tied.trainer.trained == [16, 17]
-    assert outcome.num_samples == 33
-    assert len(tied.contacts.calls) == 2
+    given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=16)
+    result, _ = train_once(run_virtual, begun(given), num_samples=33)
+    assert given.trainer.trained == [16, 17]
+    assert result.num_samples == 33
+    assert len(given.calls.made) == 2
 
 
 def test_a_newcomer_is_given_a_share_once_in_its_life(exchange):
-    first = exchange.share(member("n"), "n/1")
+    first = exchange.share(record("n"), "n/1")
     assert first == FULL_MASS // 2
-    assert exchange.share(member("n"), "n/1/again") == first
+    assert exchange.share(record("n"), "n/1/again") == first
     assert exchange.account.mass == FULL_MASS - first
-    assert exchange.share(member("n", life=2), "n/2") == FULL_MASS // 4
+    assert exchange.share(record("n", life=2), "n/2") == FULL_MASS // 4
 
 
-def test_models_are_not_shown_in_it(run_virtual, exchange):
-    with pytest.raises(ValueError, match="adopt"):
-        run_virtual(exchange.show(1, 0, 1.0))
+def test_models_cannot_be_fetched_by_epoch(run_virtual, exchange):
+    with pytest.raises(ValueError, match="fetch_newest"):
+        run_virtual(exchange.fetch_model(1, 0, 1.0))

@@ -1,16 +1,16 @@
 """Peers over HTTP that share their figures in a real Redis, which is killed in the middle of a run, and comes back."""
 
 import asyncio
-import contextlib
-
-import numpy as np
 
 from paceline.allocation import EdgeGossipAllocation
-from paceline.learning.shards import Shard
-from paceline.topologies.gossip import GossipJob, Holding, Known, Peer, PeerOptions, hosted, stores
-from paceline.topologies.gossip.events import EpochEnded, StoreBack, StoreLost
-from paceline.topologies.gossip.redis_store import RedisStore
-from tests.topologies.gossip.swarm import DriftingTrainer
+from paceline.topologies.base import Contact, DeviceOptions, Node, serving
+from paceline.topologies.gossip import stores
+from paceline.topologies.gossip.events import EpochEnded, PeerEnded, StoreBack, StoreLost
+from paceline.topologies.gossip.holdings import Holding
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.peer import Peer
+from paceline.topologies.gossip.topology import GossipPlan
+from tests.topologies.gossip.swarm import DriftingJob, DriftingMachine, shard
 
 SPEEDS = {"a": 2000.0, "b": 2000.0, "c": 500.0}
 NUM_SAMPLES = 400
@@ -26,38 +26,38 @@ JOB = GossipJob(
 )
 
 
-async def take_part(name, known, server, emit, listening):
-    """Be a peer; tells its address to `listening`."""
-    store = RedisStore(server.url, JOB.fingerprint, timeout_seconds=1.0)
-    peer = Peer(
-        JOB,
-        name,
-        Holding(Shard(np.zeros((NUM_SAMPLES, 1), np.float32), np.zeros(NUM_SAMPLES, np.int64))),
-        DriftingTrainer(1, SPEEDS[name]),
+async def take_part(name, contacts, server, emit, listening):
+    """Be a peer; puts its address into `listening`."""
+    node = Node(
+        name=name,
+        contacts=contacts,
+        machine=DriftingMachine(1, SPEEDS[name]),
+        options=DeviceOptions(store_url=server.url),
         emit=emit,
-        options=PeerOptions(known=known, store=store),
     )
-    async with contextlib.aclosing(store), hosted(peer, 1 << 16, host="127.0.0.1", port=0) as address:
-        listening.set_result(str(address))
-        return await peer.run(str(address))
+    prepared = DriftingJob(JOB)
+    peer = Peer(prepared, node, Holding(shard(NUM_SAMPLES)))
+    async with serving(peer, GossipPlan(prepared), name, host="127.0.0.1", port=0) as address:
+        listening.set_result(address)
+        await peer.run(address)
 
 
 async def play(server, on_event):
     """All peers, to the end."""
-    loop, known, runs = asyncio.get_running_loop(), [], []
+    loop, contacts, runs = asyncio.get_running_loop(), [], []
     for name in SPEEDS:
         listening = loop.create_future()
-        runs.append(asyncio.ensure_future(take_part(name, known, server, on_event, listening)))
-        known = [Known(await listening)]
-    return await asyncio.gather(*runs)
+        runs.append(asyncio.ensure_future(take_part(name, contacts, server, on_event, listening)))
+        contacts = [Contact(await listening)]
+    await asyncio.gather(*runs)
 
 
 def test_peers_go_on_without_redis_and_use_it_when_it_is_back(redis_server, monkeypatch):
     monkeypatch.setattr(stores.FallbackStore.__init__, "__kwdefaults__", {"retry_seconds": 0.3})
-    told, lost = [], set()
+    reported, lost = [], set()
 
     def on_event(event):
-        told.append(event)
+        reported.append(event)
         if isinstance(event, EpochEnded) and event.epoch == 3 and not lost:
             lost.add("killed")
             redis_server.kill()
@@ -65,14 +65,14 @@ def test_peers_go_on_without_redis_and_use_it_when_it_is_back(redis_server, monk
             lost.add("started")
             redis_server.start()
 
-    results = asyncio.run(play(redis_server, on_event))
-    assert {result.averaged for result in results} == {("a", "b", "c")}
-    outages = [event for event in told if isinstance(event, StoreLost)]
+    asyncio.run(play(redis_server, on_event))
+    assert {event.averaged for event in reported if isinstance(event, PeerEnded)} == {("a", "b", "c")}
+    outages = [event for event in reported if isinstance(event, StoreLost)]
     assert {event.learner for event in outages} == set(SPEEDS)
     assert all("Redis" in event.store and event.reason for event in outages)
-    assert {event.learner for event in told if isinstance(event, StoreBack)} == set(SPEEDS)
-    epochs = [event for event in told if isinstance(event, EpochEnded)]
+    assert {event.learner for event in reported if isinstance(event, StoreBack)} == set(SPEEDS)
+    epochs = [event for event in reported if isinstance(event, EpochEnded)]
     assert len(epochs) == EPOCHS * len(SPEEDS)
     without = [event for event in epochs if event.learner == "c" and 4 < event.epoch < 7]
-    assert without  # balanced as before, by what peers tell each other
+    assert without  # balanced as before, by what peers send each other
     assert all(0.1 < event.ratio < 0.6 for event in without)

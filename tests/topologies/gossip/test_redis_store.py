@@ -192,7 +192,7 @@ def test_other_arguments_that_cannot_be():
             RedisStore(**{"url": "redis://localhost", "run": "run", **options})
 
 
-def test_passwords_are_not_told():
+def test_passwords_are_not_shown():
     with pytest.raises(ConfigError) as raised:
         RedisStore("http://:hidden@localhost", "run")
     assert "hidden" not in str(raised.value)
@@ -200,23 +200,27 @@ def test_passwords_are_not_told():
 
 
 def test_a_run_goes_on_without_its_server_and_returns_to_it(redis_server, client):
-    told = []
+    reported = []
 
     async def test(store):
         await store.publish(make_figures("pi1", epoch=1))
         redis_server.kill()
         await store.publish(make_figures("pi1", epoch=2))
         assert await store.read() == {"pi1": make_figures("pi1", epoch=2)}
-        assert len(told) == 1
-        assert "Redis at 127.0.0.1" in told[0]
+        assert len(reported) == 1
+        assert "Redis at 127.0.0.1" in reported[0]
         redis_server.start()
-        await read_until(store, lambda read: len(told) == 2)
-        assert told[1] == "back"
+        await read_until(store, lambda read: len(reported) == 2)
+        assert reported[1] == "back"
         await store.publish(make_figures("pi1", epoch=3))
 
     backup = DictStore()
     store = FallbackStore(
-        RedisStore(redis_server.url, "run"), backup, told.append, lambda: told.append("back"), retry_seconds=0.05
+        RedisStore(redis_server.url, "run"),
+        backup,
+        reported.append,
+        lambda: reported.append("back"),
+        retry_seconds=0.05,
     )
     use(store, test)
     assert msgspec.json.decode(client.get(f"{INDEX}:pi1"))["epoch"] == 3

@@ -1,4 +1,4 @@
-"""Stores keep the contract; one that falls back tells when its first is lost and when it is back."""
+"""Stores keep the contract; one that falls back reports when its first is lost and when it is back."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figu
 
 
 class DictStore(Store):
-    """Keeps figures in a dictionary, which may be shared, and fails if it is told to."""
+    """Keeps figures in a dictionary, which may be shared, and fails if a test wants that."""
 
     def __init__(self, name="a dictionary", shared=None):
         self.name = name
@@ -75,12 +75,12 @@ async def unreachable(*_):
 
 
 class Pair:
-    """A store that falls back, its two members, and what it told."""
+    """A store that falls back, its two members, and what it reported."""
 
     def __init__(self, **options):
-        self.primary, self.backup, self.told = DictStore("first"), DictStore("second"), []
+        self.primary, self.backup, self.reported = DictStore("first"), DictStore("second"), []
         self.store = FallbackStore(
-            self.primary, self.backup, self.told.append, lambda: self.told.append("back"), **options
+            self.primary, self.backup, self.reported.append, lambda: self.reported.append("back"), **options
         )
 
 
@@ -94,28 +94,28 @@ def test_both_know_all(run_virtual):
     run_virtual(main())
 
 
-def test_lost_and_back_are_told_once(run_virtual):
+def test_lost_and_back_are_reported_once(run_virtual):
     async def main():
         pair = Pair(retry_seconds=10)
         pair.primary.fails_with = Unreachable("the plug is out")
         for epoch in (1, 2):
             await pair.store.publish(make_figures("pi1", epoch=epoch))
             assert await pair.store.read() == {"pi1": make_figures("pi1", epoch=epoch)}
-        assert (pair.told, pair.primary.num_tries) == (["the plug is out"], 1)
+        assert (pair.reported, pair.primary.num_tries) == (["the plug is out"], 1)
         await asyncio.sleep(10)
         await pair.store.read()
-        assert (pair.told, pair.primary.num_tries) == (["the plug is out"], 2)
+        assert (pair.reported, pair.primary.num_tries) == (["the plug is out"], 2)
         pair.primary.fails_with = None
         await asyncio.sleep(9)
         await pair.store.publish(make_figures("pi1", epoch=3))
-        assert pair.told == ["the plug is out"]
+        assert pair.reported == ["the plug is out"]
         await asyncio.sleep(1)
         await pair.store.publish(make_figures("pi1", epoch=4))
-        assert pair.told == ["the plug is out", "back"]
+        assert pair.reported == ["the plug is out", "back"]
         assert pair.primary.kept["pi1"].epoch == 4
         pair.primary.fails_with = Unreachable("again")
         await pair.store.read()
-        assert pair.told == ["the plug is out", "back", "again"]
+        assert pair.reported == ["the plug is out", "back", "again"]
 
     run_virtual(main())
 
@@ -137,7 +137,7 @@ def test_what_is_no_loss_is_not_hidden(run_virtual):
         pair.primary.fails_with = PacelineError("a mistake")
         with pytest.raises(PacelineError, match="a mistake"):
             await pair.store.read()
-        assert pair.told == []
+        assert pair.reported == []
 
     run_virtual(main())
 
@@ -161,7 +161,7 @@ def test_both_are_closed_whatever_the_first_does(run_virtual):
         ({"samples_per_second": -1.0}, "samples_per_second is -1.0"),
         ({"samples_per_second": float("nan")}, "samples_per_second is nan"),
         ({"num_samples": -1}, "num_samples is -1"),
-        ({"epoch": -1}, "epoch -1"),
+        ({"epoch": -1}, "epoch is -1"),
         ({"executors": (0.1, 0.0)}, "above 0"),
         ({"executors": (1.0,) * (MAX_EXECUTORS + 1)}, f"at most {MAX_EXECUTORS}"),
     ],

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from paceline.allocation.med.instance import Bools, Floats, Indices, Instance
+from paceline.extras import extra
+
+with extra("solvers"):
+    import highspy
 
 _MARGIN = 1e-6  # of the best known, for the solver's tolerances
 

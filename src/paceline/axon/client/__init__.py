@@ -1,13 +1,16 @@
-"""Calling functions of other devices: the thesis's stubs, `connect`, handles and fan-out, all faces of `Caller`."""
+"""Calling functions of other devices: `connect`, on `Caller`. The thesis's six stubs are loaded when first used."""
 
-from paceline.axon.client.stubs import (
-    AsyncDuplexStub,
-    AsyncSimplexStub,
-    CoroDuplexStub,
-    CoroSimplexStub,
-    SyncDuplexStub,
-    SyncSimplexStub,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.axon.stubs import (
+        AsyncDuplexStub,
+        AsyncSimplexStub,
+        CoroDuplexStub,
+        CoroSimplexStub,
+        SyncDuplexStub,
+        SyncSimplexStub,
+    )
 
 __all__ = [
     "AsyncDuplexStub",
@@ -17,3 +20,11 @@ __all__ = [
     "SyncDuplexStub",
     "SyncSimplexStub",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from paceline.axon import stubs
+
+    return getattr(stubs, name)

@@ -6,22 +6,26 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from paceline.axon.client.blocking import call_and_wait
 from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
-from paceline.axon.client.handle import Handle, call_and_wait
-from paceline.axon.client.stubs import default_transport
-from paceline.axon.listing import Listing
+from paceline.axon.description import WorkerDescription
 from paceline.axon.signatures import Published, Signature
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
+from paceline.axon.transports.http import default_transport
 from paceline.errors import BadReply, ConfigError
 from paceline.spelling import suggest
 
+if TYPE_CHECKING:
+    from paceline.axon.fanout import BoundCall
+    from paceline.axon.handles import Handle
+
 
 def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
-    """The address in a URL like ``http://10.0.0.2:7223``; https means TLS."""
+    """Parse a URL like ``http://10.0.0.2:7223``; https means TLS."""
     try:
         parts = urlsplit(url)
         port = DEFAULT_PORT if parts.port is None else parts.port
@@ -44,12 +48,12 @@ def connect(
     transport: Transport | None = None,
     **options: Any,
 ) -> Remote:
-    """A worker whose functions can be called as attributes. Nothing is sent until the first call.
+    """Return a worker whose functions can be called as attributes. Nothing is sent until the first call.
 
     Args:
         url: ``http://host:port``, or ``https://`` for TLS.
         token: what the worker wants to be shown.
-        fingerprint: of the worker's self-made certificate.
+        fingerprint: fingerprint of the worker's self-made certificate.
         ca_file: authorities that signed the worker's certificate, if the system does not know them.
         interface: a class whose annotated methods are what is expected of the worker; results are given the
             annotated types, and a worker that offers something else is refused at the first call.
@@ -71,7 +75,7 @@ class Remote:
 
     @property
     def url(self) -> str:
-        """Where the worker is."""
+        """Address of the worker."""
         return str(self._caller.address)
 
     def __getattr__(self, name: str) -> RemoteFunction:
@@ -80,32 +84,34 @@ class Remote:
         return RemoteFunction(self, name, self._caller)
 
     def __getitem__(self, name: str) -> RemoteFunction:
-        """A function by its whole name, also where an attribute of that name means something else."""
+        """Return a function by its whole name, also where an attribute of that name means something else."""
         return RemoteFunction(self, name, self._caller)
 
     def __repr__(self) -> str:
         return f"<Remote {self.url}>"
 
-    def listing(self) -> Listing:
-        """What the worker offers; asks it."""
-        result: Listing = call_and_wait(self._caller, self._caller.listing())
+    def describe_worker(self) -> WorkerDescription:
+        """Ask the worker which functions it offers."""
+        result: WorkerDescription = call_and_wait(self._caller, self._caller.describe_worker())
         return result
 
     def reattach(self, call_id: str) -> Handle:
         """Wait for a duplex call that was started earlier, maybe by another process."""
+        from paceline.axon.handles import Handle
+
         return Handle(call_id, self._caller.reattach(call_id))
 
     async def _find(self, name: str) -> Published:
-        """What the worker says of a function; asked once, and again for a name that was not there."""
+        """Ask the worker for a function's signature; once, and again for a name that was not there."""
         rpc = self._offered.get(name)
         if rpc is None:
-            listing = await self._caller.listing()
-            _check_interface(self.url, self._expected, listing)
-            self._offered = {offered.name: offered for offered in listing.rpcs}
+            description = await self._caller.describe_worker()
+            _check_interface(self.url, self._expected, description)
+            self._offered = {offered.name: offered for offered in description.rpcs}
             rpc = self._offered.get(name)
             if rpc is None:
                 hint = suggest(name, self._offered)
-                raise AttributeError(f"{listing.device} at {self.url} has no rpc {name!r}; {hint}")
+                raise AttributeError(f"{description.device} at {self.url} has no rpc {name!r}; {hint}")
         return rpc
 
     async def _call(
@@ -127,20 +133,6 @@ class Remote:
             raise BadReply(f"{self.url}: {name} returned something else than announced: {error}") from error
 
 
-class BoundCall(NamedTuple):
-    """A function of a worker with its arguments, to be called later or with others."""
-
-    remote: Remote
-    caller: Caller
-    name: str
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-
-    def start(self, call_id: str | None = None) -> Coroutine[Any, Any, Any]:
-        """The call as a coroutine."""
-        return self.remote._call(self.caller, self.name, self.args, self.kwargs, call_id)
-
-
 class RemoteFunction:
     """One function of a worker, callable in each form."""
 
@@ -154,25 +146,34 @@ class RemoteFunction:
             raise AttributeError(name)
         return RemoteFunction(self._remote, f"{self._name}.{name}", self._caller)
 
+    def _call(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        return self._remote._call(self._caller, self._name, args, kwargs, call_id)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call and wait for the result; a generator's items come as an iterator."""
-        return call_and_wait(self._caller, self.bind(*args, **kwargs).start())
+        return call_and_wait(self._caller, self._call(args, kwargs))
 
     def start(self, *args: Any, **kwargs: Any) -> Handle:
         """Call in the background."""
+        from paceline.axon.handles import Handle
+
         call_id = new_call_id()
-        return Handle(call_id, self.bind(*args, **kwargs).start(call_id))
+        return Handle(call_id, self._call(args, kwargs, call_id))
 
     def coro(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        """The call as a coroutine to await; a generator's items come as an async iterator."""
-        return self.bind(*args, **kwargs).start()
+        """Return the call as a coroutine to await; a generator's items come as an async iterator."""
+        return self._call(args, kwargs)
 
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
-        """The call with its arguments, not made yet; for `fan_out`."""
-        return BoundCall(self._remote, self._caller, self._name, args, kwargs)
+        """Return the call with its arguments, not made yet; for `fan_out`."""
+        from paceline.axon.fanout import BoundCall
+
+        return BoundCall(self._remote.url, functools.partial(self._call, args, kwargs))
 
     def options(self, **changes: Any) -> RemoteFunction:
-        """The same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
+        """Return the same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
         options = dataclasses.replace(self._caller.options, **changes)
         return RemoteFunction(self._remote, self._name, self._caller.with_options(options))
 
@@ -183,8 +184,8 @@ def _signatures_of(interface: type) -> dict[str, Signature]:
     return {name: Signature.of(method, name) for name, method in methods if not name.startswith("_")}
 
 
-def _check_interface(url: str, expected: Mapping[str, Signature], listing: Listing) -> None:
-    offered = {rpc.name: [p.name for p in rpc.parameters] for rpc in listing.rpcs}
+def _check_interface(url: str, expected: Mapping[str, Signature], description: WorkerDescription) -> None:
+    offered = {rpc.name: [p.name for p in rpc.parameters] for rpc in description.rpcs}
     for name, signature in expected.items():
         wanted = [p.name for p in signature.published.parameters if p.name != "self"]
         if offered.get(name) != wanted:

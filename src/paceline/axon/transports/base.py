@@ -45,7 +45,7 @@ class App(Protocol):
 
 
 async def answer(app: App, request: Request) -> Reply:
-    """An app's reply; what it raises by mistake is logged, and answered as such."""
+    """Return an app's reply; what it raises by mistake is logged, and answered as such."""
     try:
         return await app.handle(request)
     except Exception:
@@ -80,7 +80,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def reply_host(self, address: Address) -> str:
-        """The host to listen on so that whoever is at `address` can reach this side, if anything can."""
+        """Return the host to listen on so that whoever is at `address` can reach this side, if anything can."""
 
     @abstractmethod
     async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:

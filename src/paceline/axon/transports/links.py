@@ -58,7 +58,7 @@ class Link:
 
     @classmethod
     def in_mbit(cls, *, down_mbit: float, up_mbit: float, latency_ms: float, **others: Any) -> Link:
-        """A link in the units of job and fleet files: Mbit/s and milliseconds."""
+        """Make a link from the units of job and fleet files: Mbit/s and milliseconds."""
         return cls(
             down_bytes_per_second=down_mbit * _BYTES_PER_MBIT,
             up_bytes_per_second=up_mbit * _BYTES_PER_MBIT,

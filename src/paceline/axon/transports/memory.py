@@ -23,7 +23,7 @@ class MemoryNetwork:
         self.free_ports = itertools.count(49152)
 
     def host(self, name: str, link: Link = Link()) -> MemoryTransport:  # noqa: B008  (frozen)
-        """The transport of a host: its requests come from there, over its link, its listeners are reached there."""
+        """Make a host's transport: its requests come from there, over its link, and its listeners are reached there."""
         return MemoryTransport(self, name, link)
 
 
@@ -100,7 +100,7 @@ class MemoryTransport(Transport):
 
 
 def _copy(body: Body) -> Body:
-    """The body in one buffer of the receiver's own, as every receiver gets it."""
+    """Copy a body into one buffer of the receiver's own, as every receiver gets it."""
     return (memoryview(bytearray().join(body)),) if body else ()
 
 

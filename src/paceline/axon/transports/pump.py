@@ -15,7 +15,7 @@ class Pump:
     Args:
         source: where they come from; closed when the pump ends, however it ends.
         carry: takes a body on its way and returns it as it arrives.
-        broken: what a consumer is told when `break_off` is called.
+        broken: message of the consumer's error when `break_off` is called.
     """
 
     def __init__(self, source: Stream, carry: Callable[[Body], Awaitable[Body]], broken: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import AsyncGenerator
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -11,6 +12,9 @@ from paceline.axon import wire
 from paceline.axon.messages import AXON_TYPE, JSON_TYPE, Body
 from paceline.axon.wire import Kind, Limits, tensors
 from paceline.errors import WireError
+
+Bodies: TypeAlias = "AsyncGenerator[tuple[Kind, Body], None]"
+"""Kind and body of all that a call sends back: any number of items, then its result or error."""
 
 
 class Coding(ABC):
@@ -20,11 +24,11 @@ class Coding(ABC):
 
     @abstractmethod
     def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
-        """The positional and named arguments; raises `WireError`."""
+        """Decode the positional and named arguments; raises `WireError`."""
 
     @abstractmethod
     def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
-        """The body of one item, result or error; raises `WireError` for a value that has no form here."""
+        """Encode one item, result or error; raises `WireError` for a value that has no form here."""
 
 
 class FrameCoding(Coding):
@@ -65,7 +69,7 @@ class JsonCoding(Coding):
         try:
             return [msgspec.json.encode({kind.name.lower(): value}, enc_hook=tensors.to_list) + b"\n"]
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise WireError(f"the result cannot be told in JSON: {error}") from error
+            raise WireError(f"the result cannot be sent as JSON: {error}") from error
 
 
 def _checked_arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -99,7 +99,7 @@ _KEYS = frozenset((str, int, float, bool, type(None), bytes))
 
 
 def encode(kind: Kind, value: object, limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
-    """A frame as buffers to send one after the other; arrays are not copied, so leave them be until sent."""
+    """Encode a frame as buffers to send one after the other; arrays are not copied, so leave them be until sent."""
     packer = _Packer(limits)
     meta = _encode_meta(packer.pack(value, 0))
     if len(meta) > limits.max_meta_bytes:
@@ -116,7 +116,7 @@ def encode(kind: Kind, value: object, limits: Limits = DEFAULT_LIMITS) -> list[B
 
 
 def decode(body: memoryview, limits: Limits = DEFAULT_LIMITS) -> tuple[Kind, Any]:
-    """The kind and value of a frame; arrays share the body's memory. Raises `WireError` for anything else."""
+    """Decode the kind and value of a frame; arrays share the body's memory. Raises `WireError` for anything else."""
     if body.nbytes > limits.max_body_bytes:
         raise WireError(f"a frame of {body.nbytes} bytes; {limits.max_body_bytes} are allowed")
     if body.nbytes < _PREFIX.size:
@@ -136,7 +136,7 @@ def decode(body: memoryview, limits: Limits = DEFAULT_LIMITS) -> tuple[Kind, Any
 
 
 def decode_as(expected: Kind, body: memoryview, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """The value of a frame that must be of one kind."""
+    """Decode the value of a frame that must be of one kind."""
     kind, value = decode(body, limits)
     if kind is not expected:
         raise WireError(f"expected a frame of kind {expected.name}, got {kind.name}")
@@ -285,7 +285,7 @@ class _Packer:
 
 
 def _fields_of_struct(value: msgspec.Struct) -> dict[str, object] | list[object]:
-    """The fields of a struct, as msgspec would make it again from them."""
+    """List the fields of a struct, as msgspec would make it again from them."""
     fields = {encoded: getattr(value, name) for encoded, name in _struct_names(type(value))}
     config = value.__struct_config__
     if config.tag_field is not None:
@@ -295,7 +295,7 @@ def _fields_of_struct(value: msgspec.Struct) -> dict[str, object] | list[object]
 
 @functools.lru_cache(maxsize=1024)
 def _struct_names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    """The fields of a struct: their names as sent, and in the class. Reading the annotations takes a while."""
+    """List the fields of a struct: their names as sent, and in the class. Reading the annotations takes a while."""
     return tuple((field.encode_name, field.name) for field in msgspec.structs.fields(kind))
 
 
@@ -333,7 +333,7 @@ class _Unpacker:
             raise WireError(f"the frame is damaged: {error}") from error
 
     def _restore(self, code: int, data: memoryview) -> Any:
-        """Called by msgspec for each extension, in the order in which they stand."""
+        """Restore an extension; msgspec calls this for each, in the order in which they stand."""
         if code >= _Code.BYTES:
             return self._restore_buffer(code, data)
         if code in _NESTED_CODES:

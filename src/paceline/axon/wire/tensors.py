@@ -38,7 +38,7 @@ def is_tensor(value: object) -> bool:
 
 
 def describe_array(array: np.ndarray[Any, Any] | np.generic) -> tuple[str, tuple[int, ...], memoryview]:
-    """The dtype's name, the shape and the bytes of an array; a view where its memory allows one."""
+    """Return dtype name, shape and bytes of an array; a view where its memory allows one."""
     if isinstance(array, np.ma.MaskedArray):
         raise WireError("cannot send a masked array; send its data and its mask")
     array = np.asarray(array)
@@ -50,7 +50,7 @@ def describe_array(array: np.ndarray[Any, Any] | np.generic) -> tuple[str, tuple
 
 
 def describe_tensor(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], memoryview]:
-    """The dtype's name, the shape and the bytes of a tensor; a view where its memory allows one."""
+    """Return dtype name, shape and bytes of a tensor; a view where its memory allows one."""
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
     is_dense = tensor.layout is torch.strided and not tensor.is_nested and tensor.device.type != "meta"
@@ -68,7 +68,7 @@ def describe_tensor(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], memoryv
 
 
 def num_bytes_of(dtype: str, shape: list[int]) -> int:
-    """How many bytes an array of this description takes; refuses descriptions that none can have."""
+    """Count the bytes that an array of this description takes; refuses descriptions that none can have."""
     item_bytes = _ITEM_BYTES.get(dtype)
     if item_bytes is None:
         raise WireError(f"unknown dtype {dtype[:40]!r}; allowed: {', '.join(sorted(_ITEM_BYTES))}")
@@ -83,14 +83,14 @@ def num_bytes_of(dtype: str, shape: list[int]) -> int:
 
 
 def restore_array(dtype: str, shape: list[int], data: memoryview) -> np.ndarray[Any, Any]:
-    """An array over the received bytes, which it shares."""
+    """Make an array over the received bytes, which it shares."""
     if dtype not in _NUMPY_DTYPES:
         raise WireError(f"dtype {dtype!r} is not one of NumPy's")
     return np.frombuffer(data, dtype=_DTYPES[dtype]).reshape(shape)
 
 
 def restore_tensor(dtype: str, shape: list[int], data: memoryview) -> torch.Tensor:
-    """A tensor over the received bytes, which it shares."""
+    """Make a tensor over the received bytes, which it shares."""
     try:
         import torch
     except ImportError as error:
@@ -104,7 +104,7 @@ def restore_tensor(dtype: str, shape: list[int], data: memoryview) -> torch.Tens
 
 
 def from_list(kind: type, value: object) -> object:
-    """An array or tensor from nested lists of numbers, for callers that can only send JSON; raises `TypeError`."""
+    """Make an array or tensor from nested lists of numbers, for callers that can only send JSON; raises `TypeError`."""
     torch: Any = sys.modules.get("torch")
     is_torch = torch is not None and kind is torch.Tensor
     try:

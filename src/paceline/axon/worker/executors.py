@@ -201,7 +201,7 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *a
 
 
 def _raisable(error: BaseException) -> Exception:
-    """What a call failed with, as something a future and a task can hold (`SystemExit` they cannot)."""
+    """Turn what a call failed with into something a future and a task can hold (`SystemExit` they cannot)."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"{type(error).__name__}: {error}")

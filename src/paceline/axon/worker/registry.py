@@ -9,20 +9,24 @@ from typing import Any
 
 from paceline.axon.signatures import Signature
 from paceline.axon.worker.executors import Executor, LoopExecutor, ThreadExecutor
-from paceline.axon.worker.processes import ProcessExecutor
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
-EXECUTORS: dict[str, type[Executor]] = {
-    "loop": LoopExecutor,
-    "thread": ThreadExecutor,
-    "process": ProcessExecutor,
-}
+EXECUTORS = ("loop", "thread", "process")
+
+
+def executor_type(name: str) -> type[Executor]:
+    """Return the executor of a name in `EXECUTORS`; that of processes is loaded only here."""
+    if name == "process":
+        from paceline.axon.processes.executor import ProcessExecutor
+
+        return ProcessExecutor
+    return LoopExecutor if name == "loop" else ThreadExecutor
 
 
 @dataclass(frozen=True)
 class Rpc:
-    """A function on offer."""
+    """A function that a worker offers."""
 
     name: str
     function: Callable[..., Any]
@@ -50,7 +54,7 @@ class Registry:
         known = self._rpcs.get(name)
         if known is not None and _origin(known.function) != _origin(function):
             raise ConfigError(f"rpc {name!r} is offered twice, by {_origin(known.function)} and {_origin(function)}")
-        EXECUTORS[executor].check(function)
+        executor_type(executor).check(function)
         self._rpcs[name] = Rpc(name, function, executor, Signature.of(function, name))
 
     def add_methods(self, subject: object, name: str | None, executor: str | None) -> None:
@@ -62,7 +66,7 @@ class Registry:
             self.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
 
     def find(self, name: str) -> Rpc:
-        """The function of that name; raises `KeyError` that says what there is."""
+        """Find the function of that name; raises `KeyError` that says what there is."""
         if name in self._rpcs:
             return self._rpcs[name]
         raise KeyError(f"no rpc {name!r}; {suggest(name, self._rpcs)}")

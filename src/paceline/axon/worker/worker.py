@@ -9,16 +9,13 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from paceline.axon import loops, trust, wire
+from paceline.axon import loops, modules, trust, wire
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
 from paceline.axon.worker.app import WorkerApp
 from paceline.axon.worker.registry import Registry
-
-init_returns = False
-"""Set where something else serves: in children of the process executor, and under ``paceline worker``."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +24,7 @@ class Worker:
     """A set of functions and the means to serve them.
 
     Args:
-        device: the name told in listings and errors; this machine's host name by default.
+        device: the name shown in descriptions and errors; this machine's host name by default.
         limits: what is accepted from callers.
     """
 
@@ -67,7 +64,7 @@ class Worker:
         transport: Transport | None = None,
         grace_seconds: float = 5.0,
     ) -> AsyncIterator[Address]:
-        """Serve on the running loop while the block runs, and tell where.
+        """Serve on the running loop while the block runs; gives the address.
 
         Args:
             host: the address to listen on; one that other machines can reach needs a token.
@@ -145,5 +142,5 @@ serve = default.serve
 
 def init(port: int = DEFAULT_PORT, **settings: Any) -> None:
     """Serve what was offered until SIGINT or SIGTERM; settings as for `Worker.run`."""
-    if not init_returns:
+    if not modules.init_returns:
         default.run(port=port, **settings)

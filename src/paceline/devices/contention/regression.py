@@ -22,6 +22,7 @@ import numpy as np
 
 from paceline.devices.contention.usage import Usage
 from paceline.errors import ConfigError
+from paceline.extras import extra
 
 KNOTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Parts of all cores that others use, from which on a hinge grows."""
@@ -74,7 +75,8 @@ def fit_slowdown(observations: Sequence[Observation]) -> tuple[float, SlowdownMo
 
     t0 is fitted with the rest, since a device is never quite left alone. Raises `ConfigError` for too few observations.
     """
-    from scipy.optimize import nnls  # takes long to load
+    with extra("solvers"):
+        from scipy.optimize import nnls  # takes long to load
 
     if len(observations) < LEAST_OBSERVATIONS:
         raise ConfigError(f"{len(observations)} observations; it takes at least {LEAST_OBSERVATIONS} to fit a slowdown")

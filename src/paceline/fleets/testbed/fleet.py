@@ -104,8 +104,8 @@ class _FleetInPlace(ProcessFleet):
         )
 
     @contextlib.asynccontextmanager
-    async def devices(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
-        async with super().devices(host, plan, address) as too_few:
+    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+        async with super().members(host, plan, address) as too_few:
             cuts = asyncio.gather(*(self._cut(number, device) for number, device in enumerate(self._all, 1)))
             trouble = asyncio.ensure_future(_first_failure(too_few, cuts))
             try:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from paceline.extras import extra
 from paceline.learning.shards import Array
 
 Division: TypeAlias = Callable[[Array, int, np.random.Generator], Array]
@@ -39,7 +40,8 @@ def k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Arra
 
 def _k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
     """From samples drawn at random."""
-    from sklearn.cluster import KMeans  # takes long to load
+    with extra("points"):
+        from sklearn.cluster import KMeans  # takes long to load
 
     model = KMeans(num_sets, init="random", n_init=1, max_iter=_NUM_ITERATIONS, random_state=_seed(chance))
     with _left_alone():
@@ -70,7 +72,8 @@ def lsh(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
 
 def gaussian_mixture(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
     """By a mixture of Gaussians with axes of their own, each sample by the likeliest of them."""
-    from sklearn.mixture import GaussianMixture  # takes long to load
+    with extra("points"):
+        from sklearn.mixture import GaussianMixture  # takes long to load
 
     spread = float(features.var(0).mean())
     model = GaussianMixture(

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from paceline.extras import extra
 from paceline.learning.shards import Array
 
 Reduction: TypeAlias = Callable[[Array, int, np.random.Generator], Array]
@@ -137,7 +138,8 @@ def _by_chunks(x: Array, reduce: Callable[[Array], Array]) -> Array:
 
 
 def _project(values: Array, chance: np.random.Generator) -> Array:
-    from sklearn.utils.extmath import randomized_svd  # takes long to load
+    with extra("points"):
+        from sklearn.utils.extmath import randomized_svd  # takes long to load
 
     size, seed = min(_NUM_FEATURES, *values.shape), int(chance.integers(1 << 31))
     left, strengths, _ = randomized_svd(values, size, random_state=seed)

@@ -10,15 +10,15 @@ from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
 from paceline.events import Emit
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver
-from paceline.topologies.gossip.local import LocalData
-from paceline.topologies.gossip.members import MAX_COUNT, Member, Membership
+from paceline.topologies.gossip.holdings import TrainingData
+from paceline.topologies.gossip.membership import MAX_COUNT, Membership, PeerRecord
 from paceline.topologies.gossip.stores import Figures, Store
 
 _NO_LINK = Rate(1.0)  # peers train what they have: no link plays a part
 
 
 class GossipedStore(Store):
-    """Figures that peers tell each other along with who is there; the default, which needs nothing else.
+    """Figures that peers send each other along with who is there; the default, which needs nothing else.
 
     Those of a peer that is gone are not valid.
     """
@@ -32,7 +32,7 @@ class GossipedStore(Store):
         self._membership.amend(figures=figures)
 
     async def read(self) -> dict[str, Figures]:
-        return {member.name: member.figures for member in self._membership.living() if member.figures is not None}
+        return {record.name: record.figures for record in self._membership.living() if record.figures is not None}
 
     async def aclose(self) -> None:
         return
@@ -51,8 +51,8 @@ class Balancer:
         self._emit = emit
         self._missing: tuple[str, ...] = ()
 
-    async def tell(self, epoch: int, num_samples: int) -> Figures:
-        """Publish what is expected of this peer; `epoch` is the last that it has trained."""
+    async def publish_speed(self, epoch: int, num_samples: int) -> Figures:
+        """Publish the speed that is expected of this peer; `epoch` is the last that it has trained."""
         figures = Figures(
             learner=self._membership.me.name,
             samples_per_second=self._predictor.samples_per_second(),
@@ -62,11 +62,11 @@ class Balancer:
         await self._store.publish(figures)
         return figures
 
-    async def decide(self, epoch: int, at: float, data: LocalData) -> tuple[int, float]:
-        """How many samples to train in an epoch, and the samples per second that were expected."""
+    async def decide(self, epoch: int, at: float, data: TrainingData) -> tuple[int, float]:
+        """Return how many samples to train in an epoch, and the samples per second that were expected."""
         known = await self._store.read()
-        await self._make_up(epoch, at, data, known)
-        own = await self.tell(epoch - 1, data.num_samples)
+        await self._cover_failures(epoch, at, data, known)
+        own = await self.publish_speed(epoch - 1, data.num_samples)
         known[own.learner] = own
         fleet = self._fleet(known)
         terms = RoundTerms(
@@ -81,18 +81,18 @@ class Balancer:
         share = self._policy.allocate(terms, fleet)[places.index(own.learner)]
         return share.num_shards, own.samples_per_second
 
-    async def _make_up(self, epoch: int, at: float, data: LocalData, known: Mapping[str, Figures]) -> None:
-        """Where too many have failed, train what they had, if this peer is the one; else tell what is missing."""
+    async def _cover_failures(self, epoch: int, at: float, data: TrainingData, known: Mapping[str, Figures]) -> None:
+        """Where too many have failed, train what they had, if this peer is the one; else report what is missing."""
         fleet = self._fleet(known)
         name = self._membership.me.name
         failed = self._policy.failed(fleet) if self._policy.is_exceptional(fleet) else []
         failed = [other for other in failed if other != name]
-        usable = {member.name for member in self._membership.living()} - set(failed)
-        trained = {part for member in self._membership.living() if member.name in usable for part in member.parts[:1]}
-        owners = {member.name: member for member in map(self._owner, failed)}
+        usable = {record.name for record in self._membership.living()} - set(failed)
+        trained = {part for record in self._membership.living() if record.name in usable for part in record.parts[:1]}
+        owners = {record.name: record for record in map(self._owner, failed)}
         # Whose part another trains as its own has come back under another name.
-        owners = {other: member for other, member in owners.items() if trained.isdisjoint(member.parts[:1])}
-        holders = {other: self._holders(member) for other, member in owners.items()}
+        owners = {other: record for other, record in owners.items() if trained.isdisjoint(record.parts[:1])}
+        holders = {other: self._holders(record) for other, record in owners.items()}
         heirs, missing = take_over(owners, usable, holders)
         taken = {owners[other].parts[0]: other for other, heir in heirs.items() if heir == name}
         for part in sorted(set(taken) - set(data.taken)):
@@ -116,34 +116,34 @@ class Balancer:
         self._missing = missing
 
     def _fleet(self, known: Mapping[str, Figures]) -> list[Candidate]:
-        """All that take part or died in it; newcomers that told nothing yet are left out."""
-        members = [member for member in self._membership.everybody() if member.status != "left"]
-        return [_candidate(member, known.get(member.name)) for member in members if _is_known(member, known)]
+        """Return all that take part or died in it; newcomers that published nothing yet are left out."""
+        records = [record for record in self._membership.everybody() if record.status != "left"]
+        return [_candidate(record, known.get(record.name)) for record in records if _is_known(record, known)]
 
-    def _owner(self, name: str) -> Member:
-        member = self._membership.get(name)
-        assert member is not None
-        return member
+    def _owner(self, name: str) -> PeerRecord:
+        record = self._membership.get(name)
+        assert record is not None
+        return record
 
-    def _holders(self, owner: Member) -> Sequence[str]:
-        """Who has a copy of a peer's part, from the next by name around."""
+    def _holders(self, owner: PeerRecord) -> Sequence[str]:
+        """Return who has a copy of a peer's part, from the next by name around."""
         if not owner.parts:
             return ()
         part = owner.parts[0]
-        holders = [member.name for member in self._membership.everybody() if part in member.parts[1:]]
+        holders = [record.name for record in self._membership.everybody() if part in record.parts[1:]]
         return sorted(holders, key=lambda name: (name < owner.name, name))
 
 
-def _is_known(member: Member, known: Mapping[str, Figures]) -> bool:
-    return not member.is_living or member.name in known
+def _is_known(record: PeerRecord, known: Mapping[str, Figures]) -> bool:
+    return not record.is_living or record.name in known
 
 
-def _num_samples(member: Member) -> int:
-    return 0 if member.figures is None else member.figures.num_samples
+def _num_samples(record: PeerRecord) -> int:
+    return 0 if record.figures is None else record.figures.num_samples
 
 
-def _candidate(member: Member, figures: Figures | None) -> Candidate:
-    if not member.is_living or figures is None or not figures.samples_per_second > 0:
-        return Candidate(name=member.name, max_shards=_num_samples(member))
+def _candidate(record: PeerRecord, figures: Figures | None) -> Candidate:
+    if not record.is_living or figures is None or not figures.samples_per_second > 0:
+        return Candidate(name=record.name, max_shards=_num_samples(record))
     profile = Profile(train=Rate(figures.samples_per_second), down=_NO_LINK, up=_NO_LINK)
-    return Candidate(name=member.name, profile=profile, max_shards=min(figures.num_samples, MAX_COUNT))
+    return Candidate(name=record.name, profile=profile, max_shards=min(figures.num_samples, MAX_COUNT))

@@ -8,11 +8,11 @@ from paceline.events import Event
 
 
 class GossipStarted(Event, frozen=True, tag="gossip_started"):
-    """Training without a server begins; told by whoever records it: a fleet, or a peer that is alone in its process.
+    """Training without a server begins, as whoever records it sees: a fleet, or a peer that is alone in its process.
 
     Attributes:
         job: the resolved gossip job, as in the run folder.
-        num_parameters: of the model.
+        num_parameters: number of parameters of the model.
     """
 
     job: dict[str, Any]
@@ -22,14 +22,14 @@ class GossipStarted(Event, frozen=True, tag="gossip_started"):
 
 
 class PeerStarted(Event, frozen=True, tag="peer_started"):
-    """A peer takes part from an epoch on; events of peers are told on the device only.
+    """A peer takes part from an epoch on; events of peers are reported on the device only.
 
     Attributes:
         address: where others reach it.
         epoch: the first that it trains.
-        num_samples: of its own.
+        num_samples: samples of its own.
         known: peers that it knew as it began.
-        power: as for `DeviceMeasured`.
+        power: what its energy is computed from, as for `DeviceMeasured`.
     """
 
     learner: str
@@ -59,7 +59,7 @@ class PointsMade(Event, frozen=True, tag="points_made"):
     """A peer has the aggregated points of its data.
 
     Attributes:
-        num_samples: that they stand for.
+        num_samples: samples that they stand for.
         is_cached: whether they were found ready.
     """
 
@@ -76,14 +76,14 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
     Attributes:
         seconds: from the end of the last one; those of the parts are of this peer, waiting for others is in
             `exchange_seconds`.
-        num_samples: trained.
-        ratio: of its data, that it was to train.
-        samples_per_second: that it expected of itself.
+        num_samples: samples trained.
+        ratio: part of its data that it was to train.
+        samples_per_second: speed that it expected of itself.
         num_exchanges: models that it took from others and mixed with its own.
         distance: between its model before and after mixing, over the length of what it learned in the epoch.
-        mass: of its model in push-sum gossip, as a ratio of what a peer starts with; 0 elsewhere.
-        cpu_seconds: of the processor, testing included, and what the epoch took in `joules`; None if nobody metered.
-        loss: of its own model on the test data; None if not evaluated.
+        mass: push-sum weight of its model, as a ratio of what a peer starts with; 0 in mixing.
+        cpu_seconds: processor time, testing included, and energy in `joules`; None if nobody metered.
+        loss: loss of its own model on the test data; None if not evaluated.
     """
 
     learner: str
@@ -119,9 +119,9 @@ class DataMissing(Event, frozen=True, tag="data_missing"):
     """More peers than is allowed have failed, and nobody has a copy of what they trained; it goes on without.
 
     Attributes:
-        others: whose data it is.
-        share_failed: of all peers.
-        num_samples: that are missing.
+        others: peers whose data it is.
+        share_failed: part of all peers that failed.
+        num_samples: samples that are missing.
     """
 
     learner: str
@@ -132,7 +132,7 @@ class DataMissing(Event, frozen=True, tag="data_missing"):
 
 
 class StoreLost(Event, frozen=True, tag="store_lost"):
-    """A peer cannot reach the shared store of figures, and uses those that peers tell each other."""
+    """A peer cannot reach the shared store of figures, and uses those that peers send each other."""
 
     learner: str
     store: str
@@ -151,7 +151,7 @@ class ConsensusMeasured(Event, frozen=True, tag="consensus_measured"):
 
     Attributes:
         distance: the root of the mean squared distance from their average, over the length of that.
-        loss: of the average on the test data; None if not evaluated.
+        loss: loss of the average on the test data; None if not evaluated.
     """
 
     epoch: int
@@ -165,9 +165,9 @@ class PeerEnded(Event, frozen=True, tag="peer_ended"):
     """A peer is done.
 
     Attributes:
-        epochs: that it trained.
+        epochs: number of epochs that it trained.
         averaged: the living peers whose models make up its final one, its own included.
-        loss: of that.
+        loss: loss of that one.
     """
 
     learner: str
@@ -183,7 +183,7 @@ class GossipEnded(Event, frozen=True, tag="gossip_ended"):
 
     Attributes:
         averaged: the living peers whose models make up the final one.
-        loss: of that.
+        loss: loss of that one.
     """
 
     averaged: tuple[str, ...]

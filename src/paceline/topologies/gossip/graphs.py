@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.checks import Count, check_fields
+
 GraphName: TypeAlias = Literal["ring", "torus", "regular", "full"]
 
 _Edges: TypeAlias = set[tuple[int, int]]  # of numbered peers, the lesser number first
@@ -22,25 +24,24 @@ _TOLERANCE = 1e-9  # of a sum of weights that should be 1
 
 
 class GraphSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which graph the living peers form.
+    """The graph that the living peers form.
 
     Attributes:
         name: ``ring``; ``torus``, as square as the number of peers allows, and a ring if that is a prime; ``regular``,
             drawn at random; ``full``, everybody with everybody.
         degree: neighbours of each peer of a regular graph. It has all others if they are no more than that, one more
             if degree and number of peers are both odd, and at least two, since it is to be connected.
-        seed: of a regular graph.
+        seed: seed of a regular graph.
     """
 
     name: GraphName = "ring"
-    degree: int = 4
+    degree: Count = 4
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.name not in GRAPHS:
             raise ValueError(f"graph is {self.name!r}; allowed: {', '.join(GRAPHS)}")
-        if self.degree < 1:
-            raise ValueError(f"degree is {self.degree}; it must be at least 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Mixing:
     peers that mix again and again arrive at the average of what they started with.
 
     Attributes:
-        names: of the peers, sorted.
+        names: names of the peers, sorted.
         matrix: a row for each peer, with the weights that it gives to every peer, itself included; read-only.
     """
 
@@ -78,7 +79,7 @@ class Mixing:
 
     @classmethod
     def over(cls, names: Iterable[str], spec: GraphSpec) -> Mixing:
-        """The Metropolis weights of a graph of these peers, in whatever order: 1 / (1 + the larger degree of two).
+        """Return the Metropolis weights of a graph of these peers: 1 / (1 + the larger degree of two).
 
         A peer gives the rest to itself. Such weights are symmetric and can be had from the neighbours' degrees alone
         (Xiao, Boyd and Lall, "Distributed Average Consensus with Time-Varying Metropolis Weights").
@@ -93,7 +94,7 @@ class Mixing:
         return cls(tuple(neighbours), matrix)
 
     def weights_of(self, name: str) -> dict[str, float]:
-        """What a peer gives to itself and to each of its neighbours; raises `ValueError` for one that is not there."""
+        """Return the weights that a peer gives to itself and its neighbours; raises `ValueError` if it is not there."""
         row = self.matrix[self.names.index(name)]
         return {self.names[place]: float(row[place]) for place in np.flatnonzero(row)}
 
@@ -109,7 +110,7 @@ class Mixing:
 
 
 def neighbours_of(names: Iterable[str], spec: GraphSpec) -> dict[str, tuple[str, ...]]:
-    """The neighbours of each peer, all sorted; they are mutual, and everybody can be reached from everybody.
+    """Return the neighbours of each peer, sorted; they are mutual, and everybody can be reached from everybody.
 
     Raises `ValueError` if there is no peer, or two have the same name.
     """
@@ -156,32 +157,32 @@ def _regular(num_peers: int, spec: GraphSpec) -> _Edges:
 
 def _drawn(num_peers: int, degree: int, seed: str) -> _Edges:
     # Of this generator, Python promises the same `random()` in all versions; peers may run different ones.
-    chance = random.Random(seed)
-    places = _shuffled(num_peers, chance)
+    rng = random.Random(seed)
+    places = _shuffled(num_peers, rng)
     edges = {_edge(places[one], places[other]) for one, other in _circulant(num_peers, degree)}
-    return _swapped(edges, chance) if degree > 2 else edges  # swapped ends would take a ring apart
+    return _swapped(edges, rng) if degree > 2 else edges  # swapped ends would take a ring apart
 
 
 def _circulant(num_peers: int, degree: int) -> _Edges:
-    """Peers in a circle, each with its nearest; an odd degree, which needs an even number, adds the opposite one."""
+    """Link peers in a circle to their nearest; an odd degree, which needs an even number, adds the opposite one."""
     steps = [*range(1, degree // 2 + 1), *([num_peers // 2] if degree % 2 else [])]
     edges = {_edge(place, (place + step) % num_peers) for place in range(num_peers) for step in steps}
     return {(one, other) for one, other in edges if one != other}
 
 
-def _shuffled(num_peers: int, chance: random.Random) -> list[int]:
-    keys = [chance.random() for _ in range(num_peers)]
+def _shuffled(num_peers: int, rng: random.Random) -> list[int]:
+    keys = [rng.random() for _ in range(num_peers)]
     return sorted(range(num_peers), key=keys.__getitem__)
 
 
-def _swapped(edges: _Edges, chance: random.Random) -> _Edges:
-    """The edges after many tries to let two of them, chosen at random, swap ends; all degrees stay what they were."""
+def _swapped(edges: _Edges, rng: random.Random) -> _Edges:
+    """Let two edges, chosen at random, swap ends, many times; all degrees stay what they were."""
     ordered = sorted(edges)
     present = set(ordered)
     for _ in range(_SWAPS_PER_EDGE * len(ordered)):
-        first, second = (int(chance.random() * len(ordered)) for _ in range(2))
+        first, second = (int(rng.random() * len(ordered)) for _ in range(2))
         (a, b), (c, d) = ordered[first], ordered[second]
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             c, d = d, c
         if len({a, b, c, d}) < 4 or _edge(a, d) in present or _edge(c, b) in present:
             continue

@@ -1,4 +1,4 @@
-"""The weights of push-sum gossip (GoSGD): whole numbers, so that not a grain is lost or made by rounding.
+"""Mass, the weights of push-sum gossip (GoSGD): whole numbers, so that nothing is lost or made by rounding.
 
 A peer that pushes its model sends half of its mass along; the model that arrives counts by the mass that it brings.
 Every push has a name. It is repeated until it is confirmed, and counts once, however often it arrives.
@@ -10,10 +10,10 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 FULL_MASS = 1 << 60
-"""That a peer starts with, who is there from the beginning."""
+"""Mass of a peer that is there from the beginning."""
 
 MAX_MASS = FULL_MASS << 12
-"""That is believed of a model: more than all peers together can have."""
+"""Largest mass that is believed of a model: more than all peers together can have."""
 
 _REMEMBERED = 4096  # pushes that a receiver knows again
 
@@ -27,10 +27,10 @@ class Push(NamedTuple):
 
 
 class MassAccount:
-    """What a peer's model weighs, and what it has under way.
+    """The mass of a peer's model, and what it has under way.
 
     Attributes:
-        mass: of the model that the peer has.
+        mass: mass of the model that the peer has.
         waiting: mass of models that arrived, and are not merged yet.
     """
 
@@ -55,17 +55,17 @@ class MassAccount:
         return push
 
     def confirm(self, transfer: str) -> None:
-        """A push arrived."""
+        """Take note that a push arrived."""
         self._under_way.pop(transfer, None)
 
     def take_back(self, transfer: str) -> None:
-        """A push certainly did not arrive, and never will."""
+        """Regain the mass of a push that certainly did not arrive, and never will."""
         push = self._under_way.pop(transfer, None)
         if push is not None:
             self.mass += push.mass
 
     def has_arrived(self, transfer: str) -> bool:
-        """Whether a push has come before."""
+        """Return whether a push has come before."""
         return transfer in self._arrived
 
     def arrive(self, transfer: str, mass: int) -> None:

@@ -1,4 +1,4 @@
-"""Lines that tell a gossip run on a terminal: one per epoch over all peers, and who comes, goes and misses what."""
+"""Lines that report a gossip run on a terminal: one per epoch over all peers, and who comes, goes and misses what."""
 
 from __future__ import annotations
 

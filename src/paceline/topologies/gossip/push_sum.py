@@ -10,11 +10,11 @@ import random
 from paceline.learning.averaging import UpdateValidator
 from paceline.learning.shards import Shard
 from paceline.learning.vectors import Vectors
-from paceline.topologies.gossip.contacts import Delivery, Gone
-from paceline.topologies.gossip.exchanges import Exchange, Outcome, Ties
+from paceline.topologies.gossip.calls import Delivery, Gone
+from paceline.topologies.gossip.exchanges import EpochResult, Exchange, ExchangeContext
 from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
-from paceline.topologies.gossip.members import MAX_MEMBERS, Member
-from paceline.topologies.gossip.messages import Shown
+from paceline.topologies.gossip.membership import MAX_MEMBERS, PeerRecord
+from paceline.topologies.gossip.messages import ModelReply
 
 _MAX_WAITING = 64  # models that arrived and are not merged yet; more are refused, since each takes memory
 
@@ -22,16 +22,16 @@ _MAX_WAITING = 64  # models that arrived and are not merged yet; more are refuse
 class PushSumExchange(Exchange):
     """GoSGD (Blot et al., 2019): after a minibatch, with some probability, pushes the model to one of the others."""
 
-    def __init__(self, ties: Ties) -> None:
-        super().__init__(ties)
+    def __init__(self, context: ExchangeContext) -> None:
+        super().__init__(context)
         self.account = MassAccount()
-        self._chance = random.Random(f"{ties.job.seed}/{ties.name}")
-        self._validator = UpdateValidator(ties.start)
+        self._rng = random.Random(f"{context.job.seed}/{context.name}")
+        self._validator = UpdateValidator(context.start)
         self._waiting: list[tuple[int, Vectors]] = []
         self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
         self._shared: dict[str, int] = {}
         self._num_sent = 0
-        self._is_settled = False
+        self._is_finished = False
 
     @property
     def mass(self) -> float:
@@ -40,36 +40,36 @@ class PushSumExchange(Exchange):
     def begin(self, mass: int) -> None:
         self.account.mass += mass
 
-    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Outcome:
-        outcome = Outcome(parameters)
-        batch_size, first = self._ties.job.batch_size, 0
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
+        result = EpochResult(parameters)
+        batch_size, first = self._context.job.batch_size, 0
         while first < shard.num_samples:
             num_batches, is_pushed = self._until_push(math.ceil((shard.num_samples - first) / batch_size))
             last = min(first + num_batches * batch_size, shard.num_samples)
             if shard.num_samples - last < 2:  # a single sample is too few for batch normalisation
                 last = shard.num_samples
             segment = Shard(shard.x[first:last], shard.y[first:last])
-            trained = await self._ties.trainer.train(
-                outcome.parameters, [segment], is_shuffled=False, keeps_optimizer=True
+            trained = await self._context.trainer.train(
+                result.parameters, [segment], is_shuffled=False, keeps_optimizer=True
             )
-            outcome.parameters = trained.parameters
-            outcome.num_samples += trained.num_samples
-            outcome.train_seconds += trained.seconds
-            outcome.num_exchanges += len(self._waiting)
-            outcome.parameters = self._merged(outcome.parameters)
+            result.parameters = trained.parameters
+            result.num_samples += trained.num_samples
+            result.train_seconds += trained.seconds
+            result.num_exchanges += len(self._waiting)
+            result.parameters = self._merged(result.parameters)
             if is_pushed:
-                self._send(outcome.parameters)
+                self._send(result.parameters)
             first = last
-        return outcome
+        return result
 
-    async def settle(self, parameters: Vectors) -> Vectors:
+    async def finish(self, parameters: Vectors) -> Vectors:
         if self._pushes:
             await asyncio.wait(self._pushes)
-        self._is_settled = True
+        self._is_finished = True
         return self._merged(parameters)
 
-    async def show(self, epoch: int, base: int, wait_seconds: float) -> Shown:
-        raise ValueError("in this job models are pushed; ask for the newest with adopt")
+    async def fetch_model(self, epoch: int, base: int, wait_seconds: float) -> ModelReply:
+        raise ValueError("in this job models are pushed; ask for the newest with fetch_newest")
 
     async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:
         if not 0 < mass <= MAX_MASS:
@@ -79,14 +79,14 @@ class PushSumExchange(Exchange):
             raise ValueError(f"the parameters do not fit the model: {reason}")
         if self.account.has_arrived(transfer):
             return True
-        if self._is_settled or len(self._waiting) >= _MAX_WAITING:
+        if self._is_finished or len(self._waiting) >= _MAX_WAITING:
             return False
         self.account.arrive(transfer, mass)
         self._waiting.append((mass, parameters))
-        self._ties.traffic.received += sum(vector.nbytes for vector in parameters.values())
+        self._context.traffic.received += sum(vector.nbytes for vector in parameters.values())
         return True
 
-    def share(self, newcomer: Member, transfer: str) -> int:
+    def share(self, newcomer: PeerRecord, transfer: str) -> int:
         life = f"{newcomer.name}/{newcomer.life}"
         if life not in self._shared and len(self._shared) < MAX_MEMBERS:
             push = self.account.send(transfer, newcomer.name)
@@ -100,9 +100,9 @@ class PushSumExchange(Exchange):
         await asyncio.gather(*self._pushes, return_exceptions=True)
 
     def _until_push(self, most: int) -> tuple[int, bool]:
-        """Minibatches to train before the next push, at most so many, and whether it comes after those."""
+        """Draw the minibatches to train before the next push, at most so many, and whether it comes after those."""
         for number in range(1, most + 1):
-            if self._chance.random() < self._ties.job.push_probability:
+            if self._rng.random() < self._context.job.push_probability:
                 return number, True
         return most, False
 
@@ -119,12 +119,12 @@ class PushSumExchange(Exchange):
         return merged
 
     def _send(self, parameters: Vectors) -> None:
-        others = [member for member in self._ties.membership.others() if not member.is_done]
+        others = [record for record in self._context.membership.others() if not record.is_done]
         if not others:
             return
-        to = self._chance.choice(others)
+        to = self._rng.choice(others)
         self._num_sent += 1
-        push = self.account.send(f"{self._ties.name}/{self._ties.membership.me.life}/{self._num_sent}", to.name)
+        push = self.account.send(f"{self._context.name}/{self._context.membership.me.life}/{self._num_sent}", to.name)
         if push is not None:
             task = asyncio.ensure_future(self._deliver(push, parameters))
             self._pushes[task] = None
@@ -132,11 +132,11 @@ class PushSumExchange(Exchange):
 
     async def _deliver(self, push: Push, parameters: Vectors) -> None:
         delivery, is_taken = Delivery(), False
-        content = (self._ties.name, push.transfer, push.mass, parameters)
+        content = (self._context.name, push.transfer, push.mass, parameters)
         with contextlib.suppress(Gone):
-            is_taken = await self._ties.contacts.call(push.to, lambda peer: delivery.attempt(peer.push.coro(*content)))
+            is_taken = await self._context.calls.call(push.to, lambda peer: delivery.attempt(peer.push.coro(*content)))
         if is_taken:
             self.account.confirm(push.transfer)
-            self._ties.traffic.sent += sum(vector.nbytes for vector in parameters.values())
+            self._context.traffic.sent += sum(vector.nbytes for vector in parameters.values())
         elif not delivery.is_uncertain:
             self.account.take_back(push.transfer)

@@ -15,22 +15,25 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
-import redis.asyncio
-import redis.exceptions
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from paceline.errors import BadReply, ConfigError, Refused, TimedOut, Unreachable
+from paceline.extras import extra
 from paceline.topologies.gossip.stores import Figures, Store
-from paceline.topologies.parallel.roster import NAME
+from paceline.topologies.sessions import NAME
+
+with extra("redis"):
+    import redis.asyncio
+    import redis.exceptions
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
 
 MAX_LEARNERS = 10_000
-"""Whose figures are read."""
+"""Learners whose figures are read."""
 MAX_FIGURES_BYTES = 1 << 16
-"""Of one learner; longer ones are rubbish."""
+"""Bytes of the figures of one learner; longer ones are rubbish."""
 MAX_RUN_LENGTH = 200
 TTL_SECONDS = 180.0
-"""Figures are valid for: three times as long as the minute between two of them."""
+"""How long figures are valid: three times as long as the minute between two of them."""
 TIMEOUT_SECONDS = 2.0
 
 _DEFAULT_PORT = 6379
@@ -43,7 +46,7 @@ class RedisStore(Store):
 
     Args:
         url: ``redis://[user:password@]host[:port][/number]``, or ``rediss://`` for TLS.
-        run: what the run is called, alike for all its peers; other runs may share the server.
+        run: name of the run, alike for all its peers; other runs may share the server.
         ttl_seconds: how long figures are valid after they were published.
         timeout_seconds: for each operation, connecting included.
 
@@ -94,14 +97,14 @@ class RedisStore(Store):
         for learner in learners:
             pipeline.getrange(self._key(learner), 0, MAX_FIGURES_BYTES)
         answers = await pipeline.execute(raise_on_error=False)
-        told = zip(learners, map(_decode, answers), strict=True)
-        return {learner: figures for learner, figures in told if figures is not None and figures.learner == learner}
+        found = zip(learners, map(_decode, answers), strict=True)
+        return {learner: figures for learner, figures in found if figures is not None and figures.learner == learner}
 
     def _key(self, learner: str) -> str:
         return f"{self._index}:{learner}"
 
     async def _done(self, operation: Awaitable[_T]) -> _T:
-        """What an operation gives, in time; its errors as Paceline's."""
+        """Await an operation, for so long; its errors become Paceline's."""
         try:
             return await asyncio.wait_for(operation, self._timeout_seconds)
         except (asyncio.TimeoutError, redis.exceptions.TimeoutError) as error:
@@ -117,7 +120,7 @@ class RedisStore(Store):
 
 
 def _parse(url: str) -> dict[str, Any]:
-    """What the client is given of an address; passwords are never told."""
+    """Return the client's settings for an address; passwords are never shown."""
     try:
         parts = urlsplit(url)
         port, number = parts.port or _DEFAULT_PORT, int(parts.path.strip("/") or 0)
@@ -137,7 +140,7 @@ def _parse(url: str) -> dict[str, Any]:
 
 
 def _decode(answer: object) -> Figures | None:
-    """Figures, unless the answer is none, an error, too long, or anything else."""
+    """Decode figures; None if the answer is missing, an error, too long, or anything else."""
     if not isinstance(answer, bytes) or not 0 < len(answer) <= MAX_FIGURES_BYTES:
         return None
     try:

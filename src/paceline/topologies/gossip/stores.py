@@ -1,4 +1,4 @@
-"""Stores: where peers tell what the balancer has to know of them, and read what the others told."""
+"""Stores: where peers publish what the balancer has to know of them, and read what the others published."""
 
 from __future__ import annotations
 
@@ -9,40 +9,38 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from paceline.checks import CountOrZero, NotNegative, check_fields
 from paceline.errors import TransportError
-from paceline.topologies.parallel.roster import NAME, NAME_RULE
+from paceline.topologies.sessions import NAME, NAME_RULE
 
 MAX_EXECUTORS = 1024
-"""That a peer may train with."""
+"""Executors that a peer may train with."""
 
 RETRY_SECONDS = 15.0
-"""Until a store that was lost is tried again."""
+"""Pause before a store that was lost is tried again."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a peer tells of itself. Raises `ValueError` for what cannot be.
+    """What a peer publishes of itself. Raises `ValueError` for what cannot be.
 
     Attributes:
-        learner: who tells it.
-        samples_per_second: that it expects to train in its next epoch, p.
-        num_samples: that it has, |X|.
-        epoch: that it has ended; 0 before the first.
-        executors: seconds per sample that each of its executors is expected to take; empty if it does not tell.
+        learner: its name.
+        samples_per_second: speed that it expects in its next epoch, p.
+        num_samples: samples that it has, |X|.
+        epoch: the last that it has ended; 0 before the first.
+        executors: seconds per sample that each of its executors is expected to take; empty if that is not known.
     """
 
     learner: str
-    samples_per_second: float
-    num_samples: int
-    epoch: int
+    samples_per_second: NotNegative
+    num_samples: CountOrZero
+    epoch: CountOrZero
     executors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not NAME.fullmatch(self.learner):
             raise ValueError(f"learner is {self.learner[:80]!r}; {NAME_RULE}")
-        if not 0 <= self.samples_per_second < math.inf:
-            raise ValueError(f"samples_per_second is {self.samples_per_second}; it must be at least 0")
-        if self.num_samples < 0 or self.epoch < 0:
-            raise ValueError(f"num_samples is {self.num_samples}, epoch {self.epoch}; both must be at least 0")
         if len(self.executors) > MAX_EXECUTORS:
             raise ValueError(f"there are {len(self.executors)} executors; at most {MAX_EXECUTORS} are allowed")
         if not all(0 < seconds < math.inf for seconds in self.executors):
@@ -56,20 +54,20 @@ class Store(ABC):
     away does not answer, raises `TransportError` soon: peers do not wait for it.
 
     Attributes:
-        name: what to call it in messages.
+        name: name in messages.
     """
 
     name: str
 
     @abstractmethod
     async def publish(self, figures: Figures) -> None:
-        """Tell of a peer, in place of what it told before."""
+        """Publish the figures of a peer, in place of those before."""
 
     @abstractmethod
     async def read(self) -> dict[str, Figures]:
-        """What peers told and is still valid, by learner; the dictionary is the caller's.
+        """Return what peers published and is still valid, by learner; the dictionary is the caller's.
 
-        It may take a while until a peer reads what another has told.
+        It may take a while until a peer reads what another has published.
         """
 
     @abstractmethod
@@ -85,9 +83,9 @@ class FallbackStore(Store):
     have found out that it is back. If the second one fails, so does this one.
 
     Args:
-        primary: what is used while it answers.
-        on_lost: is told why, once each time that the primary is lost.
-        on_back: is told, once each time that it is back.
+        primary: used while it answers.
+        on_lost: receives the reason, once each time that the primary is lost.
+        on_back: called once each time that it is back.
         retry_seconds: from a failure of the primary to the next attempt, by the loop's clock.
     """
 

@@ -14,7 +14,7 @@ from paceline.axon.transports.http.client import ConnectionPool
 from paceline.axon.transports.http.server import HttpListener
 from paceline.errors import Unreachable
 
-__all__ = ["HttpTransport"]
+__all__ = ["HttpTransport", "default_transport"]
 
 
 class HttpTransport(Transport):
@@ -62,3 +62,7 @@ class HttpTransport(Transport):
         listener = HttpListener(app)
         await listener.start(host, port, identity)
         return listener
+
+
+default_transport = HttpTransport()
+"""Shared by all clients of this process, so that they share connections."""

@@ -41,7 +41,7 @@ class ConnectionPool:
         self.guard: object = None  # closes the pool with its loop
 
     async def request(self, address: Address, request: Request, timeout: float) -> Reply:
-        """One exchange, over a kept connection if there is one."""
+        """Exchange a request for a reply, over a kept connection if there is one."""
         head = _request_head(address, request)
         connection = self._take(address)
         if connection is None:

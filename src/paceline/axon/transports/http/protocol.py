@@ -231,7 +231,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     @property
     def num_unsent_bytes(self) -> int:
-        """What is written but not yet handed to the system."""
+        """Number of bytes written but not yet handed to the system."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     # The end.
@@ -279,15 +279,15 @@ class Head:
             raise ProtocolError("the head has no first line")
 
     def on_url(self, url: bytes) -> None:
-        """Called with the request's target (in pieces, should it come so)."""
+        """Take the request's target (in pieces, should it come so)."""
         self.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called per header field."""
+        """Take a header field."""
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """Called at the empty line; after a message without a body the parser no longer knows."""
+        """Note the end of the head; after a message without a body the parser no longer knows."""
         self.keep_alive = self.parser.should_keep_alive()
         self.is_complete = True
 
@@ -301,7 +301,7 @@ def _keep_alive(connection: Any) -> None:
 
 
 def content_length(headers: Mapping[str, str]) -> int:
-    """The body's announced length; llhttp has refused malformed or conflicting ones already."""
+    """Read the body's announced length; llhttp has refused malformed or conflicting ones already."""
     text = headers.get("content-length", "0").lstrip("0") or "0"
     if len(text) > 18:
         raise ProtocolError("no body can be that long", 413)
@@ -309,7 +309,7 @@ def content_length(headers: Mapping[str, str]) -> int:
 
 
 def _allocate(length: int) -> memoryview:
-    """A writable buffer, not zeroed where that would take time: it is about to be filled."""
+    """Allocate a writable buffer, not zeroed where that would take time: it is about to be filled."""
     if length <= SMALL_BYTES:
         return memoryview(bytearray(length))
     try:

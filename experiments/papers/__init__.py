@@ -1,0 +1,1 @@
+"""Settings, trials and measures that several experiments of one paper share; imported as ``papers.fpl`` and so on."""

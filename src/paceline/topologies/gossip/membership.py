@@ -1,0 +1,209 @@
+"""Who takes part, as far as a peer knows: records that peers pass on to each other, the newer one winning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from paceline.topologies.gossip.stores import Figures
+from paceline.topologies.sessions import NAME
+
+MAX_MEMBERS = 4096
+"""Peers that a peer keeps records of, those that are gone included."""
+
+MAX_COUNT = 1 << 53
+"""Limit of whatever peers count: what a float still holds exactly."""
+
+MAX_PARTS = 64
+"""Parts of the training data that a peer may hold; with these, all records stay below the limits of a message."""
+
+MAX_ENCODED_BYTES = 1 << 23
+"""Bytes that the records of all peers may take in a message."""
+
+_MAX_LIFE = 1 << 62  # nanoseconds, in live runs
+_MAX_EXECUTORS = 64
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+"""A number that another peer sent."""
+Name: TypeAlias = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
+"""A peer's name that another sent."""
+
+_RANK = {"alive": 0, "dead": 1, "left": 2}
+
+
+class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a peer. Only the peer itself changes its record, except that others may declare it dead.
+
+    Limits hold for what comes from others; a record that breaks them is refused, with all that came with it.
+
+    Attributes:
+        address: where it is called; empty before it can be.
+        fingerprint: digest of its self-made certificate; None without TLS.
+        life: grows when a peer comes back under its name.
+        beat: grows whenever the peer changes its record.
+        first_epoch: the epoch from which on it takes part in mixing.
+        epoch: the last that it has trained.
+        is_done: whether it has trained all epochs.
+        parts: parts of the training data that it holds; the first is its own. Empty if nobody else knows its data.
+        figures: its speed, as it published it.
+    """
+
+    name: Name
+    address: Annotated[str, Meta(max_length=300, pattern=r"\Ahttps?://[!-~]+\Z|\A\Z")]
+    life: Annotated[int, Meta(ge=0, le=_MAX_LIFE)]
+    fingerprint: Annotated[str, Meta(max_length=128, pattern=r"\A[!-~]+\Z")] | None = None
+    beat: Count = 0
+    status: Literal["alive", "dead", "left"] = "alive"
+    first_epoch: Count = 1
+    epoch: Count = 0
+    is_done: bool = False
+    parts: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTS)] = ()
+    figures: Figures | None = None
+
+    def __post_init__(self) -> None:
+        figures = self.figures
+        if figures is None:
+            return
+        if figures.learner != self.name:
+            raise ValueError(f"{self.name} brings the figures of {figures.learner}")
+        if max(figures.num_samples, figures.epoch) > MAX_COUNT or len(figures.executors) > _MAX_EXECUTORS:
+            raise ValueError(f"the figures of {self.name} are beyond all measure")
+
+    @property
+    def is_living(self) -> bool:
+        """Whether it takes part."""
+        return self.status == "alive"
+
+    def is_newer_than(self, other: PeerRecord) -> bool:
+        """Return whether this record replaces another of the same name; at the same beat, death wins."""
+        return (self.life, self.beat, _RANK[self.status]) > (other.life, other.beat, _RANK[other.status])
+
+
+EncodedRecords: TypeAlias = Annotated[bytes, Meta(max_length=MAX_ENCODED_BYTES)]
+"""Records of many peers in one piece, which costs a message little however many they are; see `Membership.encoded`."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Annotated[list[PeerRecord], Meta(max_length=MAX_MEMBERS)])
+
+OnChange: TypeAlias = Callable[[PeerRecord, str], None]
+"""Receives the new record of another peer that appears, comes back or goes, and why it is gone."""
+
+
+class Membership:
+    """A peer's own record and those that it has of others.
+
+    Args:
+        on_change: see `watch`.
+        epochs: number of epochs of the job; nobody can have trained more.
+
+    Attributes:
+        rival: record of a later life under this peer's own name that others sent; None if there is none.
+    """
+
+    def __init__(
+        self, me: PeerRecord, on_change: OnChange = lambda record, reason: None, *, epochs: int = MAX_COUNT
+    ) -> None:
+        self._records = {me.name: me}
+        self._encoded: bytes | None = None  # as long as nothing changes
+        self._name = me.name
+        self._epochs = epochs
+        self._watchers = [on_change]
+        self.rival: PeerRecord | None = None
+
+    @property
+    def me(self) -> PeerRecord:
+        """This peer's own record."""
+        return self._records[self._name]
+
+    def watch(self, on_change: OnChange) -> None:
+        """Call a function for every other peer that appears, comes back or goes."""
+        self._watchers.append(on_change)
+
+    def amend(self, **changes: Any) -> None:
+        """Change the own record."""
+        self._put(msgspec.structs.replace(self.me, beat=self.me.beat + 1, **changes))
+
+    def encoded(self) -> bytes:
+        """Return all records as they are sent to others; the own one is kept back until this peer can be called."""
+        if self._encoded is None:
+            self._encoded = _encoder.encode([record for record in self.everybody() if record.address])
+        return self._encoded
+
+    def merge_encoded(self, encoded: bytes) -> None:
+        """Learn from records that another sent; raises `ValueError` for rubbish, and learns nothing from it."""
+        if encoded == self._encoded:
+            return
+        try:
+            records = _decoder.decode(encoded)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"the records of the peers are rubbish: {error}") from None
+        self.merge(records)
+
+    def merge(self, records: Iterable[PeerRecord], reason: str = "others say so") -> None:
+        """Learn from others; a peer that reads of its own death contradicts."""
+        for record in records:
+            if not record.address or max(record.epoch, record.first_epoch) > self._epochs:
+                continue
+            if record.name == self._name:
+                self._merge_own(record)
+                continue
+            known = self._records.get(record.name)
+            if known is None and len(self._records) >= MAX_MEMBERS:
+                continue
+            if known is None or record.is_newer_than(known):
+                self._put(record)
+                was_living = known is not None and known.is_living and known.life == record.life
+                if record.is_living != was_living:
+                    self._notify(record, "" if record.is_living else _why_gone(record, reason))
+
+    def declare_dead(self, name: str, reason: str) -> None:
+        """Take another for gone."""
+        known = self._records.get(name)
+        if known is not None and name != self._name and known.is_living:
+            self.merge([msgspec.structs.replace(known, status="dead")], reason)
+
+    def refute(self, record: PeerRecord) -> None:
+        """Contradict a record of this peer that it never made, by a life after that one, if there can be one."""
+        self.rival = None
+        if record.life < _MAX_LIFE:
+            self._put(msgspec.structs.replace(self.me, life=record.life + 1, beat=0))
+
+    def get(self, name: str) -> PeerRecord | None:
+        """Return the record of a peer, whether it is there or gone."""
+        return self._records.get(name)
+
+    def living(self) -> list[PeerRecord]:
+        """Return all that take part, this one included, by name."""
+        return [record for _, record in sorted(self._records.items()) if record.is_living]
+
+    def others(self) -> list[PeerRecord]:
+        """Return the living but this one."""
+        return [record for record in self.living() if record.name != self._name]
+
+    def everybody(self) -> list[PeerRecord]:
+        """Return all records, by name."""
+        return [record for _, record in sorted(self._records.items())]
+
+    def _put(self, record: PeerRecord) -> None:
+        self._records[record.name] = record
+        self._encoded = None
+
+    def _merge_own(self, record: PeerRecord) -> None:
+        me = self.me
+        if record.life > me.life:
+            self.rival = record
+        elif record.life == me.life and record.beat > me.beat:
+            self.refute(record)  # others never raise a beat: it is made up
+        elif record.life == me.life and record.is_newer_than(me):
+            self.amend()
+
+    def _notify(self, record: PeerRecord, reason: str) -> None:
+        for watcher in self._watchers:
+            watcher(record, reason)
+
+
+def _why_gone(record: PeerRecord, reason: str) -> str:
+    return "it said goodbye" if record.status == "left" else reason

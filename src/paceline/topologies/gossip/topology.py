@@ -1,0 +1,107 @@
+"""The gossip topology: peers train what they have, and mix what they learn, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from paceline.errors import ConfigError
+from paceline.events import Event
+from paceline.learning import datasets, models
+from paceline.learning.averaging import State
+from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
+from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.gossip.holdings import Holding
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES
+from paceline.topologies.gossip.observer import Observer
+from paceline.topologies.gossip.peer import Peer
+from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
+from paceline.topologies.gossip.report import GossipReporting
+from paceline.topologies.reporting import Reporting
+
+_BENCHMARK_SAMPLES = 2000  # that a device measures itself with, outside a run
+
+
+class Gossip(Topology[GossipJob]):
+    """Peers that exchange their models with each other."""
+
+    name = "gossip"
+    kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {GossipJob: GossipReporting()}
+    is_served = False
+    noun = "peer"
+
+    def prepare(self, job: GossipJob) -> Plan:
+        return GossipPlan(prepare_job(job))
+
+    def join(self, node: Node) -> Member:
+        raise NotImplementedError("a peer has to know the job that it joins; ask another peer what it trains")
+
+
+class GossipPlan(Plan):
+    """A gossip job made ready to run."""
+
+    job: GossipJob
+
+    def __init__(self, prepared: PreparedJob) -> None:
+        self.topology = TOPOLOGY
+        self.job = prepared.job
+        self.prepared = prepared
+
+    @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
+    def min_devices(self) -> int:
+        return self.job.min_peers
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self.prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
+
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+        if num_shards is not None:
+            raise ConfigError("the data of a gossip job is in no shards; leave their number out")
+        data = self.prepared.dataset
+        return self.prepared.task, [Shard(data.x_train[:_BENCHMARK_SAMPLES], data.y_train[:_BENCHMARK_SAMPLES])]
+
+    def device_options(self, number: int, count: int) -> Sequence[str]:
+        self.prepared.holdings(count)  # raises now if there is too little data
+        return ("--data", f"{number}/{count}")
+
+    def host(self, env: Environment) -> Host:
+        return Observer(self.prepared, env)
+
+    def member(self, node: Node, host: Host | None) -> Member:
+        holding = self._holding(node, host is not None)
+        if host is None:
+            return Peer(self.prepared, node, holding, evaluates=True)
+        assert isinstance(host, Observer)
+        return Peer(self.prepared, node, holding, on_epoch=host.admit(node))
+
+    def _holding(self, node: Node, is_of_fleet: bool) -> Holding:
+        """Return the data of a device; raises `ConfigError` if nothing says which that is."""
+        options = node.options
+        if options.data is not None:
+            return self.prepared.own_holding(Shard(*datasets.load_local(options.data)))
+        if options.part is not None:
+            number, count = options.part
+            return self.prepared.holdings(count)[number - 1]
+        if is_of_fleet:
+            return self.prepared.holdings(node.num_devices)[node.number]
+        raise ConfigError(
+            "say which data this peer has by --data: I/N for a part of the job's, or a file of its own (.npz)"
+        )
+
+    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
+        task = self.prepared.task
+        model = models.build(task.model, task.input_shape, task.num_classes)
+        model.load_state_dict(state)
+        return model
+
+
+TOPOLOGY = Gossip()

@@ -1,0 +1,43 @@
+"""Trials on digits: what they learn."""
+
+import pytest
+
+from paceline.reproduction import keeping
+from papers.fpl import playing
+from papers.fpl.playing import joint_accuracy, learning_rows, play
+from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, Size
+
+
+def test_there_is_a_row_for_each_epoch(case):
+    rows = learning_rows(case, is_kept=False)
+    assert [(row["scheme"], row["epoch"], row["steps"]) for row in rows] == [(FPL_F1, 1, 2), (FPL_F1, 2, 2)]
+    assert all(row["loss"] > 0 and 0 <= row["accuracy"] <= 100 and row["seconds"] > 0 for row in rows)
+    assert [row["joint_accuracy"] for row in rows] == [None, rows[-1]["accuracy"]]  # one model takes all views
+
+
+def test_training_is_the_same_when_it_is_repeated(case):
+    assert learning_rows(case, is_kept=False) == learning_rows(case, is_kept=False)
+
+
+def test_training_ends_when_the_loss_does_not_fall(case):
+    long = case._replace(size=Size(64, 30, 40, 2))
+    rows = learning_rows(long, is_kept=False)
+    losses = [row["loss"] for row in rows]
+    assert len(rows) == 40 or losses.index(min(losses)) == len(rows) - 3
+
+
+@pytest.mark.parametrize("scheme", [IMAGES, GFL_FF])
+def test_five_views_together_know_more_than_one(case, scheme):
+    trial = play(case._replace(scheme=scheme, size=Size(256, 200, 6, 0)))
+    alone = trial.trunk.ended.accuracy
+    assert alone - 0.05 < joint_accuracy(trial) <= 1
+    assert len(trial.process_seconds) == 6 and all(seconds > 0 for seconds in trial.process_seconds)
+
+
+def test_rows_are_trained_once_if_they_are_kept(case, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "default_folder", lambda: tmp_path)
+    first = learning_rows(case)
+    monkeypatch.setattr(playing, "play", None)
+    assert learning_rows(case) == first
+    with pytest.raises(TypeError):
+        learning_rows(case._replace(seed=1))

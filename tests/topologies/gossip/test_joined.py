@@ -1,0 +1,86 @@
+"""Peers in real time over HTTP, as devices run them: here two of them in threads of one process."""
+
+import queue
+import threading
+
+import pytest
+
+from paceline.axon import ServerIdentity
+from paceline.errors import ConfigError, PacelineError
+from paceline.fleets.joined import JoinedFleet
+from paceline.fleets.live import Entrance
+from paceline.learning.datasets import DataSpec
+from paceline.learning.models import ModelSpec
+from paceline.topologies.base import Contact, DeviceOptions, Environment, Node
+from paceline.topologies.events import PeerListening
+from paceline.topologies.gossip.events import EpochEnded, GossipEnded, GossipStarted, PeerLost
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.topology import TOPOLOGY
+
+
+class Device:
+    """One of two devices, with half of the data of a small job."""
+
+    def __init__(self, name, number, entrance, contacts=(), **rules):
+        small = {"epochs": 3, "min_peers": 2, "probe_seconds": 0.5, "model": ModelSpec(name="two-nn")}
+        self.plan = TOPOLOGY.prepare(GossipJob(**{**small, "data": DataSpec(name="digits"), **rules}))
+        self.urls, self.events, self.saved = queue.Queue(), [], {}
+        self.outcome = None
+        self._settings = {
+            "name": name,
+            "contacts": contacts,
+            "trust": {"token": entrance.token},
+            "fingerprint": entrance.identity and entrance.identity.fingerprint,
+            "options": DeviceOptions(part=(number, 2)),
+        }
+        self._fleet = JoinedFleet(entrance, self.urls.put, make_node=self._make_node)
+
+    def _make_node(self, host):
+        return Node(**self._settings, emit=host.hear, now=host.env.now)
+
+    def run(self):
+        env = Environment(emit=self.events.append, save=self.saved.__setitem__)
+        self.outcome = self._fleet.run(self.plan, env)
+
+    def start(self):
+        """Run in a thread, and return both that and where others reach it."""
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        return thread, Contact(*self.urls.get(timeout=60).split("#"))
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_two_peers_train_over_tls_with_a_token(exchange):
+    entrances = [Entrance(port=0, token="S3cret", identity=ServerIdentity.self_made(None)) for _ in range(2)]
+    first = Device("a", 1, entrances[0], exchange=exchange)
+    thread, contact = first.start()
+    second = Device("b", 2, entrances[1], [contact], exchange=exchange)
+    try:
+        second.run()
+    finally:
+        thread.join(timeout=60)
+    assert contact.address.startswith("https://127.0.0.1:")
+    for device, name in ((first, "a"), (second, "b")):
+        assert device.outcome.metrics["averaged"] == ("a", "b")
+        assert device.saved.keys() == {name, "final"}
+        assert [type(event) for event in device.events[:2]] == [GossipStarted, PeerListening]
+        assert isinstance(device.events[-1], GossipEnded)
+        assert [event.accuracy is not None for event in device.events if isinstance(event, EpochEnded)] == [True] * 3
+        assert not any(isinstance(event, PeerLost) for event in device.events)
+    states = first.outcome.state, second.outcome.state
+    assert all((states[0][name] == states[1][name]).all() for name in states[0])
+
+
+def test_a_wrong_token_is_reported():
+    thread, contact = Device("a", 1, Entrance(port=0, token="S3cret"), min_peers=1, epochs=40).start()
+    try:
+        with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong"):
+            Device("b", 2, Entrance(port=0, token="guess"), [contact]).run()
+    finally:
+        thread.join(timeout=60)
+
+
+def test_a_peer_needs_data():
+    plan = Device("a", 1, Entrance()).plan
+    with pytest.raises(ConfigError, match="say which data this peer has by --data: I/N"):
+        plan.member(Node(name="a"), None)

@@ -1,0 +1,266 @@
+"""Peers on virtual time: who dies, returns and joins, exactly the same each time."""
+
+import pytest
+
+from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.devices.energy import PowerModel
+from paceline.errors import ConfigError, PacelineError
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
+from paceline.learning.datasets import DataSpec
+from paceline.learning.models import ModelSpec
+from paceline.learning.partitions import PartitionSpec
+from paceline.learning.tasks import OptimizerSpec
+from paceline.topologies.base import Environment
+from paceline.topologies.gossip.events import (
+    ConsensusMeasured,
+    DataMissing,
+    EpochEnded,
+    GossipEnded,
+    GossipStarted,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerStarted,
+)
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.topology import TOPOLOGY
+
+
+def device(name, samples_per_second=1000.0, **changes):
+    rules = {"down_mbit": 100, "up_mbit": 100, "latency_ms": 1}
+    return VirtualDevice(name=name, samples_per_second=samples_per_second, **{**rules, **changes})
+
+
+def fleet(**of_last):
+    """Four devices; the last of them may be special."""
+    return [device("a"), device("b"), device("c", 500.0), device("d", 500.0, **of_last)]
+
+
+def play(devices, *, is_time_only=False, **rules):
+    """Run a small job; returns what came of it, the events of its peers, and the job made ready."""
+    small = {
+        "epochs": 5,
+        "batch_size": 32,
+        "min_peers": 2,
+        "probe_seconds": 1.0,
+        "patience_seconds": 0.5,
+        "data": DataSpec(name="digits"),
+        "model": ModelSpec(name="two-nn"),
+        "optimizer": OptimizerSpec(name="SGD", options={"lr": 0.05, "momentum": 0.9}),
+    }
+    plan, events, saved = TOPOLOGY.prepare(GossipJob(**{**small, **rules})), [], {}
+    env = Environment(emit=events.append, save=saved.__setitem__)
+    outcome = VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
+    started, *events, ended = events
+    assert isinstance(started, GossipStarted)
+    assert started.clock == "virtual"
+    assert ended == GossipEnded(at=events[-1].at, **outcome.metrics)
+    assert list(saved) == ["final"]
+    assert saved["final"] is outcome.state
+    return outcome, events, plan.prepared
+
+
+def of(kind, events, learner=None):
+    return [event for event in events if isinstance(event, kind) and (learner is None or event.learner == learner)]
+
+
+def averaged(outcome):
+    return "".join(outcome.metrics["averaged"])
+
+
+VARIANTS = {
+    "plain": {},
+    "push-sum": {"exchange": "push-sum", "push_probability": 0.2},
+    "overlaps": {"overlaps": True},
+    "int8": {"compression": "int8"},
+    "dirichlet": {"partition": PartitionSpec(kind="dirichlet", alpha=0.5)},
+}
+
+
+@pytest.mark.parametrize("rules", VARIANTS.values(), ids=VARIANTS)
+def test_all_learn_together_and_the_same_each_time(rules):
+    noisy = [
+        device(name, speed, speed_noise=0.2, link_noise=0.2)
+        for name, speed in zip("abcd", (900, 700, 500, 300), strict=True)
+    ]
+    outcome, events, prepared = play(noisy, **rules)
+    again, events_again, _ = play(noisy, **rules)
+    assert averaged(outcome) == "abcd"
+    assert outcome.metrics["accuracy"] > 0.8
+    assert events == events_again
+    assert all((outcome.state[name] == again.state[name]).all() for name in again.state)
+    assert len(of(EpochEnded, events)) == 4 * 5
+    assert of(PeerLost, events) == []
+
+
+def test_another_seed_is_another_run():
+    one, other = (of(ConsensusMeasured, play(fleet(), epochs=1, seed=seed)[1]) for seed in (1, 2))
+    assert one[0].distance != other[0].distance
+
+
+def test_bytes_of_int8_are_few():
+    sent = [
+        sum(
+            event.bytes_sent for event in of(EpochEnded, play(fleet(), epochs=4, compression=how)[1]) if event.epoch > 2
+        )
+        for how in ("none", "int8")
+    ]
+    assert sent[1] < 0.3 * sent[0]
+
+
+def test_an_epoch_takes_energy():
+    power = PowerModel(busy_watts=4.0, idle_watts=1.0, joules_per_byte=0.001)
+    _, events, _ = play([device("a", power=power), device("b", 100)], epochs=3)
+    for event in of(EpochEnded, events):
+        assert event.cpu_seconds == pytest.approx(event.train_seconds)
+        num_bytes = event.bytes_sent + event.bytes_received
+        joules = 4 * event.cpu_seconds + event.seconds + 0.001 * num_bytes if event.learner == "a" else None
+        assert event.joules == pytest.approx(joules or 0.9 * event.cpu_seconds)
+    assert [event.power["source"] for event in of(PeerStarted, events)] == ["model", "model"]
+
+
+def test_events_come_in_the_time_of_the_run():
+    _, events, _ = play(fleet(joins_at_seconds=2.0), epochs=8, is_time_only=True)
+    times = [event.at for event in events]
+    assert times == sorted(times)
+    assert of(PeerStarted, events, "d")[0].at > 2.0
+
+
+def test_with_time_only_nothing_is_learned_or_evaluated():
+    outcome, events, prepared = play(fleet(), is_time_only=True)
+    assert {event.accuracy for event in of(ConsensusMeasured, events)} == {None}
+    start = prepared.state(prepared.model.parameters())
+    assert all((outcome.state[name] == start[name]).all() for name in start)
+    assert len(of(EpochEnded, events)) == 4 * 5
+
+
+def test_slow_devices_train_less_where_the_balancer_says_so():
+    _, events, _ = play(fleet(), allocation=EdgeGossipAllocation(), is_time_only=True)
+    ratios = {event.learner: event.ratio for event in of(EpochEnded, events) if event.epoch == 5}
+    assert ratios == pytest.approx({"a": 1.0, "b": 1.0, "c": 0.5, "d": 0.5}, abs=0.01)
+    longest = max(event.exchange_seconds for event in of(EpochEnded, events) if event.epoch == 5)
+    assert longest < 0.1
+
+
+def test_one_dies_and_the_others_end_without_it():
+    outcome, events, _ = play(fleet(dies_at_seconds=3.5), epochs=10, is_time_only=True)
+    assert averaged(outcome) == "abc"
+    lost = [event for event in of(PeerLost, events) if event.other == "d"]
+    assert {event.learner for event in lost} == {"a", "b", "c"}
+    assert all(3.5 < event.at < 6.0 for event in lost)
+    assert all(event.at <= 3.5 for event in of(EpochEnded, events, "d"))
+
+
+def test_one_that_returns_goes_on_with_what_the_others_have():
+    devices = fleet(dies_at_seconds=3.5, returns_at_seconds=3.6)
+    outcome, events, _ = play(devices, epochs=12, is_time_only=True)
+    assert averaged(outcome) == "abcd"
+    first, again = of(PeerStarted, events, "d")
+    assert first.epoch == 1
+    assert again.at > 3.6
+    assert again.epoch > 3
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_joiner_takes_part_from_then_on(exchange):
+    outcome, events, _ = play(fleet(joins_at_seconds=3.0), epochs=12, exchange=exchange, is_time_only=True)
+    assert averaged(outcome) == "abcd"
+    (begun,) = of(PeerStarted, events, "d")
+    assert begun.epoch > 2
+    assert begun.at > 3.0
+
+
+def test_who_would_come_after_the_end_is_not_waited_for():
+    outcome, events, _ = play(fleet(joins_at_seconds=1000.0), is_time_only=True)
+    assert averaged(outcome) == "abc"
+    assert events[-1].at < 100
+
+
+def test_one_can_join_though_the_first_devices_are_dead():
+    devices = [
+        device("a", dies_at_seconds=4.0),
+        device("b", dies_at_seconds=4.0),
+        device("c", 500.0),
+        device("d", 500.0, joins_at_seconds=7.0),
+    ]
+    outcome, _, _ = play(devices, epochs=30, is_time_only=True)
+    assert averaged(outcome) == "cd"
+
+
+def test_all_but_one_may_die():
+    devices = [device(name, dies_at_seconds=3.0 + number) for number, name in enumerate("abc")] + [device("d")]
+    outcome, _, _ = play(devices, epochs=20, is_time_only=True)
+    assert averaged(outcome) == "d"
+
+
+def test_when_nobody_is_left_it_says_so():
+    devices = [device(name, dies_at_seconds=3.0) for name in "abcd"]
+    with pytest.raises(PacelineError, match="^0 of 4 devices are left, and the run needs 2"):
+        play(devices, epochs=50, is_time_only=True)
+
+
+def test_too_few_to_begin_is_no_endless_wait():
+    devices = [*fleet()[:3], device("d", dies_at_seconds=0.1)]
+    with pytest.raises(PacelineError, match="^3 of 4 devices are left, and the run needs 4"):
+        play(devices, min_peers=4, is_time_only=True)
+
+
+def test_a_fleet_that_is_too_small_is_refused():
+    with pytest.raises(ConfigError, match="the fleet has 4 devices; the job begins with 5"):
+        play(fleet(), min_peers=5)
+
+
+def test_a_collector_that_dies_at_the_end_is_replaced():
+    _, events, _ = play(fleet(), is_time_only=True)
+    last_epochs = [event.at for event in of(EpochEnded, events) if event.epoch == 5]
+    devices = [device("a", dies_at_seconds=max(last_epochs) + 1e-4), *fleet()[1:]]  # while it asks for the models
+    outcome, events, _ = play(devices, is_time_only=True)
+    assert averaged(outcome) == "bcd"
+    assert of(PeerEnded, events, "a") == []
+
+
+REPLICATED = {"partition": PartitionSpec(replicas=2), "allocation": EdgeGossipAllocation(), "is_time_only": True}
+
+
+def test_the_part_of_a_dead_device_is_taken_over_by_who_has_a_copy():
+    _, events, prepared = play(fleet(dies_at_seconds=3.0), epochs=20, **REPLICATED)
+    (taken,) = of(PartTakenOver, events)
+    assert (taken.learner, taken.other, taken.num_samples) == ("a", "d", prepared.holdings(4)[3].own.num_samples)
+    assert of(DataMissing, events) == []
+
+
+def test_data_that_is_gone_for_good_is_reported():
+    rules = {**REPLICATED, "partition": PartitionSpec()}
+    _, events, prepared = play(fleet(dies_at_seconds=3.0), epochs=20, **rules)
+    missing = of(DataMissing, events)
+    assert {event.learner for event in missing} == {"a", "b", "c"}
+    assert {event.others for event in missing} == {("d",)}
+    assert {event.num_samples for event in missing} == {prepared.holdings(4)[3].own.num_samples}
+
+
+def test_a_part_is_given_back_to_one_that_returns():
+    devices = fleet(dies_at_seconds=3.0, returns_at_seconds=8.0)
+    _, events, _ = play(devices, epochs=40, **REPLICATED)
+    at_end = {event.learner: event.num_samples for event in of(EpochEnded, events) if event.epoch == 40}
+    assert at_end == pytest.approx({"a": 360, "b": 360, "c": 180, "d": 180}, abs=2)
+
+
+def test_loss_of_messages_is_borne():
+    lossy = [device(name, packet_loss=0.1) for name in "abcd"]
+    outcome, events, _ = play(lossy, epochs=10, patience_seconds=3.0, is_time_only=True)
+    assert averaged(outcome) == "abcd"
+    assert of(PeerLost, events) == []
+
+
+def test_consensus_is_measured_once_per_epoch_of_all():
+    _, events, _ = play(fleet(), epochs=6)
+    measured = of(ConsensusMeasured, events)
+    assert [event.epoch for event in measured] == [1, 2, 3, 4, 5, 6]
+    assert {event.num_learners for event in measured} == {4}
+    assert all(event.distance > 0 and event.accuracy is not None for event in measured)
+
+
+def test_consensus_of_those_that_are_left():
+    _, events, _ = play(fleet(dies_at_seconds=1.5), epochs=6, is_time_only=True)
+    assert {event.num_learners for event in of(ConsensusMeasured, events) if event.at > 4} == {3}
