@@ -48,17 +48,6 @@ def test_a_slow_peer_keeps_what_the_fastest_has_time_for():
     assert Trial([known("b", rate=200.0)], AllDataAllocation()).decide() == 100
 
 
-def test_the_fastest_keeps_all():
-    assert Trial([known("b", rate=10.0)]).decide() == 100
-
-
-def test_others_hear_what_it_expects():
-    trial = Trial([])
-    trial.decide(epoch=4)
-    figures = trial.membership.me.figures
-    assert (figures.learner, figures.samples_per_second, figures.num_samples, figures.epoch) == ("m", 50.0, 100, 3)
-
-
 def test_who_published_nothing_yet_or_left_plays_no_part():
     others = [record("new"), known("gone", rate=1000.0, status="left")]
     trial = Trial(others)

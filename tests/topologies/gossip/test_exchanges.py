@@ -69,11 +69,6 @@ def test_copies_are_kept_only_where_changes_are_added_to_them(run_virtual, compr
     assert [base for *_, base in given.calls.made] == bases
 
 
-def test_alone_it_keeps_its_model(run_virtual):
-    result, at = mixed_once(run_virtual, context())
-    assert (result.parameters["float32"].tolist(), result.num_exchanges, at) == ([1.0] * 4, 0, 0.0)
-
-
 def test_one_that_says_wait_at_once_is_not_asked_without_a_pause(run_virtual):
     given = context({"b": [*[ModelReply(status="wait")] * 20, sends(3)]})
     result, at = mixed_once(run_virtual, given)
@@ -82,10 +77,7 @@ def test_one_that_says_wait_at_once_is_not_asked_without_a_pause(run_virtual):
 
 
 RUBBISH = {
-    "nothing": ModelReply(status="ready", epoch=1),
     "not a number": sends(float("nan")),
-    "absurd values": sends(1e20),
-    "another shape": ModelReply(status="ready", epoch=1, parameters={"float32": torch.zeros(5)}),
     "an epoch before": sends(1, epoch=0),
     "an epoch beyond the job": sends(1, epoch=11),
     "a change of nothing": ModelReply(status="ready", epoch=1, parameters={"float32": torch.zeros(4).char()}, base=0),
@@ -131,19 +123,6 @@ def test_overlap_mixes_an_epoch_late_and_the_last_at_the_end(run_virtual):
     assert (first.num_exchanges, first.parameters["float32"][0].item()) == (0, 1.0)
     assert second.parameters["float32"][0].item() == pytest.approx(1 + (5 - 1) / 4)
     assert last["float32"][0].item() == pytest.approx(2 + (9 - 2) / 4)
-
-
-def test_letting_go_ends_what_is_under_way(run_virtual):
-    given = context({"b": [ModelReply(status="wait")]}, overlaps=True)
-
-    async def main():
-        exchange = MixingExchange(given)
-        await exchange.train(1, model(1), SHARD)
-        await asyncio.sleep(1)
-        await exchange.aclose()
-        return len(asyncio.all_tasks())
-
-    assert run_virtual(main()) == 1
 
 
 def test_there_are_no_pushes_in_it(run_virtual):

@@ -70,13 +70,6 @@ def test_a_job_is_described_so_that_it_can_be_read_again(job):
     assert parse_job(described, "a run") == job
 
 
-def test_the_defaults_are_spelled_out():
-    described = GossipJob().described()
-    assert described["gossip"]["patience_seconds"] == 5.0
-    assert described["allocation"]["policy"] == "all-data"
-    assert "points" not in described
-
-
 def test_jobs_that_differ_in_a_rule_differ_in_their_fingerprints():
     different = [
         *JOBS,

@@ -14,13 +14,6 @@ def account_with(mass):
     return account
 
 
-def test_a_push_takes_half():
-    account = account_with(7)
-    push = account.send("t", "b")
-    assert (push.mass, account.mass) == (3, 4)
-    assert account.under_way == [push]
-
-
 def test_the_last_grain_is_not_pushed():
     account = account_with(1)
     assert account.send("t", "b") is None
@@ -37,14 +30,6 @@ def test_a_confirmed_push_is_gone_and_one_taken_back_is_not():
     account.take_back("second")
     account.take_back("first")
     assert (account.mass, account.under_way) == (4, [])
-
-
-def test_a_model_counts_by_the_mass_it_brings():
-    account = account_with(3)
-    account.arrive("t", 1)
-    assert (account.mass, account.waiting) == (3, 1)
-    assert account.absorb(1) == 0.25
-    assert (account.mass, account.waiting) == (4, 0)
 
 
 def test_without_mass_of_its_own_a_peer_becomes_what_arrives():

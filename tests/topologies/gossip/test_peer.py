@@ -98,18 +98,6 @@ def test_two_that_nobody_told_of_each_other_are_brought_together_by_a_third():
     assert averaged(play(main())) == dict.fromkeys("abc", "abc")
 
 
-def test_training_begins_when_enough_are_there():
-    async def main():
-        swarm = started("ab", {"min_peers": 3})
-        await asyncio.sleep(30)
-        assert of(PeerStarted, swarm) == []
-        swarm.start("c", ["a"])
-        await swarm.results()
-        return [event.at for event in of(PeerStarted, swarm, "a")]
-
-    assert play(main())[0] > 30
-
-
 def test_a_peer_needs_a_name_that_can_be():
     async def main():
         with pytest.raises(ConfigError, match="name is 'a/b'; allowed"):
@@ -245,42 +233,6 @@ def test_of_two_with_one_name_the_older_gives_way():
     assert isinstance(error, PacelineError)
     assert str(error) == "another peer has taken the name 'b'; give each a name of its own"
     assert ended[0].averaged == ("a", "b", "c")
-
-
-def test_one_that_dies_is_noticed_and_the_others_go_on():
-    async def main():
-        swarm = started("abcd", {"epochs": 40, "min_peers": 4})
-        await asyncio.sleep(3)
-        await swarm.kill("c")
-        return swarm, await swarm.results()
-
-    swarm, results = play(main())
-    assert averaged(results) == dict.fromkeys("abd", "abd")
-    assert {event.learner for event in of(PeerLost, swarm) if event.other == "c"} == set("abd")
-
-
-def test_when_all_others_die_one_goes_on_alone():
-    async def main():
-        swarm = started("abc", {"epochs": 40, "min_peers": 3})
-        await asyncio.sleep(3)
-        await asyncio.gather(swarm.kill("a"), swarm.kill("b"))
-        return await swarm.results()
-
-    assert averaged(play(main())) == {"c": "c"}
-
-
-def test_one_that_comes_back_under_its_name_takes_part_again():
-    async def main():
-        swarm = started("abc", {"epochs": 60, "min_peers": 3})
-        await asyncio.sleep(3)
-        await swarm.kill("b")
-        swarm.start("b", ["a"])
-        return swarm, await swarm.results()
-
-    swarm, results = play(main())
-    assert set(averaged(results).values()) == {"abc"}
-    first, again = of(PeerStarted, swarm, "b")
-    assert (first.epoch, again.epoch > 10) == (1, True)
 
 
 def test_a_newcomer_that_is_slow_to_get_ready_keeps_nobody_waiting():

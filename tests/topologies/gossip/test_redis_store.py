@@ -50,16 +50,6 @@ def test_figures_expire(redis_server, client):
     assert client.keys() == []
 
 
-def test_those_of_one_learner_expire_while_another_goes_on(redis_server, client):
-    async def test(store):
-        await store.publish(make_figures("pi1"))
-        client.pexpire(f"{INDEX}:pi1", 50)
-        while await store.read() != {"pi2": make_figures("pi2")}:
-            await store.publish(make_figures("pi2"))
-
-    use(RedisStore(redis_server.url, "run"), test)
-
-
 def test_runs_do_not_meet(redis_server):
     async def main():
         stores = [RedisStore(redis_server.url, run) for run in ("a", "a:b", "a*", "ä/1")]
@@ -179,17 +169,6 @@ def test_addresses_that_cannot_be(url):
     with pytest.raises(ConfigError, match="address of the Redis server.*it must be like redis://") as raised:
         RedisStore(url, "run")
     assert "\n" not in str(raised.value)
-
-
-def test_other_arguments_that_cannot_be():
-    for options, reason in (
-        ({"run": ""}, "run is ''"),
-        ({"run": "x" * 300}, "1 to 200 characters"),
-        ({"ttl_seconds": 0.0}, "ttl_seconds is 0.0"),
-        ({"timeout_seconds": float("inf")}, "timeout_seconds is inf"),
-    ):
-        with pytest.raises(ConfigError, match=reason):
-            RedisStore(**{"url": "redis://localhost", "run": "run", **options})
 
 
 def test_passwords_are_not_shown():

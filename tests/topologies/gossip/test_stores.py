@@ -39,13 +39,6 @@ class DictStore(Store):
             raise self.fails_with
 
 
-class TestDictStore(StoreContract):
-    @pytest.fixture
-    def make_store(self):
-        shared = {}
-        return lambda learner: DictStore(shared=shared)
-
-
 class TestFallbackStore(StoreContract):
     @pytest.fixture
     def make_store(self):
@@ -82,16 +75,6 @@ class Pair:
         self.store = FallbackStore(
             self.primary, self.backup, self.reported.append, lambda: self.reported.append("back"), **options
         )
-
-
-def test_both_know_all(run_virtual):
-    async def main():
-        pair = Pair()
-        await pair.store.publish(make_figures("pi1"))
-        assert pair.primary.kept == pair.backup.kept == {"pi1": make_figures("pi1")}
-        assert pair.store.name == "first, or else second"
-
-    run_virtual(main())
 
 
 def test_lost_and_back_are_reported_once(run_virtual):
