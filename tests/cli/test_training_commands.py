@@ -58,7 +58,7 @@ def test_simulate_tells_what_came_of_it(paceline_in):
     code, out, err = paceline_in("simulate", "job.toml", "fleet.toml", "--folder", "run")
     assert (code, err) == (0, "")
     assert "round 2/2  2 learners" in out
-    assert "truancy" in out
+    assert "latest update" in out
     assert (paceline_in.folder / "run/report.html").stat().st_size > 10_000
 
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of the monitor: folders with a run in them, a pool, a gossip run and a split run."""
+"""Shared by the tests of reports: folders with a run in them, a pool, a gossip run and a split run."""
 
 import functools
 

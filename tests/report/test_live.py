@@ -7,7 +7,7 @@ from rich.console import Console
 
 from paceline.report import REPORTINGS, LiveTable, watcher
 from paceline.topologies.events import LearnerJoined, PhaseStarted
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 from tests.report.synthetic import FakeLearner, run_events
 
 JOB = REPORTINGS["job"]
@@ -151,9 +151,3 @@ def test_elsewhere_the_watcher_prints_lines(terminal):
     text = file.read()
     assert "\x1b" not in text
     assert "round 2/2" in text
-
-
-def test_a_job_of_another_shape(shown_at):
-    started = RunStarted(at=0, job={}, clock="live", first_round=1, num_parameters=1, num_shards=1, paceline="0")
-    opened = RoundOpened(at=1, round=1, deadline_seconds=2, num_learners=0)
-    assert "round 1   2.00 s left" in shown_at(1, [started, opened])

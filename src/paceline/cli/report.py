@@ -26,9 +26,9 @@ def report(
 ) -> None:
     """Make one HTML page of a run: accuracy, time against the deadline, shares, energy, and who came and left.
 
-    Of a pool it tells what became of its jobs, where learners were, and what they were paid; of a gossip run, how peers
-    learn and agree, what each trained, and what was missing; of a split run, how nodes spent their epochs, what they
-    sent and used, and who was missing. The page needs no network and no other file.
+    For a pool it shows what became of its jobs, where learners were, and what they were paid; for a gossip run, how
+    peers learn and agree, what each trained, and what was missing; for a split run, how nodes spent their epochs, what
+    they sent and used, and who was missing. The page needs no network and no other file.
 
     Example: paceline report runs/digits
     """

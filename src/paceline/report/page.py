@@ -1,7 +1,7 @@
 """Writes the page of a run of any kind: one HTML file that needs no network and no other file.
 
 Three things are kept apart: the content (`PageContent`, plain data), how it reaches the page (embedded as JSON), and
-how it is drawn (the scripts in ``page/``, and plain HTML tables for browsers without scripts).
+how it is drawn (the scripts in ``web/``, and plain HTML tables for browsers without scripts).
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _plain_section(section: AnySection, table: Table) -> str:
 
 
 def _file(name: str) -> str:
-    return (importlib.resources.files("paceline.report") / "page" / name).read_text("utf-8")
+    return (importlib.resources.files("paceline.report") / "web" / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

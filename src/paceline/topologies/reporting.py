@@ -49,7 +49,7 @@ class TableBuilder(ABC):
 
 
 class Progress(ABC):
-    """Tells a run in lines of text, as it goes."""
+    """Writes a run as lines of text, while it goes on."""
 
     @abstractmethod
     def lines(self, event: Event, job: str = "") -> Iterable[str]:

@@ -47,15 +47,6 @@ class Table(msgspec.Struct):
         """CSV text with a header of column names; unknown values are empty."""
         return csv_text([[column.name for column in self.columns], *self.rows])
 
-    @classmethod
-    def from_csv(cls, name: str, columns: Sequence[Column], text: str) -> Table:
-        """Read what `to_csv` wrote; raises `ValueError` if the header is another."""
-        header, *lines = csv.reader(io.StringIO(text))
-        if header != [column.name for column in columns]:
-            raise ValueError(f"{name} has the columns {header}, not {[column.name for column in columns]}")
-        rows = [tuple(_parse(*cell) for cell in zip(line, columns, strict=True)) for line in lines]
-        return cls(name, tuple(columns), rows)
-
 
 class RecordedTable(msgspec.Struct, frozen=True):
     """A table that grows by at most one row per event, so that a run writes it to ``<name>.csv`` while it goes on.
@@ -105,11 +96,3 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _parse(text: str, column: Column) -> Value:
-    if column.kind == "text":
-        return text
-    if column.kind == "bool":
-        return text == "True"
-    return None if text == "" else int(text) if text.lstrip("-").isdigit() else float(text)

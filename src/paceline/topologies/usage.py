@@ -10,7 +10,7 @@ import msgspec
 from paceline.devices import energy
 from paceline.topologies.sections import AnySection, TableSection, Tile
 from paceline.topologies.tables import Table, Value, columns
-from paceline.topologies.wording import format_names
+from paceline.topologies.wording import format_bytes, format_names
 
 _Number = TypeVar("_Number", int, float)
 
@@ -81,7 +81,7 @@ def usage_section(tables: Mapping[str, Table], counted: str) -> list[AnySection]
             f" Each kWh is taken to emit {total['grams'] / energy.kwh(total['joules']):.4g} g of CO₂ equivalents."
         )
     if silent:
-        caption += f" Without figures, which devices that join over the network keep: {format_names(silent)}."
+        caption += f" No figures from {format_names(silent)}: devices that join over the network keep theirs."
     totals = ("all", *(total[column.name] for column in TOTALS), "")
     return [
         TableSection(title="Energy and bytes", group="Energy and bytes", table="usage", caption=caption, total=totals)
@@ -90,9 +90,9 @@ def usage_section(tables: Mapping[str, Table], counted: str) -> list[AnySection]
 
 def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
     """Bytes, energy and time."""
-    clock = summary["clock"]
+    clock, received = summary["clock"], summary["bytes_received"]
     return (
-        Tile("bytes_sent", "sent by all devices"),
+        Tile("bytes_sent", f"by all devices; {format_bytes(received)} received" if received is not None else ""),
         Tile("joules", "of all devices"),
         Tile("grams", "emitted to make that energy"),
         Tile("seconds", f"on the {clock} clock" if clock else ""),

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Sums come out the same on any number of cores."""
+    """Models here are small: more threads take longer, and sums would differ with their number."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

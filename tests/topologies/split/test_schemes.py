@@ -23,9 +23,6 @@ LEARNING = ("1", "3", "5")
 """The layers of two-nn that learn."""
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def own(state, source):
     """The model of a source."""
     prefix = f"sources.{source}."

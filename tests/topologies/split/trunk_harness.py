@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 
 import torch
 
@@ -25,6 +26,22 @@ from paceline.topologies.split.trunk import Trunk
 from tests.topologies.split.runs import CUT, WIDTH, small_split
 
 
+def beside_trunk(make=Trunk, *, is_abandoned=False, **rules):
+    """Run an async test while a trunk runs, which must come to its end unless it is abandoned."""
+
+    def decorate(test):
+        def run(**arguments):
+            harness = TrunkHarness(make, **rules)
+            virtual_loop.run(harness.play(test(harness, **arguments), is_abandoned=is_abandoned))
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
 class TrunkHarness:
     """A trunk to call by hand: two steps an epoch, one part to test, and a copy."""
 
@@ -32,31 +49,32 @@ class TrunkHarness:
         self._make = make
         self.prepared = small_split(**{"num_samples": 64, "num_test_samples": 40, "sources": 2, "epochs": 2, **rules})
         self.events = []
+        self.trunk = None
         self._network = MemoryNetwork()
-        self._url = None
 
-    def play(self, main):
-        """Run `main` while the trunk runs; returns the trunk, which must have come to its end."""
-        return virtual_loop.run(self._play(main))
-
-    async def _play(self, main):
+    async def play(self, acting, is_abandoned=False):
+        """Act while the trunk runs."""
         env = Environment(emit=self.events.append, run_blocking=run_in_place, clock="virtual", machine=InstantMachine())
-        trunk, transport = self._make(self.prepared, env), self._network.host("trunk")
-        async with serving(trunk, SplitPlan(self.prepared), "trunk", transport=transport) as self._url:
-            running = asyncio.ensure_future(trunk.run(self._url))
+        self.trunk, transport = self._make(self.prepared, env), self._network.host("trunk")
+        async with serving(self.trunk, SplitPlan(self.prepared), "trunk", transport=transport) as self._url:
+            self._running = asyncio.ensure_future(self.trunk.run(self._url))
             try:
-                acting = asyncio.ensure_future(main())
-                await asyncio.wait((running, acting), return_when=asyncio.FIRST_COMPLETED)
-                if running.done():
-                    running.result()  # raises what went wrong: else the others would wait for ever
+                acting = asyncio.ensure_future(acting)
+                await asyncio.wait((self._running, acting), return_when=asyncio.FIRST_COMPLETED)
+                if self._running.done():
+                    self._running.result()  # raises what went wrong: else the others would wait for ever
                 await acting
-                await asyncio.wait((running,), timeout=60)
-                assert running.done(), "the run goes on, and nobody is there"
-                running.result()
+                if not is_abandoned:
+                    await self.over()
             finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-        return trunk
+                self._running.cancel()
+                await asyncio.gather(self._running, return_exceptions=True)
+
+    async def over(self):
+        """Wait for the end of the run."""
+        await asyncio.wait((self._running,), timeout=60)
+        assert self._running.done(), "the run goes on, and nobody is there"
+        self._running.result()
 
     def source(self, name, loses_reply=lambda request: False):
         """A source that has not joined yet."""

@@ -34,13 +34,17 @@ class GossipReporting(Reporting):
         (summary,) = tables["summary"].records()
         sections: list[AnySection] = [_tiles(summary)]
         if tables["epochs"].rows:
-            sections += [*_learning(tables, summary), *_balance(summary)]
+            sections += [*_learning(tables, summary), *_balance()]
         sections += _time(tables)
         if summary["bytes_sent"]:
             sections.append(_bytes(summary))
         if tables["peers"].rows:
-            caption = "Times are means of a peer's epochs; balanced, all peers' epochs take as long as each other's."
-            sections.append(TableSection(title="Peers", group="Peers", table="peers", caption=caption))
+            caption = "Times are means over a peer's epochs; when the load is balanced, all peers take equally long."
+            sections.append(
+                TableSection(
+                    title="Peers", group="Peers", table="peers", caption=caption, columns=_peer_columns(tables)
+                )
+            )
         if tables["epochs"].rows:
             sections += usage_section(tables, "in their epochs")
             caption = (
@@ -84,14 +88,14 @@ def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnyS
             is_half=True,
         )
     ]
-    if any(tables["consensus"].values("distance")):
+    if any(distances := tables["consensus"].values("distance")):
         sections.append(
             Line(
                 title="Distance of the peers from their average",
                 group="Learning",
                 table="consensus",
                 caption="Peers that agree stay close: the distance falls, or at least does not grow.",
-                note="over the length of the average, logarithmic",
+                note=f"{distances[-1]:.3g} at last; over the length of the average, logarithmic",
                 x="epoch",
                 y=("distance",),
                 is_log=True,
@@ -102,7 +106,14 @@ def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnyS
     return sections
 
 
-def _balance(summary: dict[str, Any]) -> list[AnySection]:
+def _peer_columns(tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Columns of the table of peers that are known of any."""
+    peers = tables["peers"]
+    hidden = {"loss", *(column.name for column in peers.columns if not any(peers.values(column.name)))}
+    return tuple(column.name for column in peers.columns if column.name not in hidden)
+
+
+def _balance() -> list[AnySection]:
     details = (
         *("learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),
         *("train_seconds", "exchange_seconds"),
@@ -112,7 +123,7 @@ def _balance(summary: dict[str, Any]) -> list[AnySection]:
             title="Kept data per peer and epoch",
             group="Balance",
             table="epochs",
-            caption="Balanced, a slow peer keeps less of its data.",
+            caption="When the load is balanced, slow peers train on less of their data.",
             note="per cent of its own",
             row="learner",
             x="epoch",
@@ -123,7 +134,7 @@ def _balance(summary: dict[str, Any]) -> list[AnySection]:
             title="Seconds per peer and epoch",
             group="Balance",
             table="epochs",
-            caption="Balanced, all epochs take as long: the cells are of one shade.",
+            caption="When the load is balanced, all epochs take equally long: the cells have one shade.",
             note="from the end of the last one",
             row="learner",
             x="epoch",
@@ -157,8 +168,8 @@ def _time(tables: Mapping[str, Table]) -> list[AnySection]:
                 title="Who was there",
                 group="Time",
                 table="presence",
-                caption="Good lanes reach from start to end; dark are every other of its epochs, hatched is time "
-                "without the shared store.",
+                caption="Good lanes reach from start to end; dark marks every other epoch, hatching marks time without "
+                "the shared store.",
                 row="learner",
                 start="start",
                 end="end",
@@ -175,7 +186,7 @@ def _bytes(summary: dict[str, Any]) -> Line:
         title="Sent per epoch by all peers",
         group="Bytes",
         table="all_epochs",
-        caption="Models and figures, as peers counted them; less is better as long as the peers agree.",
+        caption="Models and figures, as counted by the peers; less is better as long as the peers agree.",
         note=f"{format_bytes(summary['bytes_sent'])} in all",
         x="epoch",
         y=("bytes_sent",),

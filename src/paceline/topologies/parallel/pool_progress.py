@@ -1,4 +1,4 @@
-"""Lines that tell a pool of jobs on a terminal."""
+"""Lines that show a pool of jobs on a terminal."""
 
 from __future__ import annotations
 

@@ -367,7 +367,10 @@ def _tiles(summary: dict[str, Any]) -> Tiles:
 
 
 def _job_sections(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
-    caption = "Means over a job's rounds: good jobs have a satisfaction, fulfilment and occupancy near 100 %."
+    caption = (
+        "Means over a job's rounds. Satisfaction (rounds in full and in time), fulfilment (samples trained ÷ wanted) "
+        "and occupancy are good near 100 %. Each job has a run folder below jobs/, to make a page of its own from."
+    )
     means = ("mean", "", "", "", "", *(summary[name] for name in METRICS), "", "", "")
     total = means if len(tables["jobs"].rows) > 1 else ()
     sections: list[AnySection] = [TableSection(title="Jobs", group="Jobs", table="jobs", caption=caption, total=total)]

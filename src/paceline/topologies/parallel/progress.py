@@ -1,4 +1,4 @@
-"""Lines that tell a run of one job on a terminal."""
+"""Lines that show a run of one job on a terminal."""
 
 from __future__ import annotations
 

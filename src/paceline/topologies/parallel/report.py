@@ -101,6 +101,7 @@ def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySecti
         group=group,
         table="work",
         caption="A good bar ends just before the deadline: no time idle, nothing late.",
+        note="thin line: earliest to latest update",
         row="learner",
         parts=tuple(part.name for part in PARTS),
         idle=("wait", "lost", "idle"),
@@ -161,7 +162,7 @@ def _truancy(summary: dict[str, Any]) -> Line:
         title="Last update of each round, against the deadline",
         group="Punctuality",
         table="rounds",
-        caption="Good rounds end just below the line at the deadline; the papers call this figure truancy, "
+        caption="Good rounds end just before the deadline, the dashed line. The papers call this figure truancy: "
         "(last update − deadline) / deadline, late updates included.",
         note=f"latest {most}, mean {average}",
         x="round",
@@ -177,13 +178,13 @@ def _learners_table() -> TableSection:
         *("learner", "rounds", "mean_shards", "mean_local_epochs", "num_samples", "deadline_use"),
         *("download_seconds", "train_seconds", "upload_seconds", "num_late", "num_refused", "end"),
     )
-    caption = "Times are means of a learner's rounds; all should use nearly the whole deadline, and none be late."
+    caption = "Times are means over a learner's rounds; all should use nearly the whole deadline, and none be late."
     return TableSection(title="Learners", group="Learners", table="learners", caption=caption, columns=shown)
 
 
 def _rounds_table() -> TableSection:
     caption = (
-        "Fulfilment is samples trained ÷ samples wanted, occupancy the share of learners' time until their updates "
-        "came; both are good near 100 %."
+        "Fulfilment is samples trained ÷ samples wanted; occupancy is the share of the learners' time until their "
+        "updates came. Both are good near 100 %."
     )
     return TableSection(title="Rounds", group="Rounds", table="rounds", caption=caption, file="metrics.csv")

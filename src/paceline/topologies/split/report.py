@@ -13,6 +13,11 @@ from paceline.topologies.tables import Table
 from paceline.topologies.usage import usage_section, usage_tiles
 from paceline.topologies.wording import format_bytes, format_count
 
+_EPOCH_COLUMNS = (
+    *("epoch", "at", "num_sources", "num_steps", "num_samples", "num_masked", "seconds", "test_seconds"),
+    *("bytes_moved", "joules", "train_loss", "loss", "accuracy"),
+)
+
 
 class SplitReporting(Reporting):
     """Reports a split run."""
@@ -73,7 +78,7 @@ def _time() -> list[AnySection]:
             title="Computing per node and epoch",
             group="Time",
             table="spent",
-            caption="High shares mean that a node is used well; low ones, that it waits for others or the network.",
+            caption="A high share means that a node is well used; a low one, that it waits for others or the network.",
             note="per cent of its time",
             row="learner",
             x="epoch",
@@ -118,7 +123,7 @@ def _bytes() -> Line:
         title="Over the network per epoch",
         group="Network and energy",
         table="progress",
-        caption="Constant while the sources stay the same; an earlier cut sends more.",
+        caption="The bytes stay constant while the sources do; an earlier cut sends more.",
         note="from and to the trunk",
         x="epoch",
         y=("bytes_moved",),
@@ -135,7 +140,7 @@ def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySe
                 title="Who was there",
                 group="Sources",
                 table="presence",
-                caption="Good lanes reach from start to end; hatched, a source was late, and training went on without.",
+                caption="Good lanes reach from start to end; hatched, training went on without a source.",
                 row="learner",
                 start="start",
                 end="end",
@@ -162,19 +167,27 @@ def _tables(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySec
     if tables["parts"].rows:
         caption = "Each source has a branch; the junction merges what they put out, and the trunk has the rest."
         total = ("whole", "", "", summary["num_parameters"])
-        more = {"group": "Model", "is_half": True}
-        shown.append(TableSection(title="Parts", table="parts", caption=caption, total=total, **more))  # type: ignore[arg-type]
+        shown.append(
+            TableSection(title="Parts", group="Model", table="parts", caption=caption, total=total, is_half=True)
+        )
     if tables["cuts"].rows:
         caption = "Where the model could be cut; the cut with the shortest expected epoch is chosen."
         shown.append(TableSection(title="Cuts", group="Model", table="cuts", caption=caption, is_half=True))
     if tables["totals"].rows:
-        caption = "Times are means of a node's epochs; the slowest node should hardly wait."
+        caption = "Times are means over a node's epochs; the slowest node should hardly wait."
         shown.append(TableSection(title="Nodes", group="Nodes", table="totals", caption=caption))
         shown += usage_section(tables, "in their epochs, and to hand over what they learned")
     if tables["epochs"].rows:
-        caption = "Good epochs miss no inputs, and the loss falls."
-        more = {"group": "Epochs", "file": "epochs.csv"}
-        shown.append(TableSection(title="Epochs", table="progress", caption=caption, **more))  # type: ignore[arg-type]
+        shown.append(
+            TableSection(
+                title="Epochs",
+                group="Epochs",
+                table="progress",
+                caption="Good epochs miss no inputs, and the loss falls.",
+                columns=_EPOCH_COLUMNS,
+                file="epochs.csv",
+            )
+        )
     if tables["happenings"].rows:
         shown.append(happenings_section("A quiet run has only joins here."))
     return shown

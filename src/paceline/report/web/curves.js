@@ -16,7 +16,9 @@ const curvesOf = (section, rows) => {
     .filter((one) => one.rows.length);
 };
 
-const seriesStyle = (section, curve, index, colour) => {
+const indexOf = (section, curve, index) => (section.series && section.bold === null ? colourNumber(section.series, curve.name) : index);
+const seriesStyle = (section, curve, at, colour) => {
+  const index = indexOf(section, curve, at);
   const isThin = section.bold !== null && curve.name !== section.bold;
   const main = isThin ? colour("soft") : colour(section.bold === null ? `colour-${(index % 8) + 1}` : "accent");
   const style = { label: String(curve.name), stroke: main, width: isThin ? 1 : 2.2, spanGaps: true, alpha: isThin ? 0.55 : 1 };
@@ -37,8 +39,9 @@ const limits = (section, column, curves) => {
   if (section.deadline !== null) [low, high] = [Math.min(low, section.deadline), Math.max(high, section.deadline)];
   if (low === high) [low, high] = [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
   const room = 0.06 * (high - low);
-  const isSet = (value) => section.shape === "columns" && (value === 0 || value === section.deadline);
-  [low, high] = [isSet(low) ? low : low - room, isSet(high) ? high : high + room];
+  const isBase = (value) => section.shape === "columns" && value === 0 && section.deadline === null;
+  const roomAbove = high === section.deadline ? 2.5 * room : room; // for its label
+  [low, high] = [isBase(low) ? low : low - room, isBase(high) ? high : high + roomAbove];
   const isRatio = column[curves[0].y].kind === "ratio";
   return isRatio ? [Math.max(low, 0), Math.min(high, 1.02)] : [low, high];
 };
@@ -132,7 +135,7 @@ const drawLine = (section, data) => {
   charts.push({ section, data, curves, holder, chart: null });
   const label = (one) => (section.series ? one.name : data.column[one.y].title);
   const entries = section.bold === null
-    ? curves.map((one, index) => [swatch(colourOf(index)), `${label(one)}${index ? " (dashed)" : ""}`])
+    ? curves.map((one, at) => [swatch(colourOf(indexOf(section, one, at))), `${label(one)}${indexOf(section, one, at) ? " (dashed)" : ""}`])
     : [[swatch("accent-fill"), section.bold], [swatch("soft-fill"), `each ${data.column[section.series].title}`]];
   const marks = curves.length > 1 ? legend(entries) : null;
   const over = el("p", { class: "over-axis" }, data.column[section.x].title);

@@ -1,7 +1,9 @@
 // Lying bars, grids and Gantt charts, drawn as SVG in per cent of the width.
 const ROW_PIXELS = 26;
 
-const niceTicks = (low, high, most = 8) => {
+// A label needs some room, and phones have little.
+const mostTicks = () => Math.max(3, Math.min(8, Math.floor(window.innerWidth / 120)));
+const niceTicks = (low, high, most = mostTicks()) => {
   const raw = (high - low) / most || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
@@ -176,7 +178,7 @@ const drawGrid = (section, data) => {
       marks.push(tipped(mark, () => describeRow(row, section.details, column)));
     }
   });
-  for (const tick of niceTicks(first, last, 12).filter(Number.isInteger)) marks.push(axisText((Math.floor((tick - first) / step) + 0.5) / numColumns, String(tick)));
+  for (const tick of niceTicks(first, last, 1.5 * mostTicks()).filter(Number.isInteger)) marks.push(axisText((Math.floor((tick - first) / step) + 0.5) / numColumns, String(tick)));
   const density = numColumns > 26 ? "bare" : longest * numColumns <= 26 ? "" : "wide";
   const drawing = el("div", {}, plot(section, marks, names.length, density), el("p", { class: "over-axis" }, column[section.x].title));
   const more = step > 1 ? { ...section, note: [section.note, `each cell is the highest of ${step}`].filter(Boolean).join("; ") } : section;
@@ -206,11 +208,11 @@ const drawGantt = (section, data) => {
     const [left, right] = [(row[section.start] - start) / width, (row[section.end] - start) / width];
     const isTall = look === "full" || look === "back";
     const top = lane.get(row[section.row]) * ROW_PIXELS;
-    const index = section.colour ? colours.indexOf(row[section.colour]) : 0;
+    const index = section.colour ? colourNumber(section.colour, row[section.colour]) : 0;
     const box = svg("rect", { class: `span ${look} ${colourOf(index)}`, x: place(left), width: place(right - left), y: top + (isTall ? 2 : 14), height: isTall ? ROW_PIXELS - 4 : 9, rx: isTall ? 3 : 2 });
     const label = isTall && colours.length > 1 && right - left >= 0.02 ? svg("text", { class: `span-label ${look}`, x: place(left), dx: 4, y: top + 11 }, String(index + 1)) : null;
     marks.push(tipped(svg("g", {}, box, label), () => describeRow(row, section.details, column)));
   }
-  const known = colours.length > 1 ? legend(colours.map((name, index) => [swatch(colourOf(index), index + 1), String(name)])) : null;
+  const known = colours.length > 1 ? legend(colours.map((name) => [colourNumber(section.colour, name), name]).sort(([a], [b]) => a - b).map(([index, name]) => [swatch(colourOf(index), index + 1), String(name)])) : null;
   return frame(section, data, el("div", {}, known, plot(section, marks, names.length)), [section.row, section.start, section.end, section.colour, section.state]);
 };

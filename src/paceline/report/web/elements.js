@@ -75,7 +75,7 @@ window.addEventListener("hashchange", showPicked);
 // --- frames --------------------------------------------------------------------------------------------------------
 const makeTable = (section, { column, rows }, names, total) => {
   const isNumber = (name) => column[name].kind !== "text" && column[name].kind !== "bool";
-  const style = (name) => ({ class: isNumber(name) ? "number" : null });
+  const style = (name) => ({ class: isNumber(name) ? "number" : column[name].kind });
   const cells = (row) =>
     names.map((name, index) =>
       index ? el("td", style(name), write(row[name], column[name])) : el("th", { scope: "row", ...style(name) }, el("bdi", {}, write(row[name], column[name]))),
@@ -87,7 +87,7 @@ const makeTable = (section, { column, rows }, names, total) => {
     { class: "scroll", tabindex: 0, role: "region", "aria-label": section.title },
     el(
       "table",
-      {},
+      { class: names.length > 11 ? "many" : null },
       el("thead", {}, el("tr", {}, heads)),
       el("tbody", {}, rows.map((row) => el("tr", {}, cells(row)))),
       sum ? el("tfoot", {}, el("tr", {}, sum)) : null,
@@ -122,3 +122,11 @@ const swatch = (style, number = "") =>
     number ? svg("text", { class: "swatch-number", x: "50%", y: "50%", dy: "3.5" }, String(number)) : null,
   );
 const colourOf = (index) => `colour-${(index % 8) + 1}`;
+// A name has the same colour in all figures.
+const colourNumbers = new Map();
+const colourNumber = (column, name) => {
+  if (!colourNumbers.has(column)) colourNumbers.set(column, new Map());
+  const known = colourNumbers.get(column);
+  if (!known.has(name)) known.set(name, known.size);
+  return known.get(name);
+};
