@@ -306,30 +306,26 @@ class Member(Role):
         raise ConfigError("devices that join there do not measure themselves")
 
 
-class Plan(ABC):
+J = TypeVar("J", bound=JobSpec)
+
+
+class Plan(ABC, Generic[J]):
     """A job made ready to run: its data loaded, its model built.
 
     Attributes:
-        topology: that made it.
+        min_devices: devices that a run needs to begin.
+        max_message_bytes: most bytes of parameters in a message; anything larger is refused unread.
+        seed: seed of everything that a fleet draws at random.
     """
 
-    topology: Topology[Any]
-    job: JobSpec
-
-    @property
-    @abstractmethod
-    def seed(self) -> int:
-        """Seed of everything that a fleet draws at random."""
-
-    @property
-    @abstractmethod
-    def min_devices(self) -> int:
-        """Devices that a run needs to begin."""
-
-    @property
-    @abstractmethod
-    def max_message_bytes(self) -> int:
-        """Most bytes of parameters in a message; anything larger is refused unread."""
+    def __init__(
+        self, topology: Topology[Any], job: J, *, min_devices: int, max_message_bytes: int, seed: int = 0
+    ) -> None:
+        self.topology = topology
+        self.job = job
+        self.min_devices = min_devices
+        self.max_message_bytes = max_message_bytes
+        self.seed = seed
 
     @property
     def import_paths(self) -> Sequence[str]:
@@ -365,9 +361,6 @@ class Plan(ABC):
         raise ConfigError(f"runs of {self.topology.name} have no single model")
 
 
-J = TypeVar("J", bound=JobSpec)
-
-
 class Topology(ABC, Generic[J]):
     """A way to train together: who talks to whom.
 
@@ -383,7 +376,7 @@ class Topology(ABC, Generic[J]):
     noun: ClassVar[str] = "learner"
 
     @abstractmethod
-    def prepare(self, job: J) -> Plan:
+    def prepare(self, job: J) -> Plan[Any]:
         """Load a job's data and build its model; raises `ConfigError`."""
 
     @abstractmethod
@@ -398,7 +391,7 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
-    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
         """Prepare a run that was interrupted, to go on after the last round in its events.
 
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
@@ -424,7 +417,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def serving(role: Role, plan: Plan, name: str, **settings: Any) -> AsyncIterator[str]:
+async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> AsyncIterator[str]:
     """Let others call a role while the block runs; the address is empty if it has nothing to call.
 
     Args:

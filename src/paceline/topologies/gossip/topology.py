@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -34,34 +34,21 @@ class Gossip(Topology[GossipJob]):
     is_served = False
     noun = "peer"
 
-    def prepare(self, job: GossipJob) -> Plan:
+    def prepare(self, job: GossipJob) -> Plan[Any]:
         return GossipPlan(prepare_job(job))
 
     def join(self, node: Node) -> Member:
         raise NotImplementedError("a peer has to know the job that it joins; ask another peer what it trains")
 
 
-class GossipPlan(Plan):
+class GossipPlan(Plan[GossipJob]):
     """A gossip job made ready to run."""
 
-    job: GossipJob
-
     def __init__(self, prepared: PreparedJob) -> None:
-        self.topology = TOPOLOGY
-        self.job = prepared.job
+        job = prepared.job
+        largest = prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
+        super().__init__(TOPOLOGY, job, min_devices=job.min_peers, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_peers
-
-    @property
-    def max_message_bytes(self) -> int:
-        return self.prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if num_shards is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -37,7 +37,7 @@ class Parallel(Topology[JobSpec]):
     name = "parallel"
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {Job: RunReporting(), Pool: PoolReporting()}
 
-    def prepare(self, job: JobSpec) -> Plan:
+    def prepare(self, job: JobSpec) -> Plan[Any]:
         if isinstance(job, Pool):
             pooled = [msgspec.structs.replace(one, allocation=job.allocation) for one in job.jobs]
             return PoolPlan(job, [prepare_job(one) for one in pooled])
@@ -54,7 +54,7 @@ class Parallel(Topology[JobSpec]):
     def kept(self, events: Sequence[Event]) -> list[Event]:
         return without_open_round(events)
 
-    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
         if not isinstance(job, Job):
             raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
         closed = [event for event in events if isinstance(event, RoundClosed)]
@@ -67,36 +67,18 @@ class Parallel(Topology[JobSpec]):
         return JobPlan(replace(prepared, state=load(last)) if last else prepared, first_round=last + 1)
 
 
-@dataclass(frozen=True)
-class JobPlan(Plan):
+class JobPlan(Plan[Job]):
     """One job made ready to run.
 
     Attributes:
         first_round: later than 1 for a run that goes on.
     """
 
-    prepared: PreparedJob
-    first_round: int = 1
-
-    @property
-    def topology(self) -> Parallel:
-        return TOPOLOGY
-
-    @property
-    def job(self) -> Job:
-        return self.prepared.job
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_learners
-
-    @property
-    def max_message_bytes(self) -> int:
-        return self.prepared.terms.model_bytes
+    def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
+        job, largest = prepared.job, prepared.terms.model_bytes
+        super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
+        self.prepared = prepared
+        self.first_round = first_round
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if self.prepared.store is None:
@@ -127,28 +109,13 @@ class JobPlan(Plan):
         return model
 
 
-@dataclass(frozen=True)
-class PoolPlan(Plan):
+class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
-    job: Pool
-    jobs: Sequence[PreparedJob]
-
-    @property
-    def topology(self) -> Parallel:
-        return TOPOLOGY
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_learners
-
-    @property
-    def max_message_bytes(self) -> int:
-        return max([self.job.max_model_bytes, *(prepared.terms.model_bytes for prepared in self.jobs)])
+    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
+        largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
+        super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
+        self.jobs = jobs
 
     @property
     def import_paths(self) -> Sequence[str]:
