@@ -87,7 +87,7 @@ def _of_size(size: Size, folder: Path) -> tuple[DataSpec, list[VirtualDevice]]:
             MNIST, path, num_samples=SAMPLES // size.scale, num_test_samples=size.num_test_samples, seed=size.scale
         )
     speed = SAMPLES_PER_SECOND / size.scale
-    devices = load_fleet(FLEET)
+    devices = load_fleet(FLEET, VirtualDevice)
     return data, [slowed(device, SPEEDUP, samples_per_second=speed, cpu_share=1.0) for device in devices]
 
 

@@ -30,7 +30,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """A row per cluster, policy and update; update 0 is the untrained model."""
     with drawn_part(MNIST, num_samples=QUICK_SAMPLES) if is_quick else contextlib.nullcontext(MNIST) as data:
         for cluster, file in CLUSTERS.items():
-            devices = [_slowed(device) for device in load_fleet(TESTBED / file)]
+            devices = [_slowed(device) for device in load_fleet(TESTBED / file, VirtualDevice)]
             for policy in OVERTIME:
                 job = _job(policy, data, num_devices=len(devices), seed=seed, is_quick=is_quick)
                 trial = simulate(job, devices, normalisation=FROM_0_TO_1)

@@ -8,11 +8,9 @@ from dataclasses import replace
 import msgspec
 
 from paceline.reproduction.rows import Row
-from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
+from paceline.topologies.split.events import TRUNK, NodeSpent, SplitEpochEnded
 from papers.fpl.playing import play_case
 from papers.fpl.setting import NUM_SOURCES, Case, prepared, shortened
-
-TRUNK = "trunk"
 
 
 def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction.keeping import kept
 from paceline.reproduction.rows import Row
 from paceline.reproduction.trials import drawn_part, play
-from paceline.topologies.split.events import CutChosen, NodeSpent, SplitEpochEnded
+from paceline.topologies.split.events import TRUNK, CutChosen, NodeSpent, SplitEpochEnded
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.topology import SplitPlan
@@ -113,7 +113,7 @@ def _learned(job: PreparedSplit) -> list[Row]:
     rows: list[Row] = []
     for ended in trial.events_of(SplitEpochEnded):
         assert ended.loss is not None and ended.accuracy is not None
-        spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != "trunk"]
+        spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != TRUNK]
         rows.append(
             {
                 "epoch": ended.epoch,

@@ -102,7 +102,7 @@ def play_pool(pool: Pool, jobs: Sequence[PreparedJob], fleet: Fleet) -> Trial:
     return play(PoolPlan(pool, pooled), fleet)
 
 
-def play(plan: Plan, fleet: Fleet, watch: Emit = lambda event: None) -> Trial:
+def play(plan: Plan[Any], fleet: Fleet, watch: Emit = lambda event: None) -> Trial:
     """Carry out a plan, and keep nothing on disk; `watch` receives each event when it happens."""
     trial = Trial()
 
