@@ -18,7 +18,6 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.report import REPORTINGS
 from paceline.reproduction.trials import play
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job
@@ -101,7 +100,7 @@ def fleet_of(noise: float, settings: Settings) -> list[VirtualDevice]:
 
 def figures(told: list[Event]) -> dict[str, float]:
     """What counts of a run, as ratios."""
-    summary, closed = REPORTINGS["job"].summary(told), [event for event in told if isinstance(event, RoundClosed)]
+    summary, closed = TOPOLOGY.kinds[Job].summary(told), [event for event in told if isinstance(event, RoundClosed)]
     num_shares = sum(event.num_learners for event in closed)
     return {
         "accuracy_round_3": closed[2].accuracy or 0.0,

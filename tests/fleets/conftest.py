@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline import TestbedDevice
 from paceline.errors import PacelineError
-from paceline.fleets.testbed import bed, cgroups, tools
+from paceline.fleets.testbed import bed, cgroups, devices, tools
 
 
 def there_is():
@@ -34,7 +33,7 @@ def hindrance():
     """Why no testbed can be built here, if so."""
     try:
         tools.check()
-        with bed.built([TestbedDevice(name="probe", down_mbit=1)]):
+        with bed.built([devices.TestbedDevice(name="probe", down_mbit=1)]):
             return None
     except PacelineError as error:
         return str(error)

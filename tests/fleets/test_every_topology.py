@@ -1,6 +1,7 @@
 """Any job on any fleet: it learns, and its run is kept and reported."""
 
 import pytest
+from torch import nn
 
 from paceline import (
     DataSpec,
@@ -9,29 +10,29 @@ from paceline import (
     LocalDevice,
     LocalFleet,
     ModelSpec,
+    OptimizerSpec,
     Pool,
     SplitJob,
-    TestbedDevice,
-    TestbedFleet,
     VirtualDevice,
     VirtualFleet,
-    load_model,
     train,
 )
 from paceline.topologies.events import PhaseStarted
 
-MODEL, DATA = ModelSpec(name="two-nn"), DataSpec(name="digits", shard_size=32)
+DATA = DataSpec(name="digits", shard_size=32)
 SERVED = {"deadline_seconds": 1.5, "rounds": 2, "min_learners": 2, "benchmark_shards": 2, "data": DATA}
+ADAM = OptimizerSpec(name="Adam", options={"lr": 0.01})
+OTHER = {"epochs": 2, "model": ModelSpec(name="two-nn"), "optimizer": ADAM, "data": DATA}
 JOBS = {
     "job": Job(**SERVED),
     "pool": Pool(jobs=(Job(name="one", **SERVED), Job(name="two", **SERVED)), min_learners=2),
-    "gossip": GossipJob(epochs=2, min_peers=2, model=MODEL, data=DATA),
-    "split": SplitJob(cut="3", epochs=1, sources=2, model=MODEL, data=DATA),
+    "gossip": GossipJob(min_peers=2, **OTHER),
+    "split": SplitJob(cut="3", sources=2, **OTHER),
 }
 FLEETS = {
     "virtual": lambda **link: VirtualFleet([VirtualDevice(name="pi", count=2, samples_per_second=1500, **link)]),
     "local": lambda **link: LocalFleet([LocalDevice(name="pi", count=2, **link)]),
-    "testbed": lambda **link: TestbedFleet([TestbedDevice(name="pi", count=2, cpu_share=0.8, **link)]),
+    "testbed": lambda **link: testbed.TestbedFleet([testbed.TestbedDevice(name="pi", count=2, cpu_share=0.8, **link)]),
 }
 # On processes of this machine, single jobs are tried elsewhere; to a testbed, a pool is the same as one.
 TRIED = [
@@ -53,7 +54,7 @@ def test_a_job_runs_on_a_fleet(fleet, kind, tmp_path, request):
 
     assert {event.learner for event in seen if isinstance(event, PhaseStarted)} >= {"pi-1", "pi-2"}
     for one in run.jobs.values() or (run,):
-        assert one.accuracy > 0.3
-        assert set(load_model(one.folder).state_dict()) <= set(one.state) or kind == "split"
+        assert one.accuracy > 0.5
+        assert isinstance(one.model(), nn.Module)
     assert run.summary().seconds > 0
     assert "<html" in run.report().read_text()

@@ -5,10 +5,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob, TestbedDevice, train
+from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob, train
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError
 from paceline.fleets.processes import _lines
+from paceline.fleets.testbed import devices
 from paceline.topologies.split.topology import TOPOLOGY
 
 
@@ -26,7 +27,7 @@ def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():
     assert all(len(line) <= 65 for line in found)
 
 
-@pytest.mark.parametrize(("kind", "patience"), [(LocalDevice, "10.0"), (TestbedDevice, "300.0")])
+@pytest.mark.parametrize(("kind", "patience"), [(LocalDevice, "10.0"), (devices.TestbedDevice, "300.0")])
 def test_what_is_given_is_written_as_options(kind, patience):
     power = PowerModel(busy_watts=6.0, joules_per_byte=2e-4)
     given = ["--emulate", "latency_ms=4.0", "--energy", "busy_watts=6.0,joules_per_byte=0.0002"]

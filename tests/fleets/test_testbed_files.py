@@ -10,11 +10,12 @@ import pytest
 from paceline import VirtualDevice, load_job
 from paceline.cli import main
 from paceline.errors import ConfigError, PacelineError
+from paceline.fleets.devices import singles
 from paceline.fleets.files import load_fleet
-from paceline.fleets.testbed import TestbedDevice, cgroups, claims
+from paceline.fleets.testbed import cgroups, claims, devices
 
 
-def load(tmp_path, text, kind=TestbedDevice):
+def load(tmp_path, text, kind=devices.TestbedDevice):
     (tmp_path / "fleet.toml").write_text(text)
     return load_fleet(tmp_path / "fleet.toml", kind)
 
@@ -32,7 +33,7 @@ def test_a_fleet_file_is_for_simulate_and_testbed(tmp_path):
         "latency_ms": 4,
     }
     (emulated,) = load(tmp_path, text)
-    assert emulated == TestbedDevice(**expected)
+    assert emulated == devices.TestbedDevice(**expected)
     (simulated,) = load(tmp_path, text, VirtualDevice)
     assert {name: value for name, value in msgspec.structs.asdict(simulated).items() if name in expected} == expected
 
@@ -86,8 +87,11 @@ def test_what_only_a_testbed_can_do_is_not_simulated(tmp_path):
 
 
 def test_patience_outlasts_a_cut():
-    assert TestbedDevice(name="a").options()[-2:] == ["--patience", "300.0"]
-    assert TestbedDevice(name="a", cut_at_seconds=100, mended_at_seconds=500).options()[-2:] == ["--patience", "700.0"]
+    assert devices.TestbedDevice(name="a").options()[-2:] == ["--patience", "300.0"]
+    assert devices.TestbedDevice(name="a", cut_at_seconds=100, mended_at_seconds=500).options()[-2:] == [
+        "--patience",
+        "700.0",
+    ]
 
 
 def test_numbers_are_claimed_by_the_living_only(tmp_path):
@@ -128,7 +132,7 @@ def test_there_are_the_clusters_of_the_papers():
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_example_clusters_fit_on_two_cores_and_can_be_simulated(name, tmp_path, capsys):
-    emulated = [single for device in load_fleet(EXAMPLES / name, TestbedDevice) for single in device.each()]
+    emulated = singles(load_fleet(EXAMPLES / name, devices.TestbedDevice))
     assert sum(device.cpu_share for device in emulated) < 1.75  # the rest is for the orchestrator
     files = (str(EXAMPLES / "digits.toml"), str(EXAMPLES / name))
     with pytest.raises(SystemExit) as exit:
