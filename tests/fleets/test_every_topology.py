@@ -17,6 +17,7 @@ from paceline import (
     VirtualFleet,
     train,
 )
+from paceline.fleets import testbed
 from paceline.topologies.events import PhaseStarted
 
 DATA = DataSpec(name="digits", shard_size=32)
