@@ -16,10 +16,6 @@ def test_there_is_a_row_for_each_epoch(case):
     assert [row["joint_accuracy"] for row in rows] == [None, rows[-1]["accuracy"]]  # one model takes all views
 
 
-def test_training_is_the_same_when_it_is_repeated(case):
-    assert learning_rows(case, is_kept=False) == learning_rows(case, is_kept=False)
-
-
 def test_training_ends_when_the_loss_does_not_fall(case):
     long = case._replace(size=Size(64, 30, 40, 2))
     rows = learning_rows(long, is_kept=False)
