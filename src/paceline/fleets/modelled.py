@@ -161,7 +161,7 @@ class ModelledTrainer(Trainer):
         condition: of the device; what it leaves of the speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
-        meter: is told how long the processor worked; None if nobody asks for it.
+        meter: counts how long the processor worked; None if nobody asks for it.
     """
 
     def __init__(
