@@ -9,11 +9,12 @@ import json
 import sys
 import time
 
+from paceline.fleets.virtual_nodes import VirtualNodes
+
 import split_work
 from paceline.events import Event
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
-from paceline.fleets.virtual_nodes import VirtualNodes
 from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 from paceline.topologies.split.trunk import NAME
 

@@ -74,7 +74,7 @@ class PreparedRun:
     """A run whose folder, data and model are ready, and whose fleet is not chosen yet."""
 
     folder: RunFolder
-    plan: Plan
+    plan: Plan[Any]
     started_at: float = 0.0
 
     def start(self, fleet: Fleet, watchers: Sequence[Watcher] = ()) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -56,7 +56,7 @@ def gossip(
     running.play(spec, fleet, folder, as_json=device.as_json, save=device.save)
 
 
-async def _take_part(device: Device, plan: Plan, contacts: list[Contact]) -> Finished:
+async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact]) -> Finished:
     """Take part without a record of the run: whoever started this process keeps one."""
     node = device.node(contacts, print_json, asyncio.get_running_loop().time, life=time.time_ns())
     return await run_member(plan.member(node, None), node, plan, device.entrance, address=device.address)

@@ -9,6 +9,7 @@ import typer
 
 from paceline.cli import running
 from paceline.fleets.files import load_fleet
+from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.topologies.job_files import load_job
 
@@ -24,5 +25,5 @@ def simulate(
 
     Example: paceline simulate job.toml fleet.toml
     """
-    devices = load_fleet(fleet)
+    devices = load_fleet(fleet, VirtualDevice)
     running.play(load_job(job), VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)

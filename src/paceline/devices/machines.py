@@ -7,7 +7,7 @@ import functools
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from paceline.devices.activities import Activity, StressedActivity, Undisturbed
 from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
@@ -48,6 +48,9 @@ class Machine(ABC):
         """Let go of what it measures with."""
 
 
+_MAKE_METER = functools.partial(ProcessMeter, PowerModel())
+
+
 class LiveMachine(Machine):
     """This machine, in real time; `ConfigError` for settings that cannot be.
 
@@ -64,10 +67,10 @@ class LiveMachine(Machine):
         self,
         *,
         slowdown: float = 1.0,
-        allowed: Collection[str] | None = None,
+        allowed: Sequence[str] | None = None,
         states: Sequence[DeviceState] = (),
         are_states_known: bool = True,
-        make_meter: MakeMeter = functools.partial(ProcessMeter, PowerModel()),
+        make_meter: MakeMeter = _MAKE_METER,
         watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
     ) -> None:
         if not 1 <= slowdown < math.inf:

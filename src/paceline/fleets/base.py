@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from paceline.topologies.base import Environment, Outcome, Plan
 
@@ -14,7 +15,7 @@ class Fleet(ABC):
     """Devices, and where they run."""
 
     @abstractmethod
-    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+    def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         """Carry out a plan; blocks until the run is over.
 
         Leaves no process, thread or port behind, however it ends.

@@ -31,7 +31,7 @@ _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
 D = typing.TypeVar("D", bound=EmulatedDevice)
 
 
-def load_fleet(path: Path, kind: type[D] = VirtualDevice) -> list[D]:  # type: ignore[assignment]
+def load_fleet(path: Path, kind: type[D]) -> list[D]:
     """Return the devices in a fleet file; if it has a cell, with their rates there; raises `ConfigError`."""
     tables = read_tables(path)
     check_keys(tables, ("device", "cell"), str(path), "table")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.live import Entrance, LiveFleet
@@ -36,7 +37,7 @@ class JoinedFleet(LiveFleet):
         self._address = address
 
     @contextlib.asynccontextmanager
-    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+    async def members(self, host: Host, plan: Plan[Any], address: str) -> AsyncIterator[asyncio.Future[None]]:
         if self._make_node is None:
             self._announce(address)
             yield asyncio.get_running_loop().create_future()
@@ -48,7 +49,7 @@ class JoinedFleet(LiveFleet):
             taking_part.cancel()
             await asyncio.wait((taking_part,))
 
-    async def _take_part(self, host: Host, plan: Plan, node: Node) -> None:
+    async def _take_part(self, host: Host, plan: Plan[Any], node: Node) -> None:
         member = plan.member(node, None)
         finished = await run_member(member, node, plan, self._entrance, self._announce, self._address)
         host.member_ended(node.name, finished)
@@ -58,7 +59,7 @@ class JoinedFleet(LiveFleet):
 async def run_member(
     member: Member,
     node: Node,
-    plan: Plan | None = None,
+    plan: Plan[Any] | None = None,
     entrance: Entrance | None = None,
     announce: Callable[[str], None] = lambda address: None,
     address: str | None = None,

@@ -55,14 +55,14 @@ class LiveFleet(Fleet):
         self._entrance = entrance
         self._make_machine = make_machine
 
-    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+    def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         return run_live(self.play(plan, env, started_at))
 
     @abstractmethod
-    def members(self, host: Host, plan: Plan, address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+    def members(self, host: Host, plan: Plan[Any], address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
         """Have members take part while the block runs; the future fails if too few are left to go on."""
 
-    async def play(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+    async def play(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         """Carry out a plan on the running loop."""
         loop, machine = asyncio.get_running_loop(), self._make_machine()
         began_at = loop.time() - started_at

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -69,7 +70,7 @@ class ProcessFleet(LiveFleet):
         self._orders = orders
 
     @contextlib.asynccontextmanager
-    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+    async def members(self, host: Host, plan: Plan[Any], address: str) -> AsyncIterator[asyncio.Future[None]]:
         least = plan.min_devices
         if len(self._orders) < least:
             raise ConfigError(f"there are {len(self._orders)} devices on this machine; the job begins with {least}")
@@ -92,7 +93,7 @@ class ProcessFleet(LiveFleet):
 class _Members:
     """The processes of one run."""
 
-    def __init__(self, host: Host, plan: Plan, token: str, folder: Path) -> None:
+    def __init__(self, host: Host, plan: Plan[Any], token: str, folder: Path) -> None:
         self._host = host
         self._plan = plan
         self._token = token

@@ -10,6 +10,7 @@ import gc
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from paceline.axon import loops
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
+from paceline.devices.machines import Machine
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
@@ -58,7 +60,7 @@ class VirtualFleet(Fleet):
         self._server = servers[0] if servers else None
         self._is_time_only = is_time_only
 
-    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+    def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         torch.manual_seed(plan.seed)  # dropout and the like draw from there
         num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
@@ -84,7 +86,7 @@ class VirtualFleet(Fleet):
 class _VirtualRun:
     """One run on virtual time."""
 
-    def __init__(self, devices: Sequence[VirtualDevice], plan: Plan, env: Environment, started_at: float) -> None:
+    def __init__(self, devices: Sequence[VirtualDevice], plan: Plan[Any], env: Environment, started_at: float) -> None:
         self._devices = devices
         self._plan = plan
         self._env = env
@@ -99,7 +101,8 @@ class _VirtualRun:
         if count < least:
             raise ConfigError(f"the fleet has {count} devices; the job begins with {least}")
         seed = self._plan.seed
-        transport, machine = self._network.host(HOST), InstantMachine()
+        transport = self._network.host(HOST)
+        machine: Machine = InstantMachine()
         if server is not None:
             transport = self._network.host(HOST, server.link(seed))
             machine = ModelledMachine(server, transport.line, seed, self._models)

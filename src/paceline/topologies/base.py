@@ -306,15 +306,15 @@ class Member(Role):
         raise ConfigError("devices that join there do not measure themselves")
 
 
-class Plan(ABC):
-    """A job made ready to run: its data loaded, its model built.
+J = TypeVar("J", bound=JobSpec)
 
-    Attributes:
-        topology: that made it.
-    """
 
-    topology: Topology[Any]
-    job: JobSpec
+class Plan(ABC, Generic[J]):
+    """A job made ready to run: its data loaded, its model built."""
+
+    def __init__(self, topology: Topology[Any], job: J) -> None:
+        self.topology = topology
+        self.job = job
 
     @property
     @abstractmethod
@@ -365,9 +365,6 @@ class Plan(ABC):
         raise ConfigError(f"runs of {self.topology.name} have no single model")
 
 
-J = TypeVar("J", bound=JobSpec)
-
-
 class Topology(ABC, Generic[J]):
     """A way to train together: who talks to whom.
 
@@ -383,7 +380,7 @@ class Topology(ABC, Generic[J]):
     noun: ClassVar[str] = "learner"
 
     @abstractmethod
-    def prepare(self, job: J) -> Plan:
+    def prepare(self, job: J) -> Plan[Any]:
         """Load a job's data and build its model; raises `ConfigError`."""
 
     @abstractmethod
@@ -398,7 +395,7 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
-    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
         """Prepare a run that was interrupted, to go on after the last round in its events.
 
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
@@ -424,7 +421,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def serving(role: Role, plan: Plan, name: str, **settings: Any) -> AsyncIterator[str]:
+async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> AsyncIterator[str]:
     """Let others call a role while the block runs; the address is empty if it has nothing to call.
 
     Args:

@@ -79,7 +79,7 @@ def _load_nested(path: Path, outer: type[JobSpec]) -> JobSpec:
     if getattr(job, "name", None) != "":
         return job
     try:
-        return msgspec.structs.replace(job, name=path.stem)  # type: ignore[call-arg]
+        return msgspec.structs.replace(job, name=path.stem)
     except ValueError as error:
         raise ConfigError(f"{source}: [{job.table}]: {error}; or name the job otherwise") from None
 

@@ -47,10 +47,10 @@ class TestbedFleet(Fleet):
             )
         self._spare_cores = max(num_cores - wanted, 0.0)
 
-    def run(self, plan: Plan, env: Environment, started_at: float = 0.0) -> Outcome:
+    def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         return run_live(self._run(plan, env, started_at))
 
-    async def _run(self, plan: Plan, env: Environment, started_at: float) -> Outcome:
+    async def _run(self, plan: Plan[Any], env: Environment, started_at: float) -> Outcome:
         if len(self.devices) < plan.min_devices:
             raise ConfigError(f"the fleet has {len(self.devices)} devices; the job begins with {plan.min_devices}")
         has_begun = asyncio.Event()
@@ -104,7 +104,7 @@ class _FleetInPlace(ProcessFleet):
         )
 
     @contextlib.asynccontextmanager
-    async def members(self, host: Host, plan: Plan, address: str) -> AsyncIterator[asyncio.Future[None]]:
+    async def members(self, host: Host, plan: Plan[Any], address: str) -> AsyncIterator[asyncio.Future[None]]:
         async with super().members(host, plan, address) as too_few:
             cuts = asyncio.gather(*(self._cut(number, device) for number, device in enumerate(self._all, 1)))
             trouble = asyncio.ensure_future(_first_failure(too_few, cuts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -34,21 +34,18 @@ class Gossip(Topology[GossipJob]):
     is_served = False
     noun = "peer"
 
-    def prepare(self, job: GossipJob) -> Plan:
+    def prepare(self, job: GossipJob) -> Plan[Any]:
         return GossipPlan(prepare_job(job))
 
     def join(self, node: Node) -> Member:
         raise NotImplementedError("a peer has to know the job that it joins; ask another peer what it trains")
 
 
-class GossipPlan(Plan):
+class GossipPlan(Plan[GossipJob]):
     """A gossip job made ready to run."""
 
-    job: GossipJob
-
     def __init__(self, prepared: PreparedJob) -> None:
-        self.topology = TOPOLOGY
-        self.job = prepared.job
+        super().__init__(TOPOLOGY, prepared.job)
         self.prepared = prepared
 
     @property

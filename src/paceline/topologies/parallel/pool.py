@@ -255,7 +255,7 @@ class JobPool(Orchestrator):
     def _portioned(
         self, job: PooledJob, prices: Mapping[str, float]
     ) -> tuple[dict[str, Allocation], ShardReserve | None]:
-        """What each of the team gets as a round opens, and the reserve of what is held back of those who are present."""
+        """Return what each of the team gets as a round opens, and the reserve of what is held back."""
         if not self._policy.held_share or len(prices) < 2:
             return job.allocation, None
         first, takers, num_held = job.allocation, {}, 0

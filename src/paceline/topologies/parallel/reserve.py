@@ -1,4 +1,4 @@
-"""The reserve: shards held back when a round opens, for whoever is done first, as nobody's speed is known beforehand."""
+"""The reserve: shards that are held back when a round opens, for whoever is done first."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -37,7 +37,7 @@ class Parallel(Topology[JobSpec]):
     name = "parallel"
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {Job: RunReporting(), Pool: PoolReporting()}
 
-    def prepare(self, job: JobSpec) -> Plan:
+    def prepare(self, job: JobSpec) -> Plan[Any]:
         if isinstance(job, Pool):
             pooled = [msgspec.structs.replace(one, allocation=job.allocation) for one in job.jobs]
             return PoolPlan(job, [prepare_job(one) for one in pooled])
@@ -54,7 +54,7 @@ class Parallel(Topology[JobSpec]):
     def kept(self, events: Sequence[Event]) -> list[Event]:
         return without_open_round(events)
 
-    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan:
+    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
         if not isinstance(job, Job):
             raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
         closed = [event for event in events if isinstance(event, RoundClosed)]
@@ -67,24 +67,17 @@ class Parallel(Topology[JobSpec]):
         return JobPlan(replace(prepared, state=load(last)) if last else prepared, first_round=last + 1)
 
 
-@dataclass(frozen=True)
-class JobPlan(Plan):
+class JobPlan(Plan[Job]):
     """One job made ready to run.
 
     Attributes:
         first_round: later than 1 for a run that goes on.
     """
 
-    prepared: PreparedJob
-    first_round: int = 1
-
-    @property
-    def topology(self) -> Parallel:
-        return TOPOLOGY
-
-    @property
-    def job(self) -> Job:
-        return self.prepared.job
+    def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
+        super().__init__(TOPOLOGY, prepared.job)
+        self.prepared = prepared
+        self.first_round = first_round
 
     @property
     def seed(self) -> int:
@@ -127,16 +120,12 @@ class JobPlan(Plan):
         return model
 
 
-@dataclass(frozen=True)
-class PoolPlan(Plan):
+class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
-    job: Pool
-    jobs: Sequence[PreparedJob]
-
-    @property
-    def topology(self) -> Parallel:
-        return TOPOLOGY
+    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
+        super().__init__(TOPOLOGY, pool)
+        self.jobs = jobs
 
     @property
     def seed(self) -> int:

@@ -301,10 +301,10 @@ class JobTraining:
             return self._refuse(learner, round, reason, seconds, is_late=is_late)
         assert seconds is not None
         hold = self._auditor is not None and self._auditor.is_chosen()
-        reason = opened.accept(learner, parameters, num_samples, seconds=seconds, hold=hold)
+        why_not = opened.accept(learner, parameters, num_samples, seconds=seconds, hold=hold)
         self._changes.notify()
-        if reason is not None:
-            return self._refuse(learner, round, reason, seconds)
+        if why_not is not None:
+            return self._refuse(learner, round, why_not, seconds)
         self.emit(UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds))
         return Receipt(is_accepted=True)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -31,7 +30,7 @@ class Split(Topology[SplitJob]):
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {SplitJob: SplitReporting()}
     noun = "source"
 
-    def prepare(self, job: SplitJob) -> Plan:
+    def prepare(self, job: SplitJob) -> Plan[Any]:
         return SplitPlan(prepare_split(job))
 
     def join(self, node: Node) -> Member:
@@ -44,19 +43,12 @@ class Split(Topology[SplitJob]):
         return Source(node, node.machine.engine(0.0), load, own.allowed)
 
 
-@dataclass(frozen=True)
-class SplitPlan(Plan):
+class SplitPlan(Plan[SplitJob]):
     """A split job made ready to run."""
 
-    prepared: PreparedSplit
-
-    @property
-    def topology(self) -> Split:
-        return TOPOLOGY
-
-    @property
-    def job(self) -> SplitJob:
-        return self.prepared.job
+    def __init__(self, prepared: PreparedSplit) -> None:
+        super().__init__(TOPOLOGY, prepared.job)
+        self.prepared = prepared
 
     @property
     def seed(self) -> int:
