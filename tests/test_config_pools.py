@@ -55,11 +55,11 @@ def test_every_key_is_understood(pool, tmp_path):
         policy = "med"
         budget = 10.5
         min_shards = 0
-        time_limit_seconds = 2
+        max_steps = 2000
         held_back = 0.5
         """
     )
-    policy = MedAllocation(budget=10.5, min_shards=0, time_limit_seconds=2, held_back=0.5)
+    policy = MedAllocation(budget=10.5, min_shards=0, max_steps=2000, held_back=0.5)
     assert spec == PoolSpec(
         allocation=policy,
         min_learners=3,
@@ -142,7 +142,7 @@ KEYS = "jobs, min_learners, total_budget, patience_seconds, idle_seconds, moves_
         ),
         (
             "[pool]\n[allocation]\nheld_back = 1",
-            "pool.toml: [allocation]: med: held_back is 1.0; allowed: 0 to below 1",
+            "pool.toml: [allocation]: med: held_back is 1.0; it must be at least 0 and below 1",
         ),
         ("[pool]\n[allocation]\nbudget = -1", "pool.toml: [allocation]: med: budget is -1.0; it must be at least 0"),
         (

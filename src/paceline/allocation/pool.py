@@ -11,9 +11,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+
+from msgspec import Meta
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.checks import Count, NotNegative, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -74,24 +77,20 @@ class PoolPolicy(AllocationPolicy):
     Attributes:
         budget: for one round of every job; None for no limit.
         min_shards: that every learner gets.
-        time_limit_seconds: for solving. If it is reached, the best that was found is used.
+        max_steps: of the solver for one placing. If it needs more, the best placing found is used: the same on every
+            machine.
     """
 
-    budget: float | None = None
-    min_shards: int = 1
-    time_limit_seconds: float = 10.0
+    budget: NotNegative | None = None
+    min_shards: Annotated[int, Meta(ge=0)] = 1
+    max_steps: Count = 5_000
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
     needs_outlook: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not 0 <= self.budget < math.inf:
-            raise ValueError(f"budget is {self.budget}; it must be at least 0")
-        if self.min_shards < 0:
-            raise ValueError(f"min_shards is {self.min_shards}; it must be at least 0")
-        if not 0 < self.time_limit_seconds < math.inf:
-            raise ValueError(f"time_limit_seconds is {self.time_limit_seconds}; it must be above 0")
+        check_fields(self)
 
     @property
     def held_share(self) -> float:
@@ -147,12 +146,13 @@ class PoolPolicy(AllocationPolicy):
         self, instance: Instance, demands: Sequence[Demand], waiting: tuple[str, ...], waived: tuple[str, ...]
     ) -> Assignment | None:
         from paceline.allocation.med.conflicts import find_conflict
+        from paceline.allocation.med.limit import Limit
         from paceline.allocation.med.solver import solve
 
         jobs, learners = [demand.job for demand in demands], [candidate.name for candidate in demands[0].fleet]
         if find_conflict(instance, jobs, learners) is not None:
             return None
-        solution = solve(instance, time_limit_seconds=self.time_limit_seconds)
+        solution = solve(instance, Limit(max_steps=self.max_steps))
         if solution.plan is None:
             return None
         return Assignment(
@@ -196,12 +196,7 @@ class MedAllocation(PoolPolicy):
             its team is done first; 0 is MED as in the thesis.
     """
 
-    held_back: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.held_back < 1:
-            raise ValueError(f"held_back is {self.held_back}; allowed: 0 to below 1")
+    held_back: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
     @property
     def held_share(self) -> float:

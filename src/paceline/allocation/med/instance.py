@@ -1,12 +1,12 @@
-"""The problem of MED on arrays: how long learners take, what they can do by a target, what a plan costs.
+"""MED on arrays: the problem that all files of this folder solve. After the thesis on Axon, chapter 4, Eq. 4.4.
 
-Learner j takes δ_ij(d) = A_ij + B_ij·d seconds for d > 0 shards of task i. A plan gives learner j to at most one task
-and it d_ij shards of it. Task i has D_i shards to be trained by its deadline T_i, a learner in a task gets at least
-D_l of them, a shard costs p_j, and all must cost no more than the budget. What is to be the least is Σ_i max_j δ_ij.
+Variables: d_ij, the whole shards of task i that learner j trains; each learner has shards of one task at most.
+Objective: the least Σ_i max_j δ_ij, in seconds, where δ_ij = A_ij + B_ij·d_ij for d_ij > 0, and 0 otherwise.
+Constraints: δ_ij ≤ T_i, the task's deadline; Σ_j d_ij = D_i, its shards; Σ_ij p_j·d_ij ≤ the budget; and d_ij ≥ D_l for
+each learner's one task, where D_l = 0 lets it be idle.
 
 The target H_i of a task is the time by which all of its learners must be done. It decides what a learner can take,
 cap_ij = ⌊(H_i − A_ij) / B_ij⌋, and a plan is nothing but targets and sets of learners whose capacities suffice.
-After the thesis on Axon, chapter 4, Eq. 4.4.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 
 IDLE = -1
-"""The task of a learner that has none."""
+"""Task number of a learner that has none."""
 
 _BISECTIONS = 64  # of a time, until no number lies between
 
@@ -37,7 +37,7 @@ class Instance:
         unit_seconds: B, by task and learner, above 0.
         deadlines: T, in seconds.
         shards: D, whole numbers of at least 1, as floats.
-        prices: of a shard, by learner, at least 0.
+        prices: p, price of a shard by learner, at least 0.
         budget: for all shards; infinite if there is none.
         min_shards: D_l. With 0 a learner may be idle; otherwise each is in exactly one task.
     """
@@ -52,17 +52,17 @@ class Instance:
 
     @property
     def num_tasks(self) -> int:
-        """m."""
+        """Number of tasks."""
         return int(self.fixed_seconds.shape[0])
 
     @property
     def num_learners(self) -> int:
-        """n."""
+        """Number of learners."""
         return int(self.fixed_seconds.shape[1])
 
     @property
     def least(self) -> int:
-        """What a learner gets at least if it is in a task."""
+        """Fewest shards of a learner that is in a task."""
         return max(1, self.min_shards)
 
     @property
@@ -72,7 +72,7 @@ class Instance:
 
     @property
     def dearest_cost(self) -> float:
-        """That all shards can have."""
+        """Cost of all shards if the dearest learner trained them."""
         return float(self.shards.sum() * self.prices.max(initial=0.0))
 
     @property
@@ -80,20 +80,25 @@ class Instance:
         """Whether no plan can exceed the budget."""
         return self.dearest_cost <= self.budget
 
-    def capacities(self, tasks: Indices, targets: Floats) -> Floats:
-        """What each learner can take of a task by a target, a row for each pair; 0 if that is less than its least."""
-        limits = targets * (1 + TOLERANCE)
-        counts = np.floor((limits[:, None] - self.fixed_seconds[tasks]) / self.unit_seconds[tasks])
+    def sets_of(self, tasks: Indices) -> Bools:
+        """Mark the learners of each task, a row each, from the task of each learner."""
+        sets: Bools = tasks == np.arange(self.num_tasks)[:, None]
+        return sets
+
+    def capacities(self, tasks: Indices | int, targets: Floats, learners: Indices | slice = slice(None)) -> Floats:
+        """Count the shards each learner can take of a task by a target, a row per target; 0 if fewer than its least."""
+        fixed, unit = self.fixed_seconds[tasks][..., learners], self.unit_seconds[tasks][..., learners]
+        counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
         counts[counts < self.least] = 0.0
-        return np.minimum(counts, self.shards[tasks][:, None])
+        return np.minimum(counts, self.shards[tasks, None])
 
     def seconds(self, task: int, counts: Floats) -> Floats:
-        """How long each learner takes for so many shards; 0 for none."""
+        """Return how long each learner takes for so many shards; 0 for none."""
         taken = self.fixed_seconds[task] + self.unit_seconds[task] * counts
         return np.where(counts > 0, taken, 0.0)
 
     def fewest_seconds(self, task: int, members: Bools) -> Floats:
-        """The least target of each set of learners, a row each; infinite if its shards cannot be done in time.
+        """Find the least target of each set of learners, a row each; infinite if it cannot do the shards in time.
 
         All members take part, and so have time for their least, unless learners may be idle.
         """
@@ -125,19 +130,16 @@ class Instance:
         return np.where(is_possible, np.where(suffices, high, np.minimum(ends, high)), np.inf)
 
     def fill(self, task: int, members: Bools, target: float) -> Floats:
-        """The shards of each learner that cost the least by a target, which must leave time for them all."""
+        """Share out a task's shards at the least cost by a target, which must leave time for them all."""
         counts = np.zeros(self.num_learners)
-        most = np.where(members, self.capacities(np.array([task]), np.array([target]))[0], 0.0)
+        most = np.where(members, self.capacities(task, np.array([target]))[0], 0.0)
         if not self.may_idle:
             counts[members] = self.least
         left = self.shards[task] - counts.sum()
         for learner in np.argsort(np.where(members, self.prices, np.inf), kind="stable")[: int(members.sum())]:
-            if left <= 0:
-                break
-            more = min(left, most[learner] - counts[learner])
-            if more > 0:
-                counts[learner] += more
-                left -= more
+            more = max(0.0, min(left, most[learner] - counts[learner]))
+            counts[learner] += more
+            left -= more
         return counts
 
 
@@ -150,12 +152,13 @@ class Plan:
     cost: float
 
     @classmethod
-    def of(cls, instance: Instance, counts: Floats) -> Plan:
-        """What these shards come to."""
-        seconds = [float(instance.seconds(task, counts[task]).max()) for task in range(instance.num_tasks)]
+    def of(cls, instance: Instance, sets: Bools, targets: Floats) -> Plan:
+        """Share out the shards at the least cost for these sets of learners, a row for each task, by these targets."""
+        counts = np.stack([instance.fill(task, own, float(targets[task])) for task, own in enumerate(sets)])
+        seconds = [float(instance.seconds(task, own).max()) for task, own in enumerate(counts)]
         return cls(counts=counts, objective=sum(seconds), cost=float((counts.sum(axis=0) * instance.prices).sum()))
 
     @property
     def tasks(self) -> Indices:
-        """The task of each learner, or `IDLE`."""
+        """Task of each learner, or `IDLE`."""
         return np.where(self.counts.any(axis=0), self.counts.argmax(axis=0), IDLE)

@@ -1,24 +1,25 @@
-"""A first assignment: by the rates of learners alone, without money or limits of time.
+"""First assignment and prices, by the method of Frank and Wolfe: no money, deadlines or whole shards.
 
-If fractions of learners x_ij and of shards are allowed, task i ends at the h_i with Σ_j x_ij·(h_i − A_ij)/B_ij = D_i.
-A little more of learner j saves it (h_i − A_ij)/B_ij / Σ_j (x_ij/B_ij) seconds. By the method of Frank and Wolfe,
-learners go little by little to where they save the most. Then one after the other is put into one task as a whole, the
-most decided first.
+Variables: x_ij, the part of learner j that task i has, Σ_i x_ij = 1.
+Objective: the least Σ_i h_i, in seconds, where task i ends at the h_i with Σ_j x_ij·(h_i − A_ij)/B_ij = D_i.
+
+A little more of learner j saves task i (h_i − A_ij)/B_ij / Σ_j (x_ij/B_ij) seconds, and learners go little by little to
+where they save the most. Then one after the other is put into one task as a whole, the most decided first.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from paceline.allocation.med.cells import Prices
 from paceline.allocation.med.instance import Floats, Indices, Instance
+from paceline.allocation.med.intervals import Prices
 
 _NUM_STEPS = 60
-_TOO_SLOW = 1e-6  # of a task's time, what a learner is left with at least that is too slow for it
+_TOO_SLOW = 1e-6  # part of a task's time that a learner is taken to have at least, however slow it is
 
 
-def spread(instance: Instance) -> tuple[Indices, Prices]:
-    """A task for each learner, and prices between the two tasks that each would save the most seconds."""
+def assign(instance: Instance) -> tuple[Indices, Prices]:
+    """Give each learner a task, and a price between the seconds it would save the best task and the next best."""
     learners = np.arange(instance.num_learners)
     parts = np.full((instance.num_tasks, instance.num_learners), 1.0 / instance.num_tasks)
     rates, starts = 1.0 / instance.unit_seconds, instance.fixed_seconds / instance.unit_seconds
@@ -45,7 +46,7 @@ def spread(instance: Instance) -> tuple[Indices, Prices]:
 
 
 def _savings(instance: Instance, parts: Floats) -> Floats:
-    """By how many seconds a task ends earlier for a little more of each learner; above 0."""
+    """Seconds by which a task ends earlier per part of each learner; above 0."""
     fixed, unit = instance.fixed_seconds, instance.unit_seconds
     rates = (parts / unit).sum(axis=1)
     ends = (instance.shards + (parts * fixed / unit).sum(axis=1)) / rates
