@@ -71,9 +71,10 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
     import numpy as np
 
     from adding import AddingTrainer, is_everywhere
-    from paceline.events import AnyEvent, EpochEnded
+    from paceline.events import Event
     from paceline.learning.shards import Shard
     from paceline.topologies.gossip import Access, GossipJob, Holding, Known, Peer, PeerOptions, hosted
+    from paceline.topologies.gossip.events import EpochEnded
     from traffic import CountedHttp, Counter
 
     num_peers, num_epochs, widths = len(ports), setup["num_epochs"], setup["widths"]
@@ -82,7 +83,7 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
     model_bytes = sum(vector.nbytes for vector in trainer.initial_parameters().values())
     counter, seen = Counter(model_bytes), []
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, EpochEnded):
             seen.append((asyncio.get_running_loop().time(), counter.traffic))
 

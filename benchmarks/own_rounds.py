@@ -57,14 +57,15 @@ async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
     """Play rounds; tells the address, then what they took."""
     from adding import initial_state, is_everywhere
     from own_simulate import make_plan
-    from paceline.events import AnyEvent, RoundClosed
+    from paceline.events import Event
     from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
+    from paceline.topologies.parallel.events import RoundClosed
 
     state = initial_state(widths)
     plan = make_plan(num_learners, num_rounds, model_bytes=sum(tensor.nbytes for tensor in state.values()))
     closed_at = [asyncio.get_running_loop().time()]
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, RoundClosed):
             assert event.num_updates == num_learners
             closed_at.append(asyncio.get_running_loop().time())

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from paceline.allocation import DabAllocation, Terms
-from paceline.events import AnyEvent, RoundClosed
+from paceline.events import Event
 from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -20,6 +20,7 @@ from paceline.learning.shards import ShardStore
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import Job, Plan
+from paceline.topologies.parallel.events import RoundClosed
 
 NUM_SAMPLES = 50
 TWO_NN = (784, 50, 20, 10)
@@ -36,7 +37,7 @@ def measure_virtual_rounds(
     plan = make_plan(num_learners, num_rounds)
     closed_at = [time.perf_counter()]
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, RoundClosed):
             assert event.num_updates == num_learners
             closed_at.append(time.perf_counter())

@@ -14,10 +14,12 @@ import split_work
 from paceline.axon import loops
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.devices.energy import Clock, PowerModel, ProcessMeter
-from paceline.events import AnyEvent, PhaseStarted, SplitEpochEnded
+from paceline.events import Event
 from paceline.learning.engines import ThreadEngine
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import Surroundings, hosted
 from paceline.topologies.split import Source, SourceOptions, SplitPlan, Trunk, reach_trunk, view_of
+from paceline.topologies.split.events import SplitEpochEnded
 from steps import Mark, told
 
 
@@ -43,7 +45,7 @@ async def _lead(port: int, plan: SplitPlan) -> tuple[Mark, float]:
     marks: list[Mark] = []
     ended: list[SplitEpochEnded] = []
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, SplitEpochEnded):
             marks.append(Mark.now())
             ended.append(event)
@@ -60,7 +62,7 @@ async def _lead(port: int, plan: SplitPlan) -> tuple[Mark, float]:
 async def _give(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
     marks: list[Mark] = []
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, PhaseStarted) and event.phase == "idle" and event.round > 0:
             marks.append(Mark.now())  # after an epoch
 

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 
 from epochs import VIRTUAL_SECONDS, figures
-from paceline.events import AnyEvent, EpochEnded
+from paceline.events import Event
 from paceline.fleets import virtual_peers
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.peers import GossipLaunch
@@ -17,6 +17,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.gossip import GossipJob, GossipPlan
+from paceline.topologies.gossip.events import EpochEnded
 from traffic import CountedNetwork, Counter, Traffic
 
 NUM_SAMPLES = 50
@@ -33,7 +34,7 @@ def measure_virtual_epochs(*, exchange: str, num_peers: int, num_epochs: int) ->
     network = CountedNetwork(Counter(plan.model_bytes))
     marks: dict[int, tuple[float, float, Traffic]] = {}
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, EpochEnded):  # by the first to end it
             marks.setdefault(event.epoch, (time.perf_counter(), event.at, network.counter.traffic))
 

@@ -10,10 +10,11 @@ import sys
 import time
 
 import split_work
-from paceline.events import AnyEvent, NodeSpent, SplitEpochEnded
+from paceline.events import Event
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual_nodes import VirtualNodes
+from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 from paceline.topologies.split.trunk import NAME
 
 _SAMPLES_PER_SECOND = 10_000.0
@@ -26,7 +27,7 @@ def main() -> None:
     ended: list[SplitEpochEnded] = []
     num_bytes = 0
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         nonlocal num_bytes
         if isinstance(event, SplitEpochEnded):
             marks.append((time.perf_counter(), time.process_time()))

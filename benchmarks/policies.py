@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import commandline
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
-from paceline.events import AnyEvent, RoundClosed
+from paceline.events import Event
 from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -21,6 +21,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.monitor import summarise
 from paceline.topologies.parallel import Job, make_plan
+from paceline.topologies.parallel.events import RoundClosed
 from repeats import Case, Measurements, interleave
 from report import Page, versions
 
@@ -77,7 +78,7 @@ def case_of(policy: AllocationPolicy, noise: float, settings: Settings) -> Case:
             allocation=policy,
         )
         plan, state = make_plan(job)
-        told: list[AnyEvent] = []
+        told: list[Event] = []
         VirtualFleet(fleet_of(noise, settings)).run(JobLaunch(plan=plan, state=state, emit=told.append))
         return figures(told)
 
@@ -100,7 +101,7 @@ def fleet_of(noise: float, settings: Settings) -> list[VirtualDevice]:
     ]
 
 
-def figures(told: list[AnyEvent]) -> dict[str, float]:
+def figures(told: list[Event]) -> dict[str, float]:
     """What counts of a run, as ratios."""
     summary, closed = summarise(told), [event for event in told if isinstance(event, RoundClosed)]
     uses = [learner.deadline_use for learner in summary.learners if learner.deadline_use is not None]

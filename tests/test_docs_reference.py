@@ -13,13 +13,14 @@ import pytest
 import typer
 import typer.main
 
-from paceline import Job, VirtualDevice, events
+from paceline import Job, VirtualDevice
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
 from paceline.devices.cell import Cell
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
+from paceline.events import Event
 from paceline.fleets import testbed
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
@@ -212,7 +213,8 @@ def test_every_column_of_a_split_run_is_told(table, columns):
 
 def test_every_event_is_told_with_its_fields():
     told = {re.findall(r"`(\w+)`", row[0])[0]: row for row in rows(section("run-folder.md", "Events"))}
-    kinds = {kind.__struct_config__.tag: kind for kind in typing.get_args(events.AnyEvent)}
+    known = [kind for kind in Event.__subclasses__() if kind.__module__.startswith("paceline.")]
+    kinds = {kind.__struct_config__.tag: kind for kind in known}
     assert told.keys() == kinds.keys()
     for tag, row in told.items():
         assert {*re.findall(r"`(\w+)`", row[2]), "at"} == set(kinds[tag].__struct_fields__), tag

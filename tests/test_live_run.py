@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from paceline import events
 from paceline.monitor import RunFolder
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted, ShardsTaken, UpdateAccepted
 
 JOB = """
 [job]
@@ -83,15 +83,15 @@ def stage(tmp_path):
 
 
 def has_closed(number):
-    return lambda recorded: any(isinstance(e, events.RoundClosed) and e.round == number for e in recorded)
+    return lambda recorded: any(isinstance(e, RoundClosed) and e.round == number for e in recorded)
 
 
 def works_in_a_round_after(number, learner):
     def is_reached(recorded):
-        opened = max((e.round for e in recorded if isinstance(e, events.RoundOpened)), default=0)
+        opened = max((e.round for e in recorded if isinstance(e, RoundOpened)), default=0)
         of_round = [e for e in recorded if getattr(e, "round", 0) == opened]
-        has_taken = any(isinstance(e, events.ShardsTaken) and e.learner == learner for e in of_round)
-        has_delivered = any(isinstance(e, events.UpdateAccepted) and e.learner == learner for e in of_round)
+        has_taken = any(isinstance(e, ShardsTaken) and e.learner == learner for e in of_round)
+        has_delivered = any(isinstance(e, UpdateAccepted) and e.learner == learner for e in of_round)
         return opened > number and has_taken and not has_delivered and not has_closed(opened)(recorded)
 
     return is_reached
@@ -110,7 +110,7 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     stage.until(works_in_a_round_after(4, "late"))
     serving.send_signal(signal.SIGKILL)
     serving.wait()
-    killed_after = max(e.round for e in stage.recorded() if isinstance(e, events.RoundClosed))
+    killed_after = max(e.round for e in stage.recorded() if isinstance(e, RoundClosed))
 
     resumed, told_again = stage.serve("--resume", stage.run)
     assert told_again == told  # the same address, token and certificate: learners find it by themselves
@@ -119,15 +119,15 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     assert [process.wait(timeout=PATIENCE_SECONDS) for process in (first, late)] == [0, 0]
 
     recorded = stage.recorded()
-    closed = [event for event in recorded if isinstance(event, events.RoundClosed)]
+    closed = [event for event in recorded if isinstance(event, RoundClosed)]
     assert [event.round for event in closed] == list(range(1, 9))
     assert [event.at for event in closed] == sorted(event.at for event in closed)
-    assert [event.first_round for event in recorded if isinstance(event, events.RunStarted)] == [1, killed_after + 1]
+    assert [event.first_round for event in recorded if isinstance(event, RunStarted)] == [1, killed_after + 1]
     assert any("mortal" in event.late for event in closed)
-    of_late = [e.round for e in recorded if isinstance(e, events.UpdateAccepted) and e.learner == "late"]
+    of_late = [e.round for e in recorded if isinstance(e, UpdateAccepted) and e.learner == "late"]
     assert of_late
     assert min(of_late) > 1
-    back = {e.learner for e in recorded if isinstance(e, events.UpdateAccepted) and e.round > killed_after}
+    back = {e.learner for e in recorded if isinstance(e, UpdateAccepted) and e.round > killed_after}
     assert back == {"first", "late"}
     with open(stage.run / "metrics.csv") as file:
         assert [int(row["round"]) for row in csv.DictReader(file)] == list(range(1, 9))

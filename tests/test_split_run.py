@@ -3,12 +3,12 @@
 import pytest
 
 import paceline
-from paceline import events
 from paceline.errors import ConfigError
 from paceline.fleets.virtual_nodes import VirtualNodes
 from paceline.learning import checkpoints
 from paceline.monitor import SplitFolder
 from paceline.runs import train_split
+from paceline.topologies.split.events import SplitEnded, SplitEpochEnded
 from tests.topologies.split.runs import device, farthest, fleet, small_job
 
 
@@ -32,7 +32,7 @@ def test_what_was_learned_is_kept(ran):
 def test_all_that_happened_is_kept(ran):
     run, told = ran
     assert list(SplitFolder.open(run.folder).events())[1:] == told[1:]
-    (ended,) = [event for event in told if isinstance(event, events.SplitEnded)]
+    (ended,) = [event for event in told if isinstance(event, SplitEnded)]
     assert (run.epochs, run.loss, run.accuracy) == (5, ended.loss, ended.accuracy)
 
 
@@ -47,9 +47,7 @@ def test_a_run_is_summed_up(ran):
     assert [change.sources for change in summary.junctions] == [("a", "b", "c", "late")]
     parts = {part.name: (part.num_parameters, part.num_copies) for part in summary.parts}
     assert sum(count * copies for count, copies in parts.values()) == sum(each.numel() for each in run.state.values())
-    assert (
-        summary.num_masked == sum(event.num_masked for event in told if isinstance(event, events.SplitEpochEnded)) > 0
-    )
+    assert summary.num_masked == sum(event.num_masked for event in told if isinstance(event, SplitEpochEnded)) > 0
 
 
 def test_a_run_has_a_page(ran):

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from paceline import Job, allocation, config
-from paceline.events import RoundClosed, UpdateAccepted
 from paceline.fleets.testbed import TestbedFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -18,6 +17,7 @@ from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.trials import Trial, play, write_part
+from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 and 3.7, at 105 s",

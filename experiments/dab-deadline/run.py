@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import Job, VirtualDevice, allocation, config
-from paceline.events import RoundClosed, ShardsTaken, UpdateAccepted
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.trials import Trial, Worth, assess, simulate, write_part
+from paceline.topologies.parallel.events import RoundClosed, ShardsTaken, UpdateAccepted
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 to 3.8",

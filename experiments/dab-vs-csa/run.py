@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 from paceline import Job, VirtualDevice, allocation, config
-from paceline.events import RoundClosed
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.trials import assess, simulate, write_part
+from paceline.topologies.parallel.events import RoundClosed
 
 ABOUT = About(
     figure="Mays et al., Fig. 2 and 3",

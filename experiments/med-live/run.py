@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Sequence
 
 from paceline.devices.states import DeviceState, draw_distribution, draw_price
-from paceline.events import RoundClosed
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec
@@ -19,6 +18,7 @@ from paceline.reproduction.rows import where
 from paceline.reproduction.trials import play_pool
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.events import RoundClosed
 
 ABOUT = About(
     figure="Mays, Fig. 4.1, in small",

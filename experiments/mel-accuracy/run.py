@@ -12,13 +12,14 @@ import msgspec
 from paceline import Job, VirtualDevice, VirtualFleet, train
 from paceline.allocation import AllocationPolicy, CsaAllocation, EqualAllocation, SyncAllocation
 from paceline.devices.channel import Node, Workload, place_nodes
-from paceline.events import AnyEvent, RoundClosed, ShardsTaken
+from paceline.events import Event
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
 from paceline.reproduction.trials import simulate, write_part
+from paceline.topologies.parallel.events import RoundClosed, ShardsTaken
 
 _Shares: TypeAlias = "tuple[tuple[str, int, int], ...]"  # of learners: their name, shards and iterations
 
@@ -91,7 +92,7 @@ def _shares(job: Job, devices: Sequence[VirtualDevice]) -> _Shares:
 
 def _cycles(job: Job, devices: Sequence[VirtualDevice]) -> list[RoundClosed]:
     """The cycles of one run, each evaluated, so that it ends at the last target."""
-    told: list[AnyEvent] = []
+    told: list[Event] = []
     with tempfile.TemporaryDirectory() as folder:
         train(job, VirtualFleet(devices), folder=Path(folder) / "run", watchers=[told.append])
     return [event for event in told if isinstance(event, RoundClosed)]

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from paceline import events
 from paceline.monitor import PoolFolder
+from paceline.topologies.events import LearnerLeft
 
 POOL = """\
 [pool]
@@ -94,7 +94,7 @@ def test_audits_find_nothing_where_only_time_passes(paceline_in):
     code, _, _ = paceline_in("simulate", "pool.toml", "fleet.toml", "--folder", "run", "--time-only")
     told = [*PoolFolder.open(paceline_in.folder / "run").events()]
     assert code == 0
-    assert not [event for event in told if isinstance(event, events.LearnerLeft)]
+    assert not [event for event in told if isinstance(event, LearnerLeft)]
 
 
 def test_report_makes_a_page_of_the_pool_and_of_a_job(paceline_in):

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from paceline import events
 from paceline.axon import ServerIdentity
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.live import Door
@@ -14,6 +13,7 @@ from paceline.fleets.peers import GossipLaunch
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.topologies.gossip import GossipJob, Known, make_plan
+from paceline.topologies.gossip.events import EpochEnded, PeerLost
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_two_peers_train_over_tls_with_a_token(launch, exchange):
     assert [end.averaged for end in ends] == [("a", "b"), ("a", "b")]
     assert all((ends[0].parameters[kind] == ends[1].parameters[kind]).all() for kind in ends[0].parameters)
     for told in (first_told, second_told):
-        assert sum(isinstance(event, events.EpochEnded) for event in told) == 3
-        assert not any(isinstance(event, events.PeerLost) for event in told)
+        assert sum(isinstance(event, EpochEnded) for event in told) == 3
+        assert not any(isinstance(event, PeerLost) for event in told)
 
 
 def test_a_wrong_token_is_told(launch):

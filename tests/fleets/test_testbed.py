@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paceline import events
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.testbed import bed, cgroups, devices, fleet, tools
 from paceline.monitor import RunFolder
+from paceline.topologies.parallel.events import DeviceMeasured, RoundOpened, UpdateAccepted
 
 JOB = """
 [job]
@@ -171,7 +171,7 @@ def new_places(before):
 def test_a_run_survives_a_cut_link_and_leaves_nothing(needs_root, testbed, files):
     before = there_is()
     process = testbed()
-    until(lambda: of(events.RoundOpened, recorded(files)), process)
+    until(lambda: of(RoundOpened, recorded(files)), process)
     steady, cut = new_places(before)
     assert limits(steady) == ([50], [20], pytest.approx(0.7, abs=0.001))
     assert limits(cut) == ([20], [8.5], pytest.approx(0.6, abs=0.001))
@@ -187,11 +187,11 @@ def test_a_run_survives_a_cut_link_and_leaves_nothing(needs_root, testbed, files
     assert result["accuracy"] > 0.5
     assert (files / result["report"]).exists()
     told = recorded(files)
-    in_time = {(event.learner, event.round) for event in of(events.UpdateAccepted, told)}
+    in_time = {(event.learner, event.round) for event in of(UpdateAccepted, told)}
     story = "".join("x" if ("cut", number) in in_time else "-" for number in range(1, 7))
     assert re.search("x-+x", story), story  # there, missed, and back
     assert {number for learner, number in in_time if learner == "steady"} >= {story.index("-") + 1}
-    assert {event.learner for event in of(events.DeviceMeasured, told)} == {"steady", "cut"}
+    assert {event.learner for event in of(DeviceMeasured, told)} == {"steady", "cut"}
     assert not any(map(psutil.pid_exists, learners))
     assert there_is() - before == set()
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from paceline import events
 from paceline.monitor import SplitFolder
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.split.events import SplitEpochEnded
 from tests.fleets.test_testbed import files, needs_root, testbed  # noqa: F401
 
 JOB = """
@@ -38,9 +39,9 @@ def test_sources_train_behind_their_links(needs_root, testbed, files):  # noqa: 
     told = json.loads(out.splitlines()[-1]) if out else {}
     assert told.get("epochs") == 1, err
     recorded = list(SplitFolder.open(files / told["run"]).events())
-    joined = {event.learner for event in recorded if isinstance(event, events.LearnerJoined)}
+    joined = {event.learner for event in recorded if isinstance(event, LearnerJoined)}
     assert joined == {"camera-1", "camera-2"}
-    (ended,) = [event for event in recorded if isinstance(event, events.SplitEpochEnded)]
+    (ended,) = [event for event in recorded if isinstance(event, SplitEpochEnded)]
     assert ended.num_masked == 0
     megabytes = 1437 * 50 * 4 / 1e6  # that each source sends, at 10 Mbit/s
     assert ended.seconds > megabytes * 8 / 10

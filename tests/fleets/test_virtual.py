@@ -2,12 +2,13 @@
 
 import pytest
 
-from paceline import events
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
 from paceline.learning.training import LocalModel
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, ShardsTaken, UpdateAccepted
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 
@@ -34,14 +35,14 @@ def test_a_mistake_of_a_device_is_raised_rather_than_that_it_is_gone():
 def test_devices_that_return_are_not_gone():
     _, told = play(small_job(rounds=6), [device("a", dies_at_seconds=9.0, returns_at_seconds=40.0)])
     assert len(closed(told)) == 6
-    assert [event.is_back for event in of(events.LearnerJoined, told)] == [False, True]
+    assert [event.is_back for event in of(LearnerJoined, told)] == [False, True]
 
 
 def test_less_than_a_minibatch_is_trained_too():
     job = small_job(batch_size=64, data=DataSpec(name="digits", shard_size=16))
     _, told = play(job, [device("a", 10)])  # has time for two shards
-    assert [event.num_samples for event in of(events.UpdateAccepted, told)] == [32] * 4
-    assert not any(event.is_halted for event in of(events.RoundSpent, told))
+    assert [event.num_samples for event in of(UpdateAccepted, told)] == [32] * 4
+    assert not any(event.is_halted for event in of(RoundSpent, told))
 
 
 STATES = (
@@ -55,7 +56,7 @@ def spent_rates(told):
     """Samples per second and seconds of download per shard, by round."""
     return [
         (event.num_samples / event.train_seconds, event.download_seconds / event.num_shards)
-        for event in of(events.RoundSpent, told)
+        for event in of(RoundSpent, told)
     ]
 
 
@@ -73,9 +74,9 @@ def test_a_state_is_drawn_for_each_round():
 def test_a_device_measures_itself_idle_and_states_follow_from_the_seed():
     job, fleet = small_job(rounds=20), [device("a", 200, states=STATES), device("b", 200, states=STATES)]
     _, told = play(job, fleet, is_time_only=True)
-    assert [event.profile["train"]["per_second"] for event in of(events.DeviceMeasured, told)] == [200, 200]
+    assert [event.profile["train"]["per_second"] for event in of(DeviceMeasured, told)] == [200, 200]
     assert play(job, fleet, is_time_only=True)[1] == told
-    by_learner = [[event.train_seconds for event in of(events.RoundSpent, told) if event.learner == n] for n in "ab"]
+    by_learner = [[event.train_seconds for event in of(RoundSpent, told) if event.learner == n] for n in "ab"]
     assert by_learner[0] != by_learner[1]
 
 
@@ -99,14 +100,14 @@ def test_a_benchmark_takes_time_and_no_gradients(monkeypatch):
 
     monkeypatch.setattr(LocalModel, "minibatches", minibatches)
     _, told = play(small_job(rounds=2), [device("a"), device("b")])
-    assert len(trained) == len(of(events.ShardsTaken, told)) == 4
-    assert all(event.seconds > 0.1 for event in of(events.DeviceMeasured, told))
+    assert len(trained) == len(of(ShardsTaken, told)) == 4
+    assert all(event.seconds > 0.1 for event in of(DeviceMeasured, told))
 
 
 def test_a_round_takes_energy_and_bytes():
     power = PowerModel(busy_watts=4.0, idle_watts=1.0, joules_per_byte=0.001)
     _, told = play(small_job(), [device("a", up_mbit=1, latency_ms=50, power=power), device("b", 100)])
-    for event in of(events.RoundSpent, told):
+    for event in of(RoundSpent, told):
         assert event.cpu_seconds == pytest.approx(event.train_seconds)
         assert event.bytes_sent > 15_000  # the parameters
         assert event.bytes_received > event.bytes_sent  # those, and the shards
@@ -115,7 +116,7 @@ def test_a_round_takes_energy_and_bytes():
             seconds = event.download_seconds + event.train_seconds + event.upload_seconds
             joules = 4 * event.cpu_seconds + seconds + 0.001 * (event.bytes_sent + event.bytes_received)
         assert event.joules == pytest.approx(joules)
-    assert {event.learner: event.power["busy_watts"] for event in of(events.DeviceMeasured, told)} == {
+    assert {event.learner: event.power["busy_watts"] for event in of(DeviceMeasured, told)} == {
         "a": 4.0,
         "b": 0.9,
     }

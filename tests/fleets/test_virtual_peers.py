@@ -2,7 +2,6 @@
 
 import pytest
 
-from paceline import events
 from paceline.allocation.gossip import EdgeGossipAllocation
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError, PacelineError
@@ -14,6 +13,15 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.gossip import GossipJob, make_plan
+from paceline.topologies.gossip.events import (
+    ConsensusMeasured,
+    DataMissing,
+    EpochEnded,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerStarted,
+)
 
 
 def device(name, samples_per_second=1000.0, **changes):
@@ -68,21 +76,19 @@ def test_all_learn_together_and_the_same_each_time(rules):
     assert plan.evaluate(concluded.parameters)[1] > 0.8
     assert told == told_again
     assert all((concluded.parameters[kind] == again.parameters[kind]).all() for kind in again.parameters)
-    assert len(of(events.EpochEnded, told)) == 4 * 5
-    assert of(events.PeerLost, told) == []
+    assert len(of(EpochEnded, told)) == 4 * 5
+    assert of(PeerLost, told) == []
 
 
 def test_another_seed_is_another_run():
-    one, other = (of(events.ConsensusMeasured, play(fleet(), epochs=1, seed=seed)[1]) for seed in (1, 2))
+    one, other = (of(ConsensusMeasured, play(fleet(), epochs=1, seed=seed)[1]) for seed in (1, 2))
     assert one[0].distance != other[0].distance
 
 
 def test_bytes_of_int8_are_few():
     sent = [
         sum(
-            event.bytes_sent
-            for event in of(events.EpochEnded, play(fleet(), epochs=4, compression=how)[1])
-            if event.epoch > 2
+            event.bytes_sent for event in of(EpochEnded, play(fleet(), epochs=4, compression=how)[1]) if event.epoch > 2
         )
         for how in ("none", "int8")
     ]
@@ -92,51 +98,51 @@ def test_bytes_of_int8_are_few():
 def test_an_epoch_takes_energy():
     power = PowerModel(busy_watts=4.0, idle_watts=1.0, joules_per_byte=0.001)
     _, told, _ = play([device("a", power=power), device("b", 100)], epochs=3)
-    for event in of(events.EpochEnded, told):
+    for event in of(EpochEnded, told):
         assert event.cpu_seconds == pytest.approx(event.train_seconds)
         num_bytes = event.bytes_sent + event.bytes_received
         joules = 4 * event.cpu_seconds + event.seconds + 0.001 * num_bytes if event.learner == "a" else None
         assert event.joules == pytest.approx(joules or 0.9 * event.cpu_seconds)
-    assert [event.power["source"] for event in of(events.PeerStarted, told)] == ["model", "model"]
+    assert [event.power["source"] for event in of(PeerStarted, told)] == ["model", "model"]
 
 
 def test_events_are_told_in_the_time_of_the_run():
     _, told, _ = play(fleet(joins_at_seconds=2.0), epochs=8, is_time_only=True)
     times = [event.at for event in told]
     assert times == sorted(times)
-    assert of(events.PeerStarted, told, "d")[0].at > 2.0
+    assert of(PeerStarted, told, "d")[0].at > 2.0
 
 
 def test_with_time_only_nothing_is_learned_or_evaluated():
     concluded, told, plan = play(fleet(), is_time_only=True)
-    assert {event.accuracy for event in of(events.ConsensusMeasured, told)} == {None}
+    assert {event.accuracy for event in of(ConsensusMeasured, told)} == {None}
     start = plan.model.parameters()
     assert all((concluded.parameters[kind] == start[kind]).all() for kind in start)
-    assert len(of(events.EpochEnded, told)) == 4 * 5
+    assert len(of(EpochEnded, told)) == 4 * 5
 
 
 def test_slow_devices_train_less_where_the_balancer_says_so():
     _, told, _ = play(fleet(), allocation=EdgeGossipAllocation(), is_time_only=True)
-    ratios = {event.learner: event.ratio for event in of(events.EpochEnded, told) if event.epoch == 5}
+    ratios = {event.learner: event.ratio for event in of(EpochEnded, told) if event.epoch == 5}
     assert ratios == pytest.approx({"a": 1.0, "b": 1.0, "c": 0.5, "d": 0.5}, abs=0.01)
-    longest = max(event.exchange_seconds for event in of(events.EpochEnded, told) if event.epoch == 5)
+    longest = max(event.exchange_seconds for event in of(EpochEnded, told) if event.epoch == 5)
     assert longest < 0.1
 
 
 def test_one_dies_and_the_others_end_without_it():
     concluded, told, _ = play(fleet(dies_at_seconds=3.5), epochs=10, is_time_only=True)
     assert concluded.averaged == ("a", "b", "c")
-    lost = [event for event in of(events.PeerLost, told) if event.other == "d"]
+    lost = [event for event in of(PeerLost, told) if event.other == "d"]
     assert {event.learner for event in lost} == {"a", "b", "c"}
     assert all(3.5 < event.at < 6.0 for event in lost)
-    assert all(event.at <= 3.5 for event in of(events.EpochEnded, told, "d"))
+    assert all(event.at <= 3.5 for event in of(EpochEnded, told, "d"))
 
 
 def test_one_that_returns_goes_on_with_what_the_others_have():
     devices = fleet(dies_at_seconds=3.5, returns_at_seconds=3.6)
     concluded, told, _ = play(devices, epochs=12, is_time_only=True)
     assert concluded.averaged == tuple("abcd")
-    first, again = of(events.PeerStarted, told, "d")
+    first, again = of(PeerStarted, told, "d")
     assert first.epoch == 1
     assert again.at > 3.6
     assert again.epoch > 3
@@ -146,7 +152,7 @@ def test_one_that_returns_goes_on_with_what_the_others_have():
 def test_a_joiner_takes_part_from_then_on(exchange):
     concluded, told, _ = play(fleet(joins_at_seconds=3.0), epochs=12, exchange=exchange, is_time_only=True)
     assert concluded.averaged == tuple("abcd")
-    (begun,) = of(events.PeerStarted, told, "d")
+    (begun,) = of(PeerStarted, told, "d")
     assert begun.epoch > 2
     assert begun.at > 3.0
 
@@ -193,11 +199,11 @@ def test_a_fleet_that_is_too_small_is_refused():
 
 def test_a_collector_that_dies_at_the_end_is_replaced():
     _, told, _ = play(fleet(), is_time_only=True)
-    last_epochs = [event.at for event in of(events.EpochEnded, told) if event.epoch == 5]
+    last_epochs = [event.at for event in of(EpochEnded, told) if event.epoch == 5]
     devices = [device("a", dies_at_seconds=max(last_epochs) + 1e-4), *fleet()[1:]]  # while it asks for the models
     concluded, told, _ = play(devices, is_time_only=True)
     assert concluded.averaged == ("b", "c", "d")
-    assert of(events.PeerEnded, told, "a") == []
+    assert of(PeerEnded, told, "a") == []
 
 
 REPLICATED = {"partition": PartitionSpec(replicas=2), "allocation": EdgeGossipAllocation(), "is_time_only": True}
@@ -205,15 +211,15 @@ REPLICATED = {"partition": PartitionSpec(replicas=2), "allocation": EdgeGossipAl
 
 def test_the_part_of_a_dead_device_is_taken_over_by_who_has_a_copy():
     _, told, plan = play(fleet(dies_at_seconds=3.0), epochs=20, **REPLICATED)
-    (taken,) = of(events.PartTakenOver, told)
+    (taken,) = of(PartTakenOver, told)
     assert (taken.learner, taken.other, taken.num_samples) == ("a", "d", plan.holdings(4)[3].own.num_samples)
-    assert of(events.DataMissing, told) == []
+    assert of(DataMissing, told) == []
 
 
 def test_data_that_is_gone_for_good_is_told():
     rules = {**REPLICATED, "partition": PartitionSpec()}
     _, told, plan = play(fleet(dies_at_seconds=3.0), epochs=20, **rules)
-    missing = of(events.DataMissing, told)
+    missing = of(DataMissing, told)
     assert {event.learner for event in missing} == {"a", "b", "c"}
     assert {event.others for event in missing} == {("d",)}
     assert {event.num_samples for event in missing} == {plan.holdings(4)[3].own.num_samples}
@@ -222,7 +228,7 @@ def test_data_that_is_gone_for_good_is_told():
 def test_a_part_is_given_back_to_one_that_returns():
     devices = fleet(dies_at_seconds=3.0, returns_at_seconds=8.0)
     _, told, _ = play(devices, epochs=40, **REPLICATED)
-    at_end = {event.learner: event.num_samples for event in of(events.EpochEnded, told) if event.epoch == 40}
+    at_end = {event.learner: event.num_samples for event in of(EpochEnded, told) if event.epoch == 40}
     assert at_end == pytest.approx({"a": 360, "b": 360, "c": 180, "d": 180}, abs=2)
 
 
@@ -230,12 +236,12 @@ def test_loss_of_messages_is_borne():
     lossy = [device(name, loss=0.1) for name in "abcd"]
     concluded, told, _ = play(lossy, epochs=10, patience_seconds=3.0, is_time_only=True)
     assert len(concluded.averaged) == 4
-    assert of(events.PeerLost, told) == []
+    assert of(PeerLost, told) == []
 
 
 def test_consensus_is_measured_once_per_epoch_of_all():
     _, told, _ = play(fleet(), epochs=6)
-    measured = of(events.ConsensusMeasured, told)
+    measured = of(ConsensusMeasured, told)
     assert [event.epoch for event in measured] == [1, 2, 3, 4, 5, 6]
     assert {event.num_learners for event in measured} == {4}
     assert all(event.distance > 0 and event.accuracy is not None for event in measured)
@@ -243,4 +249,4 @@ def test_consensus_is_measured_once_per_epoch_of_all():
 
 def test_consensus_of_those_that_are_left():
     _, told, _ = play(fleet(dies_at_seconds=1.5), epochs=6, is_time_only=True)
-    assert {event.num_learners for event in of(events.ConsensusMeasured, told) if event.at > 4} == {3}
+    assert {event.num_learners for event in of(ConsensusMeasured, told) if event.at > 4} == {3}

@@ -6,11 +6,9 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from paceline.events import (
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.parallel.events import (
     DeviceMeasured,
-    LearnerJoined,
-    LearnerLeft,
-    PhaseStarted,
     RoundClosed,
     RoundOpened,
     RoundSpent,
@@ -19,7 +17,6 @@ from paceline.events import (
     ShardsTaken,
     UpdateAccepted,
     UpdateRefused,
-    WaitingForLearners,
 )
 
 SHARD_SAMPLES = 32

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from paceline.events import (
+from paceline.monitor import GossipFolder
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     EpochEnded,
@@ -15,12 +17,10 @@ from paceline.events import (
     PeerLost,
     PeerSeen,
     PeerStarted,
-    PhaseStarted,
     PointsMade,
     StoreBack,
     StoreLost,
 )
-from paceline.monitor import GossipFolder
 
 JOB = {
     "gossip": {"exchange": "mixing", "graph": "ring", "epochs": 6, "seed": 3},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from paceline.events import (
+from paceline.monitor import PoolFolder
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import (
     JobEnded,
     JobsAllocated,
     JobSubmitted,
-    LearnerJoined,
-    LearnerLeft,
     LearnerPaid,
     PoolEnded,
     PoolStarted,
@@ -18,9 +18,7 @@ from paceline.events import (
     ShardsTaken,
     UpdateAccepted,
     UpdateAudited,
-    WaitingForLearners,
 )
-from paceline.monitor import PoolFolder
 
 SHARD_SAMPLES = 100
 POOL = {

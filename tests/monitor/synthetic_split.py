@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from paceline.events import (
+from paceline.monitor import SplitFolder
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.split.events import (
     CutChosen,
     JunctionChanged,
-    LearnerJoined,
-    LearnerLeft,
     NodeSpent,
     NodeStarted,
-    PhaseStarted,
     SourceBack,
     SourceMasked,
     SplitEnded,
     SplitEpochEnded,
     SplitStarted,
-    WaitingForLearners,
 )
-from paceline.monitor import SplitFolder
 
 JOB = {
     "split": {"scheme": "fpl", "epochs": 8, "batch_size": 64, "seed": 5, "sources": 3},

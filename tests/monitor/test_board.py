@@ -1,9 +1,8 @@
 """What can be said of a run at a moment."""
 
-from paceline.events import (
-    LearnerJoined,
-    LearnerLeft,
-    PhaseStarted,
+from paceline.monitor.board import Board
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
+from paceline.topologies.parallel.events import (
     RoundClosed,
     RoundOpened,
     ShardsAdded,
@@ -12,7 +11,6 @@ from paceline.events import (
     UpdateAudited,
     UpdateRefused,
 )
-from paceline.monitor.board import Board
 from tests.monitor.synthetic import FakeLearner, run_events
 
 

@@ -8,8 +8,10 @@ import signal
 import pytest
 
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import LearnerJoined, RoundClosed, RoundOpened, RunEnded, UpdateRefused, to_line
+from paceline.events import to_line
 from paceline.monitor import Resumption, RunFolder
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, UpdateRefused
 from tests.monitor.synthetic import JOB, run_events
 
 
@@ -188,7 +190,7 @@ def test_metrics_lost_before_the_kill_come_back(make_run):
 RECORDING = """
 import sys
 from pathlib import Path
-from paceline.events import RoundClosed
+from paceline.topologies.parallel.events import RoundClosed
 from paceline.monitor import RunFolder
 sys.path.insert(0, sys.argv[2])
 from tests.monitor.synthetic import JOB, run_events

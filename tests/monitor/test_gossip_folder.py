@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import EpochEnded
 from paceline.monitor import GossipFolder, PoolFolder, RunFolder
 from paceline.monitor.gossip_folder import EPOCHS
+from paceline.topologies.gossip.events import EpochEnded
 from tests.monitor.synthetic_gossip import JOB, gossip_events
 
 DOCS = Path(__file__).parents[2] / "docs/reference"

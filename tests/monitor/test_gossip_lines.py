@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.events import ConsensusMeasured, EpochEnded, PeerEnded, PeerLost, PeerStarted
 from paceline.monitor import GossipLines
+from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, PeerEnded, PeerLost, PeerStarted
 from tests.monitor.synthetic_gossip import Peer, epoch_of, gossip_events, start_of
 
 

@@ -1,6 +1,8 @@
 """Many peers tell the same: once is enough."""
 
-from paceline.events import (
+from paceline.monitor.gossip_news import News
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     GossipEnded,
@@ -9,11 +11,9 @@ from paceline.events import (
     PeerLost,
     PeerSeen,
     PeerStarted,
-    PhaseStarted,
     StoreBack,
     StoreLost,
 )
-from paceline.monitor.gossip_news import News
 
 
 def started(name, known=()):

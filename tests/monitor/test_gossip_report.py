@@ -3,9 +3,9 @@
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import EpochEnded, PeerStarted
 from paceline.monitor import write_gossip_report
 from paceline.monitor.page import gossip_plots
+from paceline.topologies.gossip.events import EpochEnded, PeerStarted
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic_gossip import JOB, Peer, gossip_events
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from paceline.events import (
+from paceline.monitor import Footprint, summarise_gossip
+from paceline.monitor.figures import Presence
+from paceline.monitor.gossip_figures import Outage, PhaseSpan
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     EpochEnded,
     GossipStarted,
@@ -10,12 +14,8 @@ from paceline.events import (
     PeerLost,
     PeerSeen,
     PeerStarted,
-    PhaseStarted,
     StoreLost,
 )
-from paceline.monitor import Footprint, summarise_gossip
-from paceline.monitor.figures import Presence
-from paceline.monitor.gossip_figures import Outage, PhaseSpan
 from tests.monitor.synthetic_gossip import JOB, accuracy_after, gossip_events
 
 

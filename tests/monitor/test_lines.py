@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.events import LearnerJoined, LearnerLeft, UpdateAudited, UpdateRefused, WaitingForLearners
 from paceline.monitor import PlainLines, PoolLines
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import UpdateAudited, UpdateRefused
 from tests.monitor.synthetic import run_events
 from tests.monitor.synthetic_pool import placed, play, pool_events, submitted
 

@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.events import LearnerJoined, PhaseStarted, RoundClosed, RoundOpened, RunStarted
 from paceline.monitor import LiveTable, watcher
+from paceline.topologies.events import LearnerJoined, PhaseStarted
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted
 from tests.monitor.synthetic import FakeLearner, run_events
 
 

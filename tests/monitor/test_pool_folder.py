@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import LearnerPaid
 from paceline.monitor import PoolFolder, RunFolder
 from paceline.monitor.pool_folder import LEDGER
+from paceline.topologies.parallel.events import LearnerPaid
 from tests.monitor.synthetic_pool import POOL, job_tables, pool_events
 
 DOCS = Path(__file__).parents[2] / "docs/reference"

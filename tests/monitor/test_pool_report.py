@@ -5,10 +5,11 @@ import re
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import LearnerJoined, LearnerPaid
 from paceline.monitor import write_pool_report
 from paceline.monitor.page import pool_plots
 from paceline.monitor.page.pool_tables import MAX_ROWS
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.parallel.events import LearnerPaid
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic_pool import POOL, placed, pool_events, submitted
 

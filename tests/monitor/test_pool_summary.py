@@ -2,20 +2,18 @@
 
 import pytest
 
-from paceline.events import (
-    DeviceMeasured,
-    JobEnded,
-    JobsAllocated,
-    LearnerJoined,
-    LearnerLeft,
-    PoolStarted,
-    RoundSpent,
-    UpdateAudited,
-    WaitingForLearners,
-)
 from paceline.monitor import Footprint, summarise, summarise_pool
 from paceline.monitor.pool_figures import Move, Stay
 from paceline.monitor.pool_summary import sum_up
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import (
+    DeviceMeasured,
+    JobEnded,
+    JobsAllocated,
+    PoolStarted,
+    RoundSpent,
+    UpdateAudited,
+)
 from tests.monitor.synthetic_pool import placed, play, pool_events, submitted
 
 

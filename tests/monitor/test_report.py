@@ -7,8 +7,8 @@ import re
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import RoundClosed
 from paceline.monitor import summarise, write_report
+from paceline.topologies.parallel.events import RoundClosed
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic import JOB, FakeLearner, run_events
 

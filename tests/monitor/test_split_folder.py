@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import NodeSpent, SplitEpochEnded
 from paceline.monitor import GossipFolder, PoolFolder, RunFolder, SplitFolder
 from paceline.monitor.split_folder import EPOCHS, NODES
+from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 from tests.monitor.synthetic_split import JOB, split_events
 
 DOCS = Path(__file__).parents[2] / "docs/reference"

@@ -5,8 +5,16 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.events import CutChosen, LearnerJoined, NodeSpent, SourceMasked, SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.monitor import SplitLines
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.split.events import (
+    CutChosen,
+    NodeSpent,
+    SourceMasked,
+    SplitEnded,
+    SplitEpochEnded,
+    SplitStarted,
+)
 from tests.monitor.synthetic_split import FLEET, JOB, epoch_of, spent, split_events
 
 

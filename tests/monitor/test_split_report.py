@@ -5,8 +5,9 @@ import math
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import LearnerJoined, NodeSpent, SplitEpochEnded
 from paceline.monitor import write_split_report
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic_split import FLEET, JOB, Camera, epoch_of, split_events
 

@@ -4,20 +4,18 @@ import math
 
 import pytest
 
-from paceline.events import (
-    LearnerJoined,
-    LearnerLeft,
+from paceline.monitor import summarise_split
+from paceline.monitor.figures import Presence
+from paceline.monitor.split_figures import Mask, Part
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.split.events import (
     NodeSpent,
     SourceBack,
     SourceMasked,
     SplitEnded,
     SplitEpochEnded,
     SplitStarted,
-    WaitingForLearners,
 )
-from paceline.monitor import summarise_split
-from paceline.monitor.figures import Presence
-from paceline.monitor.split_figures import Mask, Part
 from tests.monitor.synthetic_split import BYTES, accuracy_after, loss_after, split_events
 
 

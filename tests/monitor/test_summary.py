@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.events import (
+from paceline.monitor import Footprint, LearnerRound, summarise
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import (
     DeviceMeasured,
-    LearnerJoined,
-    LearnerLeft,
     RoundClosed,
     RoundOpened,
     RoundSpent,
@@ -19,9 +19,7 @@ from paceline.events import (
     UpdateAccepted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
-from paceline.monitor import Footprint, LearnerRound, summarise
 from tests.monitor.synthetic import MODEL_BYTES, POWER, FakeLearner, run_events
 
 

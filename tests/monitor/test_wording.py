@@ -2,34 +2,6 @@
 
 import pytest
 
-from paceline.events import (
-    CutChosen,
-    DataMissing,
-    GossipEnded,
-    JobEnded,
-    JobsAllocated,
-    JobSubmitted,
-    JunctionChanged,
-    LearnerJoined,
-    LearnerLeft,
-    LearnerPaid,
-    PartTakenOver,
-    PeerEnded,
-    PeerLost,
-    PeerSeen,
-    PeerStarted,
-    PhaseStarted,
-    PoolEnded,
-    RunStarted,
-    SourceBack,
-    SourceMasked,
-    SplitEnded,
-    StoreBack,
-    StoreLost,
-    UpdateAudited,
-    UpdateRefused,
-    WaitingForLearners,
-)
 from paceline.monitor.wording import (
     called,
     printable,
@@ -46,6 +18,29 @@ from paceline.monitor.wording import (
     say_seconds,
     setting,
 )
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.gossip.events import (
+    DataMissing,
+    GossipEnded,
+    PartTakenOver,
+    PeerEnded,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
+    StoreBack,
+    StoreLost,
+)
+from paceline.topologies.parallel.events import (
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
+    LearnerPaid,
+    PoolEnded,
+    RunStarted,
+    UpdateAudited,
+    UpdateRefused,
+)
+from paceline.topologies.split.events import CutChosen, JunctionChanged, SourceBack, SourceMasked, SplitEnded
 
 PLACED = JobsAllocated(
     at=0, placements={"a": ("x", 3), "b": ("y", 4), "c": ("x", 1)}, expected_seconds=61.2, bound=60.0, cost=93.2

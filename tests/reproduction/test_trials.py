@@ -8,7 +8,6 @@ import torch
 
 from paceline import Job, VirtualDevice
 from paceline.allocation import MedAllocation, MmttAllocation
-from paceline.events import DeviceMeasured, PoolStarted, RoundClosed
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec, Normalisation
@@ -16,6 +15,7 @@ from paceline.learning.models import ModelSpec
 from paceline.reproduction.trials import assess, play_pool, simulate, write_part
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import make_plan
+from paceline.topologies.parallel.events import DeviceMeasured, PoolStarted, RoundClosed
 
 DEVICES = [VirtualDevice(name="device", count=2, samples_per_second=500)]
 

@@ -24,14 +24,16 @@ from paceline.devices.energy import MakeMeter, Meter
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.fleets.live import run_live
 from paceline.learning import datasets
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
 from paceline.monitor.wording import say_bytes, say_energy, say_known
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import CannotKeepUp, Learner, LearnerOptions, reach
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 
 
 def join(
@@ -146,23 +148,23 @@ def make_transport(down_mbit: float, up_mbit: float, latency_ms: float) -> Trans
     return FaultyTransport(http, Link.in_mbit(down_mbit=down_mbit, up_mbit=up_mbit, latency_ms=latency_ms))
 
 
-def print_json(event: AnyEvent) -> None:
+def print_json(event: Event) -> None:
     """Tell an event as a line of JSON on standard output."""
     sys.stdout.buffer.write(events.to_line(event))
     sys.stdout.flush()
 
 
-def _print(event: AnyEvent) -> None:
-    if isinstance(event, events.PhaseStarted) and event.phase == "benchmark":
+def _print(event: Event) -> None:
+    if isinstance(event, PhaseStarted) and event.phase == "benchmark":
         print("joined; measuring this device …", flush=True)
-    if isinstance(event, events.DeviceMeasured):
+    if isinstance(event, DeviceMeasured):
         rates = {name: event.profile[name]["per_second"] for name in ("train", "down", "up")}
         print(
             f"measured in {event.seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
             f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s",
             flush=True,
         )
-    if isinstance(event, events.RoundSpent):
+    if isinstance(event, RoundSpent):
         job = f"{one_line(event.job)}, " if event.job else ""
         verdict = "accepted" if event.is_accepted else "not used"
         bytes_said = ", ".join(

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from paceline import config, runs
 from paceline.devices.energy import MakeMeter
-from paceline.events import AnyEvent, Emit
+from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.peers import PeerFleet
 from paceline.learning import checkpoints
@@ -30,7 +30,7 @@ class _RunClock:
         self._at = 0.0
         self._seen = time.monotonic()
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         self._at, self._seen = event.at, time.monotonic()
 
     def now(self) -> float:
@@ -108,7 +108,7 @@ def watching(console: Console) -> Iterator[Emit]:
     clock = _RunClock()
     with watcher(console, clock.now) as tell:
 
-        def emit(event: AnyEvent) -> None:
+        def emit(event: Event) -> None:
             clock.tell(event)
             tell(event)
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from paceline import config, events, runs
+from paceline import config, runs
 from paceline.axon import trust
 from paceline.axon.transports import Address, CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
@@ -21,12 +21,14 @@ from paceline.cli import doors, power, results
 from paceline.cli.join import make_transport, print_json
 from paceline.cli.lines import one_line
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.engines import ThreadEngine
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.split import Source, SourceOptions, reach_trunk
+from paceline.topologies.split.events import NodeSpent
 
 
 def split(
@@ -132,10 +134,10 @@ async def _take_part(source: Source) -> str:
         raise
 
 
-def _print(event: AnyEvent) -> None:
-    if isinstance(event, events.PhaseStarted) and (event.phase, event.round) == ("benchmark", 0):
+def _print(event: Event) -> None:
+    if isinstance(event, PhaseStarted) and (event.phase, event.round) == ("benchmark", 0):
         print("joining …", flush=True)
-    if isinstance(event, events.NodeSpent):
+    if isinstance(event, NodeSpent):
         moved = f"sent {event.bytes_sent / 1e6:,.1f} MB, received {event.bytes_received / 1e6:,.1f} MB"
         worked = f"{event.seconds:.1f} s, of which {event.compute_seconds:.1f} at work"
         print(f"{f'epoch {event.epoch}' if event.epoch else 'in the end'}: {worked}; {moved}", flush=True)

@@ -11,13 +11,15 @@ from pathlib import Path
 import msgspec
 
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent, PeerEnded, PeerListening
+from paceline.events import Event
 from paceline.fleets.live import run_live
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.fleets.processes import DeviceProcess, Order, check_is_no_device, join_options, power_options
 from paceline.learning import checkpoints
+from paceline.topologies.events import PeerListening
 from paceline.topologies.gossip import Concluded
+from paceline.topologies.gossip.events import PeerEnded
 
 _OPTIONS = ("name", "slowdown", "down_mbit", "up_mbit", "latency_ms", "data")
 
@@ -104,7 +106,7 @@ class _Play:
             listening.cancel()
             ended.cancel()
 
-    def _hear(self, event: AnyEvent) -> None:
+    def _hear(self, event: Event) -> None:
         if isinstance(event, PeerListening):
             self._addresses.put_nowait(event.address)
         if isinstance(event, PeerEnded):

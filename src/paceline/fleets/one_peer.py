@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline import events
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link, Transport
 from paceline.devices.contention import (
     ContentionMonitor,
@@ -24,6 +23,7 @@ from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
+from paceline.topologies.events import PeerListening
 from paceline.topologies.gossip import Access, Concluded, GossipPlan, Holding, Known, Peer, PeerOptions, hosted
 from paceline.topologies.gossip.members import check_name
 from paceline.topologies.gossip.redis_store import RedisStore
@@ -132,7 +132,7 @@ class OnePeer(PeerFleet):
     def _tell(self, launch: GossipLaunch, address: str, at: float) -> None:
         identity = self._station.door.identity
         fingerprint = None if identity is None else identity.fingerprint
-        launch.emit(events.PeerListening(at=at, learner=self._station.name, address=address, fingerprint=fingerprint))
+        launch.emit(PeerListening(at=at, learner=self._station.name, address=address, fingerprint=fingerprint))
         self._announce(address if fingerprint is None else f"{address}#{fingerprint}")
 
     @contextlib.asynccontextmanager

@@ -19,7 +19,7 @@ from paceline.axon.transports import Address
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import Emit
+from paceline.events import Emit, Event
 from paceline.fleets.base import Launch
 from paceline.fleets.live import Door, LiveFleet
 from paceline.topologies.parallel import Conductor
@@ -63,7 +63,7 @@ class ProcessFleet(LiveFleet):
     async def devices(
         self, orchestrator: Conductor, launch: Launch[Any], address: Address
     ) -> AsyncIterator[asyncio.Future[None]]:
-        def emit(event: events.AnyEvent) -> None:
+        def emit(event: Event) -> None:
             launch.emit(msgspec.structs.replace(event, at=orchestrator.now()))
 
         least = launch.min_learners
@@ -153,7 +153,7 @@ class DeviceProcess:
     async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
         """Start a command of paceline; its events are told."""
 
-        def tell(event: events.AnyEvent) -> None:
+        def tell(event: Event) -> None:
             order.on_event(event)
             emit(event)
 

@@ -16,7 +16,7 @@ from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import Condition, VirtualDevice
@@ -96,7 +96,7 @@ class VirtualNodes:
             counted = CountedTransport(transport)
             engine = ground.engine(device, Condition(device, transport.line, random.Random(seed)), seed)
 
-            def emit(event: AnyEvent) -> None:
+            def emit(event: Event) -> None:
                 launch.emit(msgspec.structs.replace(event, at=loop.time()))  # of the run, not of this life
 
             source = Source(

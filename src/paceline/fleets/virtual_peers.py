@@ -12,13 +12,12 @@ from typing import NamedTuple
 import msgspec
 import torch
 
-from paceline import events
 from paceline.axon import loops
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.energy import ModelledMeter
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.fleets import virtual_loop
 from paceline.fleets.devices import singles
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
@@ -27,6 +26,7 @@ from paceline.learning.averaging import RunningAverage
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip import Access, Concluded, Holding, Known, Peer, PeerOptions, hosted
+from paceline.topologies.gossip.events import ConsensusMeasured, PeerStarted
 
 _NUM_KNOWN = 2  # others that each peer knows from the start
 
@@ -129,8 +129,8 @@ class VirtualPeers(PeerFleet):
         meter = ModelledMeter(device.power, loop.time)
         trainer = ModelledTrainer(launch.plan.task, ground.initial, model, condition, seed, meter)
 
-        def emit(event: AnyEvent) -> None:
-            if isinstance(event, events.PeerStarted):
+        def emit(event: Event) -> None:
+            if isinstance(event, PeerStarted):
                 ground.training[device.name] = None
             launch.emit(msgspec.structs.replace(event, at=loop.time()))  # of the run, not of this life
 
@@ -205,7 +205,7 @@ class _Consensus:
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
         loss, accuracy = self._launch.plan.evaluate(mean) if self._is_evaluated else (None, None)
         self._launch.emit(
-            events.ConsensusMeasured(
+            ConsensusMeasured(
                 at=asyncio.get_running_loop().time(),
                 epoch=epoch,
                 num_learners=len(squares),

@@ -6,12 +6,10 @@ import collections
 import heapq
 from typing import Literal, TypeAlias
 
-from paceline.events import (
-    AnyEvent,
-    LearnerJoined,
-    LearnerLeft,
-    Phase,
-    PhaseStarted,
+from paceline.events import Event, Phase
+from paceline.monitor.wording import printable, say_event, setting
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.parallel.events import (
     RoundClosed,
     RoundOpened,
     RunEnded,
@@ -21,9 +19,7 @@ from paceline.events import (
     UpdateAccepted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
-from paceline.monitor.wording import printable, say_event, setting
 
 Stretch: TypeAlias = Literal[Phase, "working"]
 """A phase, or work of a learner that does not tell its phases."""
@@ -109,7 +105,7 @@ class Board:
         self.num_samples = 0
         self.messages: collections.deque[str] = collections.deque(maxlen=_MAX_MESSAGES)
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         """Take an event into account."""
         match event:
             case PhaseStarted():

@@ -14,7 +14,7 @@ import msgspec
 
 from paceline import events
 from paceline.errors import ConfigError, PacelineError
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.monitor.recording import Recorder, Table, as_json, csv_rows, read_json, replace
 from paceline.monitor.versions import read_versions
 
@@ -109,7 +109,7 @@ class EventFolder:
         """What `read_versions` told when the folder was made."""
         return read_json(self._versions_file)
 
-    def events(self) -> Iterator[AnyEvent]:
+    def events(self) -> Iterator[Event]:
         """Everything that happened, in the order recorded, up to a last line that was cut short."""
         try:
             with self._events_file.open("rb") as file:
@@ -118,13 +118,13 @@ class EventFolder:
         except OSError as error:
             raise ConfigError(f"{self._events_file} cannot be read: {error.strerror}") from error
 
-    def _events_in(self, line: bytes, number: int) -> Iterator[AnyEvent]:
+    def _events_in(self, line: bytes, number: int) -> Iterator[Event]:
         try:
             yield from events.from_lines([line])
         except msgspec.DecodeError as error:
             raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
 
-    def record(self, event: AnyEvent) -> None:
+    def record(self, event: Event) -> None:
         """Keep an event. Does not raise for a full or broken disk: `close` does."""
         assert self._recorder is not None, "a folder that was opened is for reading"
         self._recorder.record(event)

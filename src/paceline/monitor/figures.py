@@ -6,8 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from paceline.events import AnyEvent, RunEnded, RunStarted
+from paceline.events import Event
 from paceline.monitor.footprint import Footprint
+from paceline.topologies.parallel.events import RunEnded, RunStarted
 
 Outcome: TypeAlias = Literal["pending", "accepted", "late", "refused", "missing"]
 """What became of a learner's work: not known yet, averaged in, came too late, was rubbish or a cheat, or never came."""
@@ -146,7 +147,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
     """Something that can be said by `say_event`; `job` is empty for what happened to the pool."""
 
-    event: AnyEvent
+    event: Event
     job: str = ""
 
 
@@ -172,7 +173,7 @@ class Summary(Metrics, frozen=True, kw_only=True):
     ended: RunEnded | None
     rounds: tuple[RoundSummary, ...]
     learners: tuple[LearnerSummary, ...]
-    happenings: tuple[AnyEvent, ...]
+    happenings: tuple[Event, ...]
     seconds: float
     loss: float | None
     accuracy: float | None

@@ -8,9 +8,10 @@ import msgspec
 
 from paceline import events
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, RoundClosed, RoundOpened
+from paceline.events import Event
 from paceline.monitor.event_folder import JobFolder, Layout
 from paceline.monitor.recording import Table, csv_rows, replace
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 
 METRICS = (
     *("round", "at", "seconds", "deadline_seconds", "truancy", "learners", "updates"),
@@ -32,7 +33,7 @@ class _MetricsRows:
     def __init__(self) -> None:
         self._deadline_seconds: float | None = None
 
-    def __call__(self, event: AnyEvent) -> tuple[object, ...] | None:
+    def __call__(self, event: Event) -> tuple[object, ...] | None:
         if isinstance(event, RoundOpened):
             self._deadline_seconds = event.deadline_seconds
         if not isinstance(event, RoundClosed):
@@ -93,7 +94,7 @@ class RunFolder(JobFolder):
         return _resumption(kept)
 
 
-def _without_open_round(recorded: list[AnyEvent]) -> list[AnyEvent]:
+def _without_open_round(recorded: list[Event]) -> list[Event]:
     closings = [(index, event.round) for index, event in enumerate(recorded) if isinstance(event, RoundClosed)]
     if not closings:
         return []
@@ -102,6 +103,6 @@ def _without_open_round(recorded: list[AnyEvent]) -> list[AnyEvent]:
     return [*recorded[: last + 1], *of_closed_rounds]
 
 
-def _resumption(kept: list[AnyEvent]) -> Resumption:
+def _resumption(kept: list[Event]) -> Resumption:
     last_round = max((event.round for event in kept if isinstance(event, RoundClosed)), default=0)
     return Resumption(at=max((event.at for event in kept), default=0.0), round=last_round)

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event, Phase
+from paceline.monitor.figures import Presence
+from paceline.monitor.footprint import Footprint
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     EpochEnded,
@@ -15,11 +17,8 @@ from paceline.events import (
     GossipStarted,
     PartTakenOver,
     PeerEnded,
-    Phase,
     PointsMade,
 )
-from paceline.monitor.figures import Presence
-from paceline.monitor.footprint import Footprint
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -133,7 +132,7 @@ class GossipSummary(msgspec.Struct, frozen=True, kw_only=True):
     peers: tuple[PeerSummary, ...]
     epochs: tuple[EpochSummary, ...]
     consensus: tuple[ConsensusMeasured, ...]
-    happenings: tuple[AnyEvent, ...]
+    happenings: tuple[Event, ...]
     num_lost: int
     num_joined: int
     taken_over: tuple[PartTakenOver, ...]

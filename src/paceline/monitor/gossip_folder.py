@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from paceline.events import EpochEnded
 from paceline.monitor.event_folder import JobFolder, Layout
 from paceline.monitor.recording import table_of
+from paceline.topologies.gossip.events import EpochEnded
 
 EPOCHS = (
     *("at", "learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.monitor.gossip_news import News
+from paceline.monitor.lines import Printer
+from paceline.monitor.summary import mean
+from paceline.monitor.wording import say_bytes, say_count, say_event, say_known, say_ratio, say_seconds, setting
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     EpochEnded,
     GossipStarted,
@@ -13,10 +17,6 @@ from paceline.events import (
     PeerLost,
     PeerStarted,
 )
-from paceline.monitor.gossip_news import News
-from paceline.monitor.lines import Printer
-from paceline.monitor.summary import mean
-from paceline.monitor.wording import say_bytes, say_count, say_event, say_known, say_ratio, say_seconds, setting
 
 
 class GossipLines:
@@ -36,7 +36,7 @@ class GossipLines:
         self._last_told = 0
         self._consensus: ConsensusMeasured | None = None
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         """Print the lines that it makes due."""
         match event:
             case GossipStarted():
@@ -63,7 +63,7 @@ class GossipLines:
         last = self._living.values()
         return all(ended >= epoch for ended in last) or 2 * sum(ended > epoch for ended in last) > len(last)
 
-    def _is_plain_end(self, event: AnyEvent) -> bool:
+    def _is_plain_end(self, event: Event) -> bool:
         """Whether it is the end of one of many, which is no news at the end of all."""
         return self._num_peers > 1 and isinstance(event, PeerEnded) and event.reason == "epochs done"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.topologies.gossip.events import (
     DataMissing,
     GossipEnded,
     PartTakenOver,
@@ -33,7 +33,7 @@ class News:
         self._without_store: set[str] = set()
         self._missing: set[frozenset[str]] = set()
 
-    def is_news(self, event: AnyEvent) -> bool:
+    def is_news(self, event: Event) -> bool:
         """Whether it is; events that never are a line of their own are not."""
         teller = getattr(event, "learner", None)
         if teller is not None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.monitor.figures import Presence
+from paceline.monitor.footprint import Footprint
+from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary, PhaseSpan
+from paceline.monitor.gossip_news import News
+from paceline.monitor.summary import mean
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     EpochEnded,
@@ -17,19 +23,13 @@ from paceline.events import (
     PeerLost,
     PeerSeen,
     PeerStarted,
-    PhaseStarted,
     PointsMade,
     StoreBack,
     StoreLost,
 )
-from paceline.monitor.figures import Presence
-from paceline.monitor.footprint import Footprint
-from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, Outage, PeerSummary, PhaseSpan
-from paceline.monitor.gossip_news import News
-from paceline.monitor.summary import mean
 
 
-def summarise_gossip(recorded: Iterable[AnyEvent]) -> GossipSummary:
+def summarise_gossip(recorded: Iterable[Event]) -> GossipSummary:
     """Sum up a gossip run, finished or not."""
     draft = _Draft()
     for event in recorded:
@@ -135,7 +135,7 @@ class _Draft:
         self._epochs: dict[int, list[EpochEnded]] = {}
         self._consensus: list[ConsensusMeasured] = []
         self._news = News()
-        self._happenings: list[AnyEvent] = []
+        self._happenings: list[Event] = []
         self._outages: dict[str, StoreLost] = {}
         self._over: list[Outage] = []
         self._num_joined = 0
@@ -147,7 +147,7 @@ class _Draft:
             draft = self._peers[name] = _PeerDraft(name)
         return draft
 
-    def add(self, event: AnyEvent) -> None:
+    def add(self, event: Event) -> None:
         self._last_at = max(self._last_at, event.at)
         if self._news.is_news(event):
             self._add_news(event)
@@ -175,7 +175,7 @@ class _Draft:
             case GossipEnded():
                 self._ended = event
 
-    def _add_news(self, event: AnyEvent) -> None:
+    def _add_news(self, event: Event) -> None:
         self._happenings.append(event)
         if isinstance(event, PeerLost):
             self._peer(event.other).lost = event

@@ -5,19 +5,19 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from paceline.events import (
-    AnyEvent,
-    EpochEnded,
+from paceline.events import Event
+from paceline.monitor.wording import printable, say_count, say_event, say_names, say_ratio, say_seconds, setting
+from paceline.topologies.events import WaitingForLearners
+from paceline.topologies.gossip.events import EpochEnded
+from paceline.topologies.parallel.events import (
     JobsAllocated,
     JobSubmitted,
     RoundClosed,
     RoundOpened,
     RunEnded,
     RunStarted,
-    SplitEpochEnded,
-    WaitingForLearners,
 )
-from paceline.monitor.wording import printable, say_count, say_event, say_names, say_ratio, say_seconds, setting
+from paceline.topologies.split.events import SplitEpochEnded
 
 _MAX_ALIKE = 20
 
@@ -29,12 +29,12 @@ class PlainLines:
         self._printer = Printer(console)
         self._terms = _Terms()
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         """Print the event's line, if it has one."""
         self._terms.tell(event)
         self._printer.tell(event, self._line(event))
 
-    def _line(self, event: AnyEvent) -> str | None:
+    def _line(self, event: Event) -> str | None:
         if isinstance(event, RoundClosed):
             loss = [] if event.loss is None else [f"loss {event.loss:.3f}"]
             return "  ".join([*self._terms.say_work(event), *loss, *_say_result(event)])
@@ -51,7 +51,7 @@ class PoolLines:
         self._terms: dict[str, _Terms] = {}
         self._most_ready = -1  # of the waits that were told since learners were placed
 
-    def tell(self, event: AnyEvent, job: str = "") -> None:
+    def tell(self, event: Event, job: str = "") -> None:
         """Print the event's line, if it has one.
 
         Args:
@@ -63,7 +63,7 @@ class PoolLines:
             self._terms.setdefault(job, _Terms()).tell(event)
         self._printer.tell(event, self._line(event, job))
 
-    def _line(self, event: AnyEvent, job: str) -> str | None:
+    def _line(self, event: Event, job: str) -> str | None:
         if isinstance(event, WaitingForLearners):
             if event.num_ready <= self._most_ready:  # learners that measure themselves are ready on and off
                 return None
@@ -84,7 +84,7 @@ class _Terms:
         self._num_rounds = num_rounds
         self._deadline_seconds: float | None = None
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._num_rounds = setting(event.job, "job", "rounds")
         elif isinstance(event, RoundOpened):
@@ -110,11 +110,11 @@ class Printer:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._last_kind: type[AnyEvent] | None = None
+        self._last_kind: type[Event] | None = None
         self._last_line = ""
         self._num_alike = 0
 
-    def tell(self, event: AnyEvent, line: str | None) -> None:
+    def tell(self, event: Event, line: str | None) -> None:
         """Print the event's line, if it has one."""
         if line is None or (isinstance(event, WaitingForLearners) and line == self._last_line):
             return

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from paceline.events import AnyEvent, Emit
+from paceline.events import Emit, Event
 from paceline.monitor.board import Board, Seat, Stretch
 from paceline.monitor.lines import PlainLines
 from paceline.monitor.wording import printable, say_count, say_ratio, say_seconds
@@ -52,7 +52,7 @@ class LiveTable:
         self._lock = threading.Lock()
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=_REFRESHES_PER_SECOND)
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         """Take an event into account; the screen follows within an eighth of a second."""
         with self._lock:
             self._board.tell(event)

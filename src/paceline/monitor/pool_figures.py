@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.monitor.figures import Happening, Metrics, Summary
 from paceline.monitor.footprint import Footprint
+from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 
 
 class JobSummary(Metrics, frozen=True, kw_only=True):

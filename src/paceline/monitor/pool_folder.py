@@ -6,10 +6,10 @@ import contextlib
 from pathlib import Path
 from typing import Any, ClassVar
 
-from paceline.events import LearnerPaid
 from paceline.monitor.event_folder import EventFolder, Layout
 from paceline.monitor.folder import RunFolder
 from paceline.monitor.recording import read_json, table_of
+from paceline.topologies.parallel.events import LearnerPaid
 
 LEDGER = ("at", "job", "round", "learner", "num_shards", "num_samples", "shards", "price", "amount")
 

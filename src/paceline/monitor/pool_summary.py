@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from paceline.events import (
-    AnyEvent,
-    JobEnded,
-    JobsAllocated,
-    JobSubmitted,
-    LearnerJoined,
-    LearnerLeft,
-    LearnerPaid,
-    PoolEnded,
-    PoolStarted,
-    WaitingForLearners,
-)
+from paceline.events import Event
 from paceline.monitor.figures import Happening, LearnerSummary, Metrics, Summary
 from paceline.monitor.footprint import Footprint
 from paceline.monitor.pool_figures import Account, JobSummary, Move, PoolSummary, Stay
 from paceline.monitor.pool_folder import PoolFolder
 from paceline.monitor.summary import mean, summarise
 from paceline.monitor.wording import setting
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import (
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
+    LearnerPaid,
+    PoolEnded,
+    PoolStarted,
+)
 
 
 def summarise_pool(folder: PoolFolder) -> PoolSummary:
@@ -31,7 +29,7 @@ def summarise_pool(folder: PoolFolder) -> PoolSummary:
     return sum_up(folder.events(), jobs)
 
 
-def sum_up(recorded: Iterable[AnyEvent], jobs: Mapping[str, Summary]) -> PoolSummary:
+def sum_up(recorded: Iterable[Event], jobs: Mapping[str, Summary]) -> PoolSummary:
     """Sum up what happened in a pool.
 
     Args:
@@ -113,7 +111,7 @@ class _Draft:
             draft = self._learners[name] = _LearnerDraft(name)
         return draft
 
-    def add(self, event: AnyEvent) -> None:
+    def add(self, event: Event) -> None:
         self._last_at = max(self._last_at, event.at)
         match event:
             case LearnerPaid():

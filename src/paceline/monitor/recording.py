@@ -13,9 +13,9 @@ import msgspec
 
 from paceline import events
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent
+from paceline.events import Event
 
-RowMaker: TypeAlias = Callable[[AnyEvent], Sequence[object] | None]
+RowMaker: TypeAlias = Callable[[Event], Sequence[object] | None]
 """Is told of all events in order, and gives the row of those that have one."""
 
 
@@ -32,10 +32,10 @@ class Table(NamedTuple):
     make_rows: Callable[[], RowMaker]
 
 
-def table_of(file: str, kind: type[AnyEvent], columns: tuple[str, ...]) -> Table:
+def table_of(file: str, kind: type[Event], columns: tuple[str, ...]) -> Table:
     """A table with a row per event of a kind; its columns are fields of that."""
 
-    def make_row(event: AnyEvent) -> Sequence[object] | None:
+    def make_row(event: Event) -> Sequence[object] | None:
         return [getattr(event, column) for column in columns] if isinstance(event, kind) else None
 
     return Table(file, columns, lambda: make_row)
@@ -53,7 +53,7 @@ class Recorder:
         self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.make_rows()) for one in tables]
         self.failure: OSError | None = None
 
-    def record(self, event: AnyEvent) -> None:
+    def record(self, event: Event) -> None:
         """Write an event, and its rows if it has any; one write each."""
         if self.failure is not None:  # a line after a cut one would be lost with it
             return

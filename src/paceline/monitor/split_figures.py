@@ -7,9 +7,17 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import AnyEvent, CutChosen, JunctionChanged, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
+from paceline.events import Event
 from paceline.monitor.figures import Presence
 from paceline.monitor.footprint import Footprint
+from paceline.topologies.split.events import (
+    CutChosen,
+    JunctionChanged,
+    NodeSpent,
+    SplitEnded,
+    SplitEpochEnded,
+    SplitStarted,
+)
 
 TRUNK = "trunk"
 """How the trunk calls itself among the nodes."""
@@ -132,7 +140,7 @@ class SplitSummary(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeSummary, ...]
     epochs: tuple[SplitEpochSummary, ...]
     best: SplitEpochSummary | None
-    happenings: tuple[AnyEvent, ...]
+    happenings: tuple[Event, ...]
     seconds: float
     mean_seconds: float | None
     num_samples: int

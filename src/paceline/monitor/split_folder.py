@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from paceline.events import NodeSpent, SplitEpochEnded
 from paceline.monitor.event_folder import JobFolder, Layout
 from paceline.monitor.recording import table_of
+from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 
 EPOCHS = (
     *("at", "epoch", "seconds", "num_steps", "num_samples", "num_sources", "num_masked", "train_loss"),

@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
-from paceline.events import AnyEvent, CutChosen, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
+from paceline.events import Event
 from paceline.monitor.lines import Printer
 from paceline.monitor.split_figures import BRANCH, TRUNK, bytes_moved
 from paceline.monitor.wording import printable, say_bytes, say_count, say_event, say_ratio, say_seconds, setting
+from paceline.topologies.split.events import CutChosen, NodeSpent, SplitEnded, SplitEpochEnded, SplitStarted
 
 
 class SplitLines:
@@ -26,7 +27,7 @@ class SplitLines:
         self._spent: dict[int, list[NodeSpent]] = {}
         self._ended: SplitEpochEnded | None = None
 
-    def tell(self, event: AnyEvent) -> None:
+    def tell(self, event: Event) -> None:
         """Print the lines that it makes due."""
         match event:
             case SplitStarted(job=job):

@@ -6,21 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.events import (
-    AnyEvent,
-    CutChosen,
-    JunctionChanged,
-    LearnerJoined,
-    LearnerLeft,
-    NodeSpent,
-    NodeStarted,
-    SourceBack,
-    SourceMasked,
-    SplitEnded,
-    SplitEpochEnded,
-    SplitStarted,
-    WaitingForLearners,
-)
+from paceline.events import Event
 from paceline.monitor.figures import Presence
 from paceline.monitor.split_figures import (
     BRANCH,
@@ -34,9 +20,21 @@ from paceline.monitor.split_figures import (
     bytes_moved,
 )
 from paceline.monitor.summary import add_wait, mean
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.split.events import (
+    CutChosen,
+    JunctionChanged,
+    NodeSpent,
+    NodeStarted,
+    SourceBack,
+    SourceMasked,
+    SplitEnded,
+    SplitEpochEnded,
+    SplitStarted,
+)
 
 
-def summarise_split(recorded: Iterable[AnyEvent]) -> SplitSummary:
+def summarise_split(recorded: Iterable[Event]) -> SplitSummary:
     """Sum up a split run, finished or not."""
     draft = _Draft()
     for event in recorded:
@@ -114,7 +112,7 @@ class _Draft:
         self._nodes: dict[str, _NodeDraft] = {}
         self._spent: dict[int, list[NodeSpent]] = {}
         self._epochs: dict[int, SplitEpochEnded] = {}
-        self._happenings: list[AnyEvent] = []
+        self._happenings: list[Event] = []
         self._last_at = 0.0
 
     def _node(self, name: str) -> _NodeDraft:
@@ -123,7 +121,7 @@ class _Draft:
             draft = self._nodes[name] = _NodeDraft(name)
         return draft
 
-    def add(self, event: AnyEvent) -> None:
+    def add(self, event: Event) -> None:
         self._last_at = max(self._last_at, event.at)
         match event:
             case NodeSpent():

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from paceline.errors import ConfigError
-from paceline.events import (
-    AnyEvent,
+from paceline.events import Event
+from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
+from paceline.monitor.footprint import Footprint
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.parallel.events import (
     DeviceMeasured,
-    LearnerJoined,
-    LearnerLeft,
-    PhaseStarted,
     RoundClosed,
     RoundOpened,
     RoundSpent,
@@ -24,13 +24,10 @@ from paceline.events import (
     UpdateAccepted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
-from paceline.monitor.figures import LearnerRound, LearnerSummary, Metrics, RoundSummary, Summary
-from paceline.monitor.footprint import Footprint
 
 
-def summarise(recorded: Iterable[AnyEvent]) -> Summary:
+def summarise(recorded: Iterable[Event]) -> Summary:
     """Sum up a run, finished or not; raises `ConfigError` for events that contradict each other."""
     draft = _Draft()
     for event in recorded:
@@ -38,7 +35,7 @@ def summarise(recorded: Iterable[AnyEvent]) -> Summary:
     return draft.finish()
 
 
-def add_wait(happenings: list[AnyEvent], event: WaitingForLearners) -> None:
+def add_wait(happenings: list[Event], event: WaitingForLearners) -> None:
     """Note a wait, unless it is the last that was noted, and as many are ready."""
     last = happenings[-1] if happenings else None
     if not isinstance(last, WaitingForLearners) or (last.round, last.num_ready) != (event.round, event.num_ready):
@@ -100,7 +97,7 @@ class _Draft:
         self._closed: dict[int, RoundClosed] = {}
         self._last_late_seconds: dict[int, float] = {}
         self._learners: dict[str, _LearnerDraft] = {}
-        self._happenings: list[AnyEvent] = []
+        self._happenings: list[Event] = []
         self._num_audits = 0
         self._last_at = 0.0
 
@@ -110,7 +107,7 @@ class _Draft:
             draft = self._learners[name] = _LearnerDraft(name)
         return draft
 
-    def add(self, event: AnyEvent) -> None:
+    def add(self, event: Event) -> None:
         self._last_at = max(self._last_at, event.at)
         match event:  # the frequent ones first
             case PhaseStarted():

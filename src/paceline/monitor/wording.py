@@ -8,34 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from paceline.events import (
-    AnyEvent,
-    CutChosen,
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.gossip.events import (
     DataMissing,
     GossipEnded,
-    JobEnded,
-    JobsAllocated,
-    JobSubmitted,
-    JunctionChanged,
-    LearnerJoined,
-    LearnerLeft,
-    LearnerPaid,
     PartTakenOver,
     PeerEnded,
     PeerLost,
     PeerSeen,
     PeerStarted,
-    PoolEnded,
-    RunStarted,
-    SourceBack,
-    SourceMasked,
-    SplitEnded,
     StoreBack,
     StoreLost,
+)
+from paceline.topologies.parallel.events import (
+    JobEnded,
+    JobsAllocated,
+    JobSubmitted,
+    LearnerPaid,
+    PoolEnded,
+    RunStarted,
     UpdateAudited,
     UpdateRefused,
-    WaitingForLearners,
 )
+from paceline.topologies.split.events import CutChosen, JunctionChanged, SourceBack, SourceMasked, SplitEnded
 
 JOULES_PER_WATT_HOUR = 3600.0
 
@@ -136,7 +132,7 @@ def say_placements(event: JobsAllocated, limit: int = 5) -> str:
     return "; ".join(f"{printable(job)}: {say_names(team, limit)}" for job, team in teams.items()) or "nobody"
 
 
-def say_event(event: AnyEvent, job: str = "") -> str | None:
+def say_event(event: Event, job: str = "") -> str | None:
     """One line about something that is worth it: who came or went, what did not count, what was decided or is missing.
 
     Args:
@@ -148,7 +144,7 @@ def say_event(event: AnyEvent, job: str = "") -> str | None:
     return f"{printable(job)}, {said}" if job and said else said
 
 
-def _say_of_run(event: AnyEvent) -> str | None:
+def _say_of_run(event: Event) -> str | None:
     match event:
         case LearnerJoined(learner=name, is_back=is_back):
             return f"{printable(name)} {'is back' if is_back else 'joined'}"
@@ -174,7 +170,7 @@ def _say_distance(distance: float | None) -> str:
     return f": it differs from the same work done again by {say_ratio(distance)} of the change"
 
 
-def _say_of_pool(event: AnyEvent) -> str | None:
+def _say_of_pool(event: Event) -> str | None:
     match event:
         case JobSubmitted(job=job, rounds=rounds, deadline_seconds=seconds, num_shards=num_shards):
             work = f"{say_count(rounds, 'round')} of {say_seconds(seconds)}, {say_count(num_shards, 'shard')}"
@@ -191,7 +187,7 @@ def _say_of_pool(event: AnyEvent) -> str | None:
     return None
 
 
-def _say_of_gossip(event: AnyEvent) -> str | None:
+def _say_of_gossip(event: Event) -> str | None:
     match event:
         case PeerStarted(learner=name, epoch=epoch, num_samples=num_samples):
             later = f", from epoch {epoch} on" if epoch > 1 else ""
@@ -218,7 +214,7 @@ def _say_of_gossip(event: AnyEvent) -> str | None:
     return None
 
 
-def _say_of_split(event: AnyEvent) -> str | None:
+def _say_of_split(event: Event) -> str | None:
     match event:
         case CutChosen():
             return _say_cut(event)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.events import AnyEvent, Event
+from paceline.events import Event
 from paceline.fleets.base import Fleet, JobLaunch, PoolLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -35,7 +35,7 @@ class Trial:
         states: the parameters before the first round and after each.
     """
 
-    events: list[AnyEvent]
+    events: list[Event]
     states: list[State]
 
     def told(self, kind: type[E]) -> list[E]:
@@ -52,8 +52,8 @@ class PoolTrial:
         jobs: what happened in each job, by its name.
     """
 
-    events: list[AnyEvent]
-    jobs: dict[str, list[AnyEvent]]
+    events: list[Event]
+    jobs: dict[str, list[Event]]
 
     def told(self, kind: type[E], job: str | None = None) -> list[E]:
         """The events of one kind, in order; those of the pool, if no job is named."""
@@ -93,7 +93,7 @@ def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) 
     """
     plan, state = make_plan(job)
     task = plan.task if normalisation is None else msgspec.structs.replace(plan.task, normalisation=normalisation)
-    events: list[AnyEvent] = []
+    events: list[Event] = []
     states = [state]
 
     def save(round: int, state: State) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import paceline
-from paceline import events
-from paceline.events import AnyEvent, Emit
+from paceline.events import Emit, Event
 from paceline.fleets.peers import GossipLaunch, PeerFleet
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.monitor import GossipFolder, GossipSummary, summarise_gossip, write_gossip_report
 from paceline.runs.folders import new_path
 from paceline.topologies.gossip import GossipJob, GossipPlan, make_plan
+from paceline.topologies.gossip.events import GossipEnded, GossipStarted
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PreparedGossip:
         """Train on a fleet of peers; blocks until the run is over. Watchers are told of each event."""
         last_at = 0.0
 
-        def emit(event: AnyEvent) -> None:
+        def emit(event: Event) -> None:
             nonlocal last_at
             last_at = event.at
             self.folder.record(event)
@@ -63,7 +63,7 @@ class PreparedGossip:
         plan = self.plan
         with self.folder:
             emit(
-                events.GossipStarted(
+                GossipStarted(
                     at=0.0,
                     job=plan.job.described(),
                     clock=fleet.clock,
@@ -73,7 +73,7 @@ class PreparedGossip:
             )
             concluded = fleet.run(GossipLaunch(plan=plan, emit=emit, models=self.folder.checkpoints))
             loss, accuracy = plan.evaluate(concluded.parameters) if fleet.is_trained else (None, None)
-            emit(events.GossipEnded(at=last_at, averaged=concluded.averaged, loss=loss, accuracy=accuracy))
+            emit(GossipEnded(at=last_at, averaged=concluded.averaged, loss=loss, accuracy=accuracy))
             state = plan.state(concluded.parameters)
             checkpoints.write(self.folder.checkpoints / "final.safetensors", state)
         return GossipRun(self.folder.path, state, concluded.averaged, loss, accuracy)

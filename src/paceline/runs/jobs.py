@@ -8,13 +8,14 @@ from pathlib import Path
 
 from paceline import config
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, Emit, RoundClosed
+from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet, JobLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.monitor import PoolFolder, RunFolder, Summary, summarise, write_report
 from paceline.runs.folders import new_path
 from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.events import RoundClosed
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class PreparedRun:
     def start(self, fleet: Fleet, watchers: Sequence[Emit] = ()) -> Run:
         """Train on a fleet; blocks until the run is over. Watchers are told of each event."""
 
-        def emit(event: AnyEvent) -> None:
+        def emit(event: Event) -> None:
             self.folder.record(event)
             for watcher in watchers:
                 watcher(event)

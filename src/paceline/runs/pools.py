@@ -11,17 +11,19 @@ import msgspec
 
 from paceline import config
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, DeviceMeasured, PhaseStarted, RoundSpent
+from paceline.events import Event
 from paceline.fleets.base import Fleet, PoolLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.monitor import PoolFolder, PoolSummary, RunFolder, summarise_pool, write_pool_report
 from paceline.runs.folders import new_path
 from paceline.runs.jobs import Run
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.multitask import Admitted, PoolSpec
 from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 
-PoolEmit: TypeAlias = Callable[[AnyEvent, str], None]
+PoolEmit: TypeAlias = Callable[[Event, str], None]
 """Who is told of the events of a pool, and of which job each is; of none if it is the pool's."""
 
 
@@ -108,12 +110,12 @@ class _PoolRecords:
             save=save,
         )
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: Event) -> None:
         """Events of the pool; those that learners tell may be of a job."""
         job = event.job if isinstance(event, (DeviceMeasured, PhaseStarted, RoundSpent)) else ""
         self._tell(event, job if job in self._jobs else "")
 
-    def _tell(self, event: AnyEvent, job: str) -> None:
+    def _tell(self, event: Event, job: str) -> None:
         (self._jobs[job] if job else self._folder).record(event)
         for watcher in self._watchers:
             watcher(event, job)

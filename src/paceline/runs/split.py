@@ -10,7 +10,7 @@ from typing import Protocol
 from paceline import config
 from paceline.devices.energy import MakeMeter
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, Emit
+from paceline.events import Emit, Event
 from paceline.fleets.base import SplitLaunch
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
@@ -73,7 +73,7 @@ class PreparedSplit:
             make_meter: tells what the trunk takes in real time; None for the default power model.
         """
 
-        def emit(event: AnyEvent) -> None:
+        def emit(event: Event) -> None:
             self.folder.record(event)
             for watcher in watchers:
                 watcher(event)

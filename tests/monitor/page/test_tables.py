@@ -1,9 +1,9 @@
 """Tables: headings that belong to their columns, and sense made of whatever a device told."""
 
-from paceline.events import LearnerJoined, LearnerLeft
 from paceline.monitor import summarise
 from paceline.monitor.figures import Happening
 from paceline.monitor.page.tables import MAX_HAPPENINGS, Column, happenings_table, profiles_table, settings_table, table
+from paceline.topologies.events import LearnerJoined, LearnerLeft
 from tests.monitor.page.reading import read_page, rows_of
 from tests.monitor.synthetic import run_events
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from paceline.events import SplitEpochEnded
 from paceline.learning.segments import make_chain
 from paceline.reproduction.fpl.costing import cost_rows, num_parameters
 from paceline.reproduction.fpl.measures import taken
 from paceline.reproduction.fpl.playing import play
 from paceline.reproduction.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, SPLIT, plan_of
+from paceline.topologies.split.events import SplitEpochEnded
 
 WIDTH = 256  # values before f1, for digits of 8 by 8
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from paceline.events import ConsensusMeasured
 from paceline.reproduction.gossip.playing import learning_rows, play, time_row
 from paceline.reproduction.gossip.setting import edge_gossip, sgd
+from paceline.topologies.gossip.events import ConsensusMeasured
 
 
 def test_balanced_platforms_train_less_and_sooner(case):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from paceline.events import JobsAllocated, RoundClosed
 from paceline.fleets.modelled import Condition
 from paceline.learning.models import ModelSpec
 from paceline.reproduction.med.playing import job_row, learning_rows, play, time_rows
 from paceline.reproduction.med.setting import SCHEMES
 from paceline.reproduction.trials import PoolTrial
+from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 from tests.reproduction.med.cases import ROUNDS, case
 
 LARGE = ModelSpec(name="three-nn")  # whose upload takes longer than a minibatch

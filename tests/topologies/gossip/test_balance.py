@@ -5,12 +5,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from paceline import events
 from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.devices.contention import RecentPredictor
 from paceline.learning.shards import Shard
 from paceline.topologies.gossip import GossipJob, Holding
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
+from paceline.topologies.gossip.events import DataMissing, PartTakenOver
 from paceline.topologies.gossip.local import LocalData
 from paceline.topologies.gossip.members import Membership
 from paceline.topologies.gossip.stores import Figures, Store
@@ -81,7 +81,7 @@ def test_the_part_of_one_that_failed_is_taken_over_once():
     assert trial.decide(epoch=2) == 130
     assert trial.data.taken == (3,)
     (taken,) = trial.events
-    assert taken == events.PartTakenOver(at=0.0, learner="m", other="b", epoch=1, num_samples=30)
+    assert taken == PartTakenOver(at=0.0, learner="m", other="b", epoch=1, num_samples=30)
 
 
 def test_a_part_is_given_back_when_its_peer_is():
@@ -115,7 +115,7 @@ def test_data_that_nobody_has_is_told_once():
     trial.decide()
     trial.decide(epoch=2)
     (missing,) = trial.events
-    assert isinstance(missing, events.DataMissing)
+    assert isinstance(missing, DataMissing)
     assert (missing.others, missing.num_samples, missing.share_failed) == (("b",), 30, pytest.approx(1 / 3))
 
 

@@ -14,7 +14,9 @@ from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.shards import Shard
 from paceline.learning.training import LocalModel
+from paceline.topologies.events import PeerListening
 from paceline.topologies.gossip import make_plan
+from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 
 NUM_PEERS = 8
 EPOCHS = 30
@@ -103,16 +105,16 @@ def central_accuracy(plan):
 def test_eight_peers_two_killed_one_joins(start, tmp_path, capsys):
     (tmp_path / "job.toml").write_text(JOB)
     first = start("peer-1", 1)
-    address = first.wait_for(events.PeerListening).address
+    address = first.wait_for(PeerListening).address
     peers = [first, *(start(f"peer-{number}", number, address) for number in range(2, NUM_PEERS + 1))]
 
     for name in VICTIMS:
         victim = next(peer for peer in peers if peer.name == name)
-        victim.wait_for(events.EpochEnded, lambda event: event.epoch >= 4)
+        victim.wait_for(EpochEnded, lambda event: event.epoch >= 4)
         victim.process.send_signal(signal.SIGKILL)
     survivors = [peer for peer in peers if peer.name not in VICTIMS]
-    newcomer = start("newcomer", 4, survivors[-1].wait_for(events.PeerListening).address)
-    began_at = newcomer.wait_for(events.PeerStarted).epoch
+    newcomer = start("newcomer", 4, survivors[-1].wait_for(PeerListening).address)
+    began_at = newcomer.wait_for(PeerStarted).epoch
     assert 4 < began_at < EPOCHS
 
     with pytest.raises(SystemExit) as exit_code:
@@ -126,13 +128,13 @@ def test_eight_peers_two_killed_one_joins(start, tmp_path, capsys):
     everybody = {newcomer.name, *(peer.name for peer in survivors)}
     for peer in (*survivors, newcomer):
         assert peer.process.wait(timeout=180) == 0
-        (ended,) = peer.events(events.PeerEnded)
+        (ended,) = peer.events(PeerEnded)
         assert set(ended.averaged) == everybody
     for peer in survivors:
-        assert {event.other for event in peer.events(events.PeerLost)} == set(VICTIMS)
-        assert newcomer.name in {event.other for event in peer.events(events.PeerSeen)}
-        assert [event.epoch for event in peer.events(events.EpochEnded)] == list(range(1, EPOCHS + 1))
-    assert len(newcomer.events(events.EpochEnded)) == EPOCHS - began_at + 1
+        assert {event.other for event in peer.events(PeerLost)} == set(VICTIMS)
+        assert newcomer.name in {event.other for event in peer.events(PeerSeen)}
+        assert [event.epoch for event in peer.events(EpochEnded)] == list(range(1, EPOCHS + 1))
+    assert len(newcomer.events(EpochEnded)) == EPOCHS - began_at + 1
 
     plan = make_plan(config.load_gossip(tmp_path / "job.toml"))
     layout = plan.model.layout

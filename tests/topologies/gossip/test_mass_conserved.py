@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from paceline.events import PeerLost
 from paceline.topologies.gossip import GossipJob
+from paceline.topologies.gossip.events import PeerLost
 from paceline.topologies.gossip.mass import FULL_MASS
 from tests.topologies.gossip.swarm import Swarm, play
 

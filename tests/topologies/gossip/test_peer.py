@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import paceline
-from paceline import events
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.errors import ConfigError, PacelineError, RemoteError, TransportError
 from paceline.learning.shards import Shard
 from paceline.topologies.gossip import Access, GossipJob, Holding, Known, Peer, PeerOptions, hosted
+from paceline.topologies.gossip.events import EpochEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.members import Membership
 from paceline.topologies.gossip.messages import View
 from tests.topologies.gossip.answers import member
@@ -71,7 +71,7 @@ def of(kind, swarm, learner=None):
 
 def ended(swarm, learner, epoch):
     """When a peer ended an epoch."""
-    return next(event.at for event in of(events.EpochEnded, swarm, learner) if event.epoch == epoch)
+    return next(event.at for event in of(EpochEnded, swarm, learner) if event.epoch == epoch)
 
 
 def averaged(results):
@@ -88,7 +88,7 @@ def test_all_find_each_other_from_one_and_end_with_the_same_model():
     swarm, results = play(main())
     assert averaged(results) == dict.fromkeys("abcde", "abcde")
     assert len({tuple(result.parameters["float32"].tolist()) for result in results.values()}) == 1
-    assert of(events.PeerLost, swarm) == []
+    assert of(PeerLost, swarm) == []
 
 
 def test_two_that_nobody_told_of_each_other_are_brought_together_by_a_third():
@@ -106,10 +106,10 @@ def test_training_begins_when_enough_are_there():
     async def main():
         swarm = started("ab", {"min_peers": 3})
         await asyncio.sleep(30)
-        assert of(events.PeerStarted, swarm) == []
+        assert of(PeerStarted, swarm) == []
         swarm.start("c", ["a"])
         await swarm.results()
-        return [event.at for event in of(events.PeerStarted, swarm, "a")]
+        return [event.at for event in of(PeerStarted, swarm, "a")]
 
     assert play(main())[0] > 30
 
@@ -201,7 +201,7 @@ def test_made_up_peers_are_found_out(address):
 
     swarm, results = play(main())
     assert averaged(results) == dict.fromkeys("ab", "ab")
-    assert "ghost" in {event.other for event in of(events.PeerLost, swarm, "a")}
+    assert "ghost" in {event.other for event in of(PeerLost, swarm, "a")}
 
 
 def test_a_peer_that_is_talked_dead_lives_on():
@@ -215,8 +215,8 @@ def test_a_peer_that_is_talked_dead_lives_on():
 
     swarm, results = play(main())
     assert set(averaged(results).values()) == {"abc"}
-    assert {event.other for event in of(events.PeerLost, swarm, "a")} >= {"b"}
-    assert sum(event.other == "b" for event in of(events.PeerSeen, swarm, "a")) == 2
+    assert {event.other for event in of(PeerLost, swarm, "a")} >= {"b"}
+    assert sum(event.other == "b" for event in of(PeerSeen, swarm, "a")) == 2
 
 
 def test_a_made_up_later_life_does_not_end_a_peer():
@@ -258,7 +258,7 @@ def test_one_that_dies_is_noticed_and_the_others_go_on():
 
     swarm, results = play(main())
     assert averaged(results) == dict.fromkeys("abd", "abd")
-    assert {event.learner for event in of(events.PeerLost, swarm) if event.other == "c"} == set("abd")
+    assert {event.learner for event in of(PeerLost, swarm) if event.other == "c"} == set("abd")
 
 
 def test_when_all_others_die_one_goes_on_alone():
@@ -281,7 +281,7 @@ def test_one_that_comes_back_under_its_name_takes_part_again():
 
     swarm, results = play(main())
     assert set(averaged(results).values()) == {"abc"}
-    first, again = of(events.PeerStarted, swarm, "b")
+    first, again = of(PeerStarted, swarm, "b")
     assert (first.epoch, again.epoch > 10) == (1, True)
 
 
@@ -294,9 +294,9 @@ def test_a_newcomer_that_is_slow_to_get_ready_keeps_nobody_waiting():
         return swarm, await swarm.results()
 
     swarm, results = play(main())
-    (begun,) = of(events.PeerStarted, swarm, "late")
+    (begun,) = of(PeerStarted, swarm, "late")
     assert begun.at == pytest.approx(20, abs=1)
-    longest = max(event.seconds for event in of(events.EpochEnded, swarm, "a") if event.at < 18)
+    longest = max(event.seconds for event in of(EpochEnded, swarm, "a") if event.at < 18)
     assert longest < 1.0
     assert set(averaged(results)) == {"a", "b", "late"}
 
@@ -312,7 +312,7 @@ def test_a_newcomer_whose_introducer_dies_learns_from_another():
 
     swarm, results = play(main())
     assert set(results) == {"b", "c", "late"}
-    assert of(events.PeerStarted, swarm, "late")[0].epoch > 1
+    assert of(PeerStarted, swarm, "late")[0].epoch > 1
 
 
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
@@ -358,7 +358,7 @@ def test_a_busy_peer_is_not_taken_for_gone():
 
     swarm, results = play(main())
     assert averaged(results) == dict.fromkeys("ab", "ab")
-    assert of(events.PeerLost, swarm) == []
+    assert of(PeerLost, swarm) == []
     assert ended(swarm, "a", 1) > 200
 
 
@@ -374,7 +374,7 @@ def test_whoever_says_goodbye_is_not_mourned():
 
     swarm, results = play(main())
     assert set(averaged(results).values()) == {"ab"}
-    assert {(event.other, event.reason) for event in of(events.PeerLost, swarm)} == {("c", "it said goodbye")}
+    assert {(event.other, event.reason) for event in of(PeerLost, swarm)} == {("c", "it said goodbye")}
 
 
 def test_looking_after_others_survives_whatever_happens(caplog):

@@ -6,9 +6,9 @@ import contextlib
 import numpy as np
 
 from paceline.allocation import EdgeGossipAllocation
-from paceline.events import EpochEnded, StoreBack, StoreLost
 from paceline.learning.shards import Shard
 from paceline.topologies.gossip import GossipJob, Holding, Known, Peer, PeerOptions, hosted, stores
+from paceline.topologies.gossip.events import EpochEnded, StoreBack, StoreLost
 from paceline.topologies.gossip.redis_store import RedisStore
 from tests.topologies.gossip.swarm import DriftingTrainer
 

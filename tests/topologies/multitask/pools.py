@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from paceline import config
 from paceline.allocation import MedAllocation
 from paceline.devices.states import DeviceState
-from paceline.events import AnyEvent
+from paceline.events import Event
 from paceline.fleets.base import PoolLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -44,8 +44,8 @@ def fleet(num_devices, **changes):
 class Told:
     """All that was told: of the pool, and of its jobs."""
 
-    pool: list[AnyEvent] = field(default_factory=list)
-    jobs: dict[str, list[AnyEvent]] = field(default_factory=dict)
+    pool: list[Event] = field(default_factory=list)
+    jobs: dict[str, list[Event]] = field(default_factory=dict)
 
     def of(self, kind, job=None):
         told = self.pool if job is None else self.jobs[job]

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from paceline import events
 from paceline.cli import main
 from paceline.monitor import PoolFolder
+from paceline.topologies.events import LearnerLeft
+from paceline.topologies.parallel.events import JobEnded, JobsAllocated, LearnerPaid, RoundClosed, UpdateAccepted
 
 POOL = """\
 [pool]
@@ -97,20 +98,20 @@ def test_three_jobs_five_learners_one_killed_one_job_submitted(start, tmp_path, 
 def check(folder, result):
     """The ledger adds up to what was accepted, and no round cost more than its budget."""
     pool = [*folder.events()]
-    lines = [event for event in pool if isinstance(event, events.LearnerPaid)]
+    lines = [event for event in pool if isinstance(event, LearnerPaid)]
     for name, job in folder.jobs().items():
-        accepted = [event for event in job.events() if isinstance(event, events.UpdateAccepted)]
-        closed = [event for event in job.events() if isinstance(event, events.RoundClosed)]
+        accepted = [event for event in job.events() if isinstance(event, UpdateAccepted)]
+        closed = [event for event in job.events() if isinstance(event, RoundClosed)]
         of_job = [line for line in lines if line.job == name]
         assert sum(line.num_samples for line in of_job) == sum(event.num_samples for event in accepted)
         assert sum(line.num_samples for line in of_job) == sum(event.num_samples for event in closed) > 0
     assert result["spent"] == pytest.approx(sum(line.amount for line in lines))
     assert 0 < result["spent"] <= 2000
-    assert all(event.cost <= 100 for event in pool if isinstance(event, events.JobsAllocated))
+    assert all(event.cost <= 100 for event in pool if isinstance(event, JobsAllocated))
     with (folder.path / "ledger.csv").open() as file:
         rows = [*csv.DictReader(file)]
     assert sum(float(row["amount"]) for row in rows) == pytest.approx(result["spent"])
-    assert any(isinstance(event, events.LearnerLeft) and event.learner == "d4" for event in pool)
-    last = [event for event in pool if isinstance(event, events.JobsAllocated)][-1]
+    assert any(isinstance(event, LearnerLeft) and event.learner == "d4" for event in pool)
+    last = [event for event in pool if isinstance(event, JobsAllocated)][-1]
     assert "d4" not in last.placements
-    assert {event.job for event in pool if isinstance(event, events.JobEnded)} == {"first", "second", "third"}
+    assert {event.job for event in pool if isinstance(event, JobEnded)} == {"first", "second", "third"}

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from paceline import allocation
-from paceline.events import RoundClosed
 from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.parallel import Job, make_plan
+from paceline.topologies.parallel.events import RoundClosed
 
 
 def small_job(policy="dab", **changes):

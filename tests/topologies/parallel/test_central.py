@@ -6,12 +6,12 @@ import math
 import pytest
 
 import paceline
-from paceline import events
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import RemoteError
 from paceline.fleets import virtual_loop
 from paceline.topologies.parallel import Orchestrator, Surroundings, hosted, in_place, make_plan, reach
+from paceline.topologies.parallel.events import RoundSpent, ShardsTaken
 from paceline.topologies.parallel.hosting import DEVICE
 from paceline.topologies.parallel.messages import Standing
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
@@ -22,7 +22,7 @@ RULES = {"rounds": 3, "min_learners": 3, "deadline_seconds": 20.0, "iterations":
 
 def shares(told, round=2):
     """Shards and iterations by learner."""
-    taken = [event for event in of(events.ShardsTaken, told) if event.round == round]
+    taken = [event for event in of(ShardsTaken, told) if event.round == round]
     return {event.learner: (event.num_shards, event.iterations) for event in taken}
 
 
@@ -133,7 +133,7 @@ def test_profiles_of_absurd_devices_do_no_harm():
 def test_without_overtime_a_round_closes_at_the_deadline():
     _, told = play(small_job("csa", rounds=2, min_learners=3, deadline_seconds=0.9), FLEET)
     assert all(event.truancy <= 0 for event in closed(told))
-    assert any(event.is_halted for event in of(events.RoundSpent, told))
+    assert any(event.is_halted for event in of(RoundSpent, told))
 
 
 def test_with_overtime_a_round_waits_and_nobody_halts():
@@ -141,7 +141,7 @@ def test_with_overtime_a_round_waits_and_nobody_halts():
     _, told = play(small_job("csa", rounds=2, min_learners=3, deadline_seconds=0.9, overtime=3.0), FLEET)
     assert all(0.2 < event.truancy < 3.0 for event in closed(told))
     assert all(event.num_updates == 3 and event.late == () for event in closed(told))
-    assert not any(event.is_halted for event in of(events.RoundSpent, told))
+    assert not any(event.is_halted for event in of(RoundSpent, told))
     assert {event.num_samples for event in closed(told)} == {1438}
 
 

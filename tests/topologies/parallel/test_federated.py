@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from paceline import events
 from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
+from paceline.topologies.parallel.events import ShardsTaken
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 LOCAL = DataSpec(name="digits", shard_size=32, placement="local")
@@ -41,7 +41,7 @@ def test_a_federated_fleet_learns(aggregation):
     assert outcome.ended.accuracy > 0.85
     assert told[0].num_shards == 0  # the orchestrator has none
     assert all(event.num_updates == 3 for event in closed(told))
-    most = max(event.num_shards for event in of(events.ShardsTaken, told))
+    most = max(event.num_shards for event in of(ShardsTaken, told))
     assert most <= 15  # a third of 45: a device trains its own data only
 
 

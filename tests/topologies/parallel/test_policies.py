@@ -4,10 +4,10 @@ import statistics
 
 import pytest
 
-from paceline import events
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.monitor import summarise
+from paceline.topologies.parallel.events import ShardsTaken
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 RULES = {
@@ -50,7 +50,7 @@ def test_dab_uses_the_time_of_fast_devices():
 def test_adaptive_dab_is_in_time_under_noise(seed):
     _, told = play(small_job("adaptive-dab", rounds=200, seed=seed, **RULES), fleet(noise=0.2), is_time_only=True)
     summary = summarise(told)
-    num_shares = len(of(events.ShardsTaken, told))
+    num_shares = len(of(ShardsTaken, told))
     assert num_shares == 800
     assert sum(len(event.late) for event in closed(told)) < 0.01 * num_shares
     assert summary.truancy_max <= 0.01

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import paceline
-from paceline import events
 from paceline.axon import loops, wire
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.devices.energy import PowerModel, ProcessMeter
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel import Learner, LearnerOptions, Orchestrator, Surroundings, hosted, make_plan, reach
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 from tests.topologies.parallel.runs import small_job
 
 # What each call may carry, argument by argument. A session is the orchestrator's own word, given back to it.
@@ -190,12 +190,12 @@ def test_all_rounds_were_recorded(recording):
 
 
 def test_what_a_round_uses_is_told_on_the_device_and_its_bytes_are_those_sent(recording):
-    spent = [event for event in recording[2] if isinstance(event, events.RoundSpent)]
+    spent = [event for event in recording[2] if isinstance(event, RoundSpent)]
     assert len(spent) == 4
     in_rounds = [body for _, url, _, body in recording[1] if url in ("/rpc/take", "/rpc/update")]
     assert sum(event.bytes_sent for event in spent) == sum(map(len, in_rounds))
     assert all(event.bytes_received > event.bytes_sent for event in spent)
     assert all(event.joules == pytest.approx(4 * event.cpu_seconds) for event in spent)
     assert sum(event.cpu_seconds for event in spent) > 0
-    (power,) = {str(event.power) for event in recording[2] if isinstance(event, events.DeviceMeasured)}
+    (power,) = {str(event.power) for event in recording[2] if isinstance(event, DeviceMeasured)}
     assert "'busy_watts': 4.0" in power

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline import events
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.parallel.events import RoundOpened, RoundSpent, ShardsTaken, UpdateAccepted
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 FLEET = [device("d1", 50), device("d2", 100), device("d4", 200), device("d8", 400)]
@@ -31,14 +32,14 @@ def test_another_seed_gives_another_run():
 
 def test_faster_devices_take_more():
     _, told = play(small_job(min_learners=4), FLEET)
-    taken = {event.learner: event.num_shards for event in of(events.ShardsTaken, told)}
+    taken = {event.learner: event.num_shards for event in of(ShardsTaken, told)}
     assert taken["d1"] < taken["d2"] < taken["d4"] < taken["d8"]
     assert taken["d8"] / taken["d1"] == pytest.approx(8, rel=0.35)  # whole shards
 
 
 def test_equal_shares_are_equal():
     _, told = play(small_job("eta", min_learners=4), FLEET)
-    assert {event.num_shards for event in of(events.ShardsTaken, told)} <= {11, 12}  # 45 shards for four
+    assert {event.num_shards for event in of(ShardsTaken, told)} <= {11, 12}  # 45 shards for four
 
 
 def test_no_round_is_longer_than_its_deadline():
@@ -50,7 +51,7 @@ def test_no_round_is_longer_than_its_deadline():
 def test_a_round_closes_when_all_are_in():
     _, told = play(small_job(min_learners=2), [device("a", max_shards=1), device("b", max_shards=2)])
     assert all(event.seconds < 1 and event.num_updates == 2 for event in closed(told))
-    assert {(event.learner, event.num_shards) for event in of(events.ShardsTaken, told)} == {("a", 1), ("b", 2)}
+    assert {(event.learner, event.num_shards) for event in of(ShardsTaken, told)} == {("a", 1), ("b", 2)}
 
 
 def test_a_learner_that_dies_costs_its_share_only():
@@ -62,22 +63,22 @@ def test_a_learner_that_dies_costs_its_share_only():
     assert died_in.num_updates == 2
     after = [event for event in closed(told) if event.round > died_in.round + 1]
     assert all(event.num_updates == 2 and not event.late for event in after)
-    assert [event.learner for event in of(events.LearnerLeft, told)] == ["mortal"]
+    assert [event.learner for event in of(LearnerLeft, told)] == ["mortal"]
 
 
 def test_a_learner_that_is_back_goes_on():
     fleet = [device("a"), device("b", dies_at_seconds=9.0, returns_at_seconds=14.0)]
     _, told = play(small_job(rounds=8), fleet)
-    joined = [(event.learner, event.is_back) for event in of(events.LearnerJoined, told)]
+    joined = [(event.learner, event.is_back) for event in of(LearnerJoined, told)]
     assert joined == [("a", False), ("b", False), ("b", True)]
-    back_at = next(event.at for event in of(events.LearnerJoined, told) if event.is_back)
-    assert [event for event in of(events.UpdateAccepted, told) if event.learner == "b" and event.at > back_at]
+    back_at = next(event.at for event in of(LearnerJoined, told) if event.is_back)
+    assert [event for event in of(UpdateAccepted, told) if event.learner == "b" and event.at > back_at]
 
 
 def test_a_learner_may_join_late():
     _, told = play(small_job(rounds=6), [device("a"), device("late", joins_at_seconds=10.0)])
     rounds_of = {}
-    for event in of(events.UpdateAccepted, told):
+    for event in of(UpdateAccepted, told):
         rounds_of.setdefault(event.learner, []).append(event.round)
     assert rounds_of["a"] == [1, 2, 3, 4, 5, 6]
     assert rounds_of["late"]
@@ -86,9 +87,9 @@ def test_a_learner_may_join_late():
 
 def test_too_few_learners_wait_and_say_so():
     _, told = play(small_job(rounds=2, min_learners=2), [device("a"), device("late", joins_at_seconds=100.0)])
-    waiting = of(events.WaitingForLearners, told)
+    waiting = of(WaitingForLearners, told)
     assert [(event.num_ready, event.min_learners) for event in waiting] == [(0, 2), (1, 2)]
-    assert of(events.RoundOpened, told)[0].at > 100
+    assert of(RoundOpened, told)[0].at > 100
 
 
 def test_target_accuracy_ends_the_run():
@@ -101,8 +102,8 @@ def test_target_accuracy_ends_the_run():
 
 def test_a_device_that_cannot_train_one_shard_leaves():
     _, told = play(small_job(rounds=12), [device("a"), device("snail", 6.0)], is_time_only=True)
-    assert [event.learner for event in of(events.LearnerLeft, told)] == ["snail"]
-    assert {event.learner for event in of(events.ShardsTaken, told)} == {"a"}
+    assert [event.learner for event in of(LearnerLeft, told)] == ["snail"]
+    assert {event.learner for event in of(ShardsTaken, told)} == {"a"}
 
 
 def test_lost_messages_do_not_stop_a_run():
@@ -129,8 +130,8 @@ def test_a_run_goes_on_where_it_was():
 
 def test_learners_tell_how_they_spent_a_round():
     _, told = play(small_job(), [device("a")])
-    spent = of(events.RoundSpent, told)
-    accepted = of(events.UpdateAccepted, told)
+    spent = of(RoundSpent, told)
+    accepted = of(UpdateAccepted, told)
     assert len(spent) == len(accepted) == 4
     for mine, theirs in zip(spent, accepted, strict=True):
         busy = mine.start_seconds + mine.download_seconds + mine.train_seconds + mine.upload_seconds
@@ -141,12 +142,12 @@ def test_learners_tell_how_they_spent_a_round():
 def test_halting_keeps_an_overloaded_learner_in_time():
     _, told = play(small_job("eta", rounds=3, iterations=4), [device("slow", 100)])  # 1437 samples, 4 times: 57 s
     assert all(event.num_updates == 1 for event in closed(told))
-    assert all(event.is_halted and event.is_accepted for event in of(events.RoundSpent, told))
+    assert all(event.is_halted and event.is_accepted for event in of(RoundSpent, told))
 
 
 def test_time_only_takes_the_same_time():
     fleet = [device("a"), device("b", 70)]
     with_gradients, without = (play(small_job(), fleet, is_time_only=only)[1] for only in (False, True))
-    assert [e.seconds for e in of(events.UpdateAccepted, with_gradients)] == pytest.approx(
-        [e.seconds for e in of(events.UpdateAccepted, without)]
+    assert [e.seconds for e in of(UpdateAccepted, with_gradients)] == pytest.approx(
+        [e.seconds for e in of(UpdateAccepted, without)]
     )

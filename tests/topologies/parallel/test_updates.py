@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import paceline
-from paceline import events
 from paceline.fleets import virtual_loop
 from paceline.learning.datasets import DataSpec
 from paceline.learning.vectors import Layout
+from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel import Orchestrator, Surroundings, in_place, make_plan
 from paceline.topologies.parallel import roster as roster_module
+from paceline.topologies.parallel.events import ShardsTaken, UpdateRefused
 from paceline.topologies.parallel.roster import Roster
 from tests.topologies.parallel.runs import closed, of, small_job
 
@@ -101,7 +102,7 @@ def test_rubbish_is_refused_and_the_round_goes_on(change, reason):
     virtual_loop.run(main())
     (end,) = closed(table.told)
     assert (end.num_updates, end.num_samples, end.late) == (1, 64, ("bad",))
-    assert [event.reason for event in of(events.UpdateRefused, table.told)] == [reason]
+    assert [event.reason for event in of(UpdateRefused, table.told)] == [reason]
     assert end.seconds == 0.0  # nobody waits for one that sent rubbish
 
 
@@ -171,7 +172,7 @@ def test_late_updates_are_told_with_their_time():
             assert receipt.reason == "round 1 is closed"
 
     virtual_loop.run(main())
-    (late,) = of(events.UpdateRefused, table.told)
+    (late,) = of(UpdateRefused, table.told)
     assert (late.is_late, late.seconds) == (True, pytest.approx(4.5))
     assert closed(table.told)[0].late == ("a",)
 
@@ -187,7 +188,7 @@ def test_asking_again_gives_the_same_shards():
             assert len(first.shards) == 3
 
     virtual_loop.run(main())
-    assert len(of(events.ShardsTaken, table.told)) == 1
+    assert len(of(ShardsTaken, table.told)) == 1
 
 
 @pytest.mark.parametrize("count", [0, -3, 1 << 40])
@@ -229,7 +230,7 @@ def test_a_newer_self_takes_the_seat():
             assert (await orchestrator.update(new, 1, table.parameters, 64)).is_accepted
 
     virtual_loop.run(main())
-    assert [event.is_back for event in of(events.LearnerJoined, table.told)] == [False, True]
+    assert [event.is_back for event in of(LearnerJoined, table.told)] == [False, True]
 
 
 def test_a_former_self_that_waits_is_told():

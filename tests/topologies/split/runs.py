@@ -5,7 +5,6 @@ import functools
 
 import torch
 
-from paceline.events import JunctionChanged, SplitEpochEnded
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual_nodes import VirtualNodes
@@ -17,6 +16,7 @@ from paceline.learning.shards import minibatch_sizes
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split import SplitJob, make_plan, view_of
+from paceline.topologies.split.events import JunctionChanged, SplitEpochEnded
 from paceline.topologies.split.samples import inputs_of, labels_of
 
 CUT = "3"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from paceline import events
 from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
 from paceline.topologies.split import AveragingSpec, make_plan
 from paceline.topologies.split import plans as plans_module
 from paceline.topologies.split.cuts import choose_cut, fastest, step_seconds
+from paceline.topologies.split.events import CutChosen, SplitStarted
 from paceline.topologies.split.messages import Costs, CutCost
 from tests.topologies.split.runs import device, play, small_job, small_plan
 
@@ -61,7 +61,7 @@ FLEETS = {
 def test_expected_seconds_are_what_runs_take(name, depth):
     devices, shortest = FLEETS[name]
     rules = {"num_samples": 480, "num_test_samples": 50, "depth": depth, "patience_seconds": 60.0}
-    (chosen,) = play(small_plan(cut="auto", epochs=1, **rules), devices).of(events.CutChosen)
+    (chosen,) = play(small_plan(cut="auto", epochs=1, **rules), devices).of(CutChosen)
     assert min(chosen.expected_seconds, key=chosen.expected_seconds.get) == shortest
     assert chosen.cut == fastest(chosen.expected_seconds, {"3": 1, "5": 2})
     taken = {
@@ -75,7 +75,7 @@ def test_expected_seconds_are_what_runs_take(name, depth):
 
 def test_what_is_chosen_is_told_and_used():
     played = play(small_plan(cut="auto", epochs=1), FLEETS["slow links"][0])
-    (started,), (chosen,) = played.of(events.SplitStarted), played.of(events.CutChosen)
+    (started,), (chosen,) = played.of(SplitStarted), played.of(CutChosen)
     assert started.num_parameters == {}
     assert chosen.num_parameters == {"branch": 3250 + 1020, "junction": 3 * 400 + 20, "trunk": 210}
     assert played.state["head.layers.5.weight"].shape == (10, 20)

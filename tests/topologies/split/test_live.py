@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from paceline import config, events
+from paceline import config
 from paceline.learning import checkpoints
 from paceline.monitor import SplitFolder
+from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split import make_plan
+from paceline.topologies.split.events import SplitEpochEnded
 from tests.topologies.split.runs import digits, farthest, in_one_process
 
 NUM_SOURCES = 5
@@ -90,11 +92,11 @@ def test_five_sources_and_a_trunk_equal_one_process(paceline, tmp_path, one_thre
 
     folder = SplitFolder.open(tmp_path / "run")
     told = list(folder.events())
-    ended = [event for event in told if isinstance(event, events.SplitEpochEnded)]
+    ended = [event for event in told if isinstance(event, SplitEpochEnded)]
     assert sum(event.num_steps for event in ended) == NUM_STEPS
     assert [event.num_masked for event in ended] == [0, 0]
     assert result["accuracy"] == ended[-1].accuracy
-    joined = [event.learner for event in told if isinstance(event, events.LearnerJoined)]
+    joined = [event.learner for event in told if isinstance(event, LearnerJoined)]
     assert sorted(joined) == names
 
     plan = make_plan(config.load_split(tmp_path / "job.toml"))

@@ -2,9 +2,10 @@
 
 import pytest
 
-from paceline import events
 from paceline.errors import PacelineError
 from paceline.learning.segments import copy_of, make_chain
+from paceline.topologies.events import LearnerJoined, LearnerLeft
+from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked
 from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_plan
 
 BLOCK = WIDTH * WIDTH
@@ -33,7 +34,7 @@ def away():
 
 
 def test_a_source_that_dies_is_masked_and_training_goes_on(away):
-    (masked,) = away.of(events.SourceMasked)
+    (masked,) = away.of(SourceMasked)
     assert (masked.learner, masked.epoch, masked.reason) == ("c", 5, "nothing came of it for 0.5 s")
     assert masked.at == pytest.approx(2.1 + 0.5, abs=0.1)
     assert [event.num_steps for event in away.epochs] == [10] * 12
@@ -43,8 +44,8 @@ def test_a_source_that_dies_is_masked_and_training_goes_on(away):
 
 
 def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
-    (back,) = away.of(events.SourceBack)
-    assert (back.learner, [event.is_back for event in away.of(events.LearnerJoined, "c")]) == ("c", [False, True])
+    (back,) = away.of(SourceBack)
+    assert (back.learner, [event.is_back for event in away.of(LearnerJoined, "c")]) == ("c", [False, True])
     assert back.at == pytest.approx(4.6, abs=0.2)
     assert masked_by_epoch(away)[back.epoch :] == [0] * (12 - back.epoch)
     kept = branch_of("c", away.states[4])
@@ -58,14 +59,14 @@ def test_without_copies_it_begins_anew():
     played = play(
         small_plan(epochs=5, backup_epochs=0, patience_seconds=0.3), fleet(dies_at_seconds=0.3, returns_at_seconds=1)
     )
-    assert played.of(events.SourceBack, "c")
+    assert played.of(SourceBack, "c")
     assert branch_of("c", played.states[4]) == {}
     assert branch_of("c", played.state).keys() == {"1.weight", "1.bias"}  # those of the end
 
 
 def test_a_newcomer_is_taken_in_before_the_next_epoch():
     played = play(small_plan(epochs=6), [*fleet(), device("d", joins_at_seconds=1.0)])
-    (changed,) = played.of(events.JunctionChanged)
+    (changed,) = played.of(JunctionChanged)
     assert (changed.sources, changed.num_parameters) == (("a", "b", "c", "d"), 4 * BLOCK + WIDTH)
     assert 1.0 < changed.at < 1.5
     before, then = played.states[changed.epoch - 1], played.changed[changed.epoch]
@@ -81,8 +82,8 @@ def test_a_newcomer_is_taken_in_before_the_next_epoch():
 
 def test_a_source_that_leaves_takes_its_columns_along():
     played = play(small_plan(epochs=6), fleet(leaves_at_seconds=1.0))
-    (left,) = played.of(events.LearnerLeft)
-    (changed,) = played.of(events.JunctionChanged)
+    (left,) = played.of(LearnerLeft)
+    (changed,) = played.of(JunctionChanged)
     assert (left.learner, left.reason) == ("c", "it said goodbye")
     assert (changed.sources, changed.num_parameters) == (("a", "b"), 2 * BLOCK + WIDTH)
     before, then = others(played.states[changed.epoch - 1], "c"), played.changed[changed.epoch]
@@ -95,7 +96,7 @@ def test_a_source_that_leaves_takes_its_columns_along():
 def test_who_leaves_before_training_begins_is_no_part_of_it():
     leaving = [device("a", leaves_at_seconds=0.5), device("b", joins_at_seconds=1), device("c", joins_at_seconds=2)]
     played = play(small_plan(epochs=1, sources=2), leaving)
-    assert played.of(events.JunctionChanged) == []
+    assert played.of(JunctionChanged) == []
     assert not any(".a." in name for name in played.state)
     assert masked_by_epoch(played) == [0]
 
@@ -124,7 +125,7 @@ def test_all_may_die_and_return(second_dies_at):
     ]
     played = play(small_plan(sources=2, epochs=6, patience_seconds=0.5), devices)
     assert len(played.epochs) == 6
-    assert {event.learner for event in played.of(events.SourceBack)} == {"a", "b"}
+    assert {event.learner for event in played.of(SourceBack)} == {"a", "b"}
     assert masked_by_epoch(played)[-1] == 0
 
 
@@ -135,7 +136,7 @@ def test_a_newcomer_goes_on_when_all_others_are_gone():
         device("new", joins_at_seconds=0.55),
     ]
     played = play(small_plan(sources=2, epochs=6, patience_seconds=0.1), devices)
-    (changed,) = played.of(events.JunctionChanged)
+    (changed,) = played.of(JunctionChanged)
     assert (changed.epoch, changed.sources) == (3, ("a", "b", "new"))
     assert [event.num_steps for event in played.epochs][2:] == [10] * 4  # the rest of the second was nobody's
     assert [event.num_sources for event in played.epochs][2:] == [1] * 4
@@ -147,7 +148,7 @@ def test_one_that_is_always_too_slow_does_not_stop_the_others():
     alone = play(small_plan(sources=2, **rules), fleet()[:2])
     played = play(small_plan(**rules), fleet(samples_per_second=10.0))
     assert [event.num_steps for event in played.epochs] == [20] * 4
-    masks = played.of(events.SourceMasked)
+    masks = played.of(SourceMasked)
     assert {event.learner for event in masks} == {"c"}
     assert sum(masked_by_epoch(played)) > 0.9 * 4 * 20
     # It is sent ever farther ahead, so that it seldom lets the others wait.
@@ -161,7 +162,7 @@ def test_a_source_may_be_lost_from_a_pipeline(depth):
     rules = {"epochs": 8, "depth": depth, "patience_seconds": 0.3}
     played = play(small_plan(**rules), fleet(dies_at_seconds=0.5, returns_at_seconds=1.5))
     assert [event.num_steps for event in played.epochs] == [10] * 8
-    assert played.of(events.SourceBack, "c")
+    assert played.of(SourceBack, "c")
     assert masked_by_epoch(played)[-1] == 0
     assert played.epochs[-1].accuracy > 0.5
 
@@ -172,7 +173,7 @@ def test_other_schemes_go_on_without_a_source_too(scheme):
         small_plan(scheme=scheme, epochs=8, patience_seconds=0.5), fleet(dies_at_seconds=1.0, returns_at_seconds=3)
     )
     assert len(played.epochs) == 8
-    assert {event.learner for event in played.of(events.SourceMasked)} <= {"c"}
+    assert {event.learner for event in played.of(SourceMasked)} <= {"c"}
     assert played.epochs[-1].num_sources == 3
     assert played.epochs[-1].accuracy > played.epochs[0].accuracy
 
@@ -191,4 +192,4 @@ def test_with_split_learning_one_that_left_counts_as_zeros():
     played = play(small_plan(scheme="split-learning", epochs=4), fleet(leaves_at_seconds=0.6))
     assert masked_by_epoch(played)[2:] == [10, 10]
     assert played.state["head.layers.3.weight"].shape == (20, 3 * WIDTH)
-    assert played.of(events.JunctionChanged) == []
+    assert played.of(JunctionChanged) == []

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 import torch
 
-from paceline import events
 from paceline.errors import RemoteError
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.split.events import SourceBack, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.messages import Costs, CutCost
 from tests.topologies.split.runs import WIDTH, farthest
 from tests.topologies.split.table import Table, meanwhile, together
@@ -67,7 +68,7 @@ def test_rubbish_is_refused_and_the_run_goes_on(rubbish, said):
             await bad.take_part()
 
     state = table.play(main).state
-    assert table.of(events.SourceMasked) == []
+    assert table.of(SourceMasked) == []
     assert farthest(state, expected_state()) == 0
 
 
@@ -159,9 +160,9 @@ def test_who_takes_a_name_takes_the_place_of_whoever_had_it():
             await twin.take_part()
 
     table.play(main)
-    (masked,) = table.of(events.SourceMasked)
+    (masked,) = table.of(SourceMasked)
     assert (masked.learner, masked.step, masked.reason) == ("a", 2, "it joined again")
-    assert [event.learner for event in table.of(events.SourceBack)] == ["a"]
+    assert [event.learner for event in table.of(SourceBack)] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_who_cannot_join_is_told_why(name, version, said):
         await good.take_part()
 
     table.play(main)
-    assert [event.learner for event in table.of(events.LearnerJoined)] == ["good"]
+    assert [event.learner for event in table.of(LearnerJoined)] == ["good"]
 
 
 @pytest.mark.parametrize("scheme", ["split-learning", "images"])
@@ -302,6 +303,6 @@ def test_who_vanishes_after_rubbish_is_masked():
             await asyncio.sleep(0)
 
     table.play(main)
-    (masked,) = table.of(events.SourceMasked)
+    (masked,) = table.of(SourceMasked)
     assert (masked.learner, masked.epoch, masked.step) == ("bad", 1, 1)
-    assert [event.num_steps for event in table.of(events.SplitEpochEnded)] == [2, 2]
+    assert [event.num_steps for event in table.of(SplitEpochEnded)] == [2, 2]

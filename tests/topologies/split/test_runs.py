@@ -2,10 +2,11 @@
 
 import pytest
 
-from paceline import events
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.split.events import NodeSpent, SourceMasked, SplitStarted
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, in_one_process, play, small_plan
 
 FORMS = {
@@ -17,7 +18,7 @@ FORMS = {
 
 
 def joined(played):
-    return [event.learner for event in played.of(events.LearnerJoined)]
+    return [event.learner for event in played.of(LearnerJoined)]
 
 
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
@@ -40,7 +41,7 @@ def test_so_does_every_way_to_merge(rules):
 def test_parameters_are_as_many_as_told_before():
     plan = small_plan(epochs=1)
     played = play(plan, fleet())
-    (started,) = played.of(events.SplitStarted)
+    (started,) = played.of(SplitStarted)
     told = started.num_parameters
     assert told == {"branch": 64 * 50 + 50, "junction": 3 * 50 * 50 + 50, "trunk": 50 * 20 + 20 + 20 * 10 + 10}
     assert (
@@ -65,7 +66,7 @@ def test_lost_messages_change_nothing_of_what_is_learned(rules):
         for loss in (0.0, 0.2)
     )
     assert lossy.trunk.ended.at > whole.trunk.ended.at + 0.2  # many were lost
-    assert lossy.of(events.SourceMasked) == []
+    assert lossy.of(SourceMasked) == []
     assert farthest(whole.state, lossy.state) == 0
 
 
@@ -78,7 +79,7 @@ def test_the_same_seed_gives_the_same_events():
     ]
     first, second = (play(small_plan(bits=8), devices) for _ in range(2))
     assert first.told == second.told
-    assert first.of(events.SourceMasked, "c")
+    assert first.of(SourceMasked, "c")
     assert farthest(first.state, second.state) == 0
 
 
@@ -91,7 +92,7 @@ def whole():
 @pytest.mark.parametrize("bits", [16, 8, 4])
 def test_fewer_bits_are_fewer_bytes_and_still_learn(whole, bits):
     played = play(small_plan(epochs=4, bits=bits), fleet())
-    fewer, all_bytes = (sum(event.bytes_sent for event in one.of(events.NodeSpent, "a")) for one in (played, whole))
+    fewer, all_bytes = (sum(event.bytes_sent for event in one.of(NodeSpent, "a")) for one in (played, whole))
     assert fewer < all_bytes * (bits / 32 + 0.15)  # heads, and copies of the branch that are not cut short
     assert played.epochs[-1].accuracy > whole.epochs[-1].accuracy - 0.1
 
@@ -111,10 +112,10 @@ def test_a_trunk_of_its_own_speed_takes_its_time():
         play(small_plan(epochs=1), [*fleet(), device("edge", 500.0, is_trunk=True)]),
     )
     assert slow.epochs[0].seconds > 1.2 * free.epochs[0].seconds
-    (spent,) = [event for event in slow.of(events.NodeSpent, "trunk") if event.epoch == 1]
+    (spent,) = [event for event in slow.of(NodeSpent, "trunk") if event.epoch == 1]
     assert spent.compute_seconds > 0
     assert farthest(free.state, slow.state) == 0
-    assert [event.compute_seconds for event in free.of(events.NodeSpent, "trunk")] == [0.0]
+    assert [event.compute_seconds for event in free.of(NodeSpent, "trunk")] == [0.0]
 
 
 def test_two_trunks_are_too_many():
@@ -129,7 +130,7 @@ def test_too_few_sources_cannot_begin():
 
 def test_each_node_tells_how_it_spent_an_epoch():
     played = play(small_plan(epochs=1), fleet())
-    first = {event.learner: event for event in played.of(events.NodeSpent) if event.epoch == 1}
+    first = {event.learner: event for event in played.of(NodeSpent) if event.epoch == 1}
     assert set(first) == {"a", "b", "c", "trunk"}
     values = 320 * 50 * 4  # of a source in an epoch, each way
     tested, copied = 300 * 50 * 4, (64 * 50 + 50) * 4

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from paceline import events
 from paceline.learning.models import build
 from paceline.learning.segments import make_chain
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.training import LocalModel
 from paceline.topologies.split import AveragingSpec, view_of
 from paceline.topologies.split.averaging import AveragingAtTrunk
+from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.messages import Meeting
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_plan
@@ -140,7 +140,7 @@ def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
     tested = [model.evaluate(model.state(), *view.test) for view in seen]
     assert played.epochs[-1].accuracy == pytest.approx(np.mean([accuracy for _, accuracy in tested]))
     assert [event.num_samples for event in played.epochs] == [960, 960]
-    sent = {event.epoch: event.bytes_sent for event in played.of(events.NodeSpent, "a")}
+    sent = {event.epoch: event.bytes_sent for event in played.of(NodeSpent, "a")}
     assert (320 + 300) * 64 < sent[1] < 1.1 * (320 + 300) * 64 + 2000
     assert sent[2] < 2000
     assert played.epochs[1].seconds == pytest.approx(960 / 2000)
@@ -160,7 +160,7 @@ def test_each_learns_and_the_same_each_time(scheme):
     assert first.told == second.told
     assert first.epochs[-1].accuracy > max(0.3, first.epochs[0].accuracy)
     whole = sum(each.numel() for layer in make_chain(plan.task, None).layers.values() for each in layer.parameters())
-    parts = first.of(events.SplitStarted)[0].num_parameters
+    parts = first.of(SplitStarted)[0].num_parameters
     expected = {
         "images": {"branch": 0, "junction": 0, "trunk": whole},
         "gfl": {"branch": whole, "junction": 0, "trunk": 0},
@@ -173,7 +173,7 @@ def test_who_comes_to_an_average_late_begins_with_it():
     played = play(small_plan(scheme="gfl", epochs=5), [*fleet(), device("d", joins_at_seconds=0.8)])
     assert [event.num_sources for event in played.epochs][-1] == 4
     assert farthest(own(played.state, "d"), own(played.state, "a")) < 1e-6
-    assert played.of(events.JunctionChanged) == []
+    assert played.of(JunctionChanged) == []
 
 
 TESTED = {"tested": torch.tensor([30.0, 12.0, 300.0], dtype=torch.float64)}

@@ -6,15 +6,16 @@ import msgspec
 import pytest
 import torch
 
-from paceline import events
 from paceline.errors import BadReply, ConfigError, PacelineError, TransportError
 from paceline.learning.models import ModelSpec
+from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split import Trunk
+from paceline.topologies.split.events import JunctionChanged, NodeSpent, SourceBack, SourceMasked, SplitEpochEnded
 from tests.topologies.split.table import Table, meanwhile, together
 
 
 def spent_epochs(told, learner):
-    return [event.epoch for event in told if isinstance(event, events.NodeSpent) and event.learner == learner]
+    return [event.epoch for event in told if isinstance(event, NodeSpent) and event.learner == learner]
 
 
 @pytest.mark.parametrize("seconds", [2.0, 9.0])
@@ -31,11 +32,11 @@ def test_who_is_cut_off_goes_on_when_the_link_is_back(seconds):
         assert playing.result() == "epochs done"
 
     table.play(main)
-    assert [event.learner for event in table.of(events.SourceMasked)] == ["other"]
-    assert [event.learner for event in table.of(events.SourceBack)] == ["other"]
-    has_joined_again = [event.is_back for event in table.of(events.LearnerJoined) if event.learner == "other"][-1]
+    assert [event.learner for event in table.of(SourceMasked)] == ["other"]
+    assert [event.learner for event in table.of(SourceBack)] == ["other"]
+    has_joined_again = [event.is_back for event in table.of(LearnerJoined) if event.learner == "other"][-1]
     assert has_joined_again == (seconds > 5)  # until then, it tried the same call again
-    assert sum(event.num_steps for event in table.of(events.SplitEpochEnded)) == 40 * 2
+    assert sum(event.num_steps for event in table.of(SplitEpochEnded)) == 40 * 2
     assert spent_epochs(told, "one") == [*range(1, 41), 0]  # the last is the end
     assert spent_epochs(told, "other")[-2:] == [40, 0]
 
@@ -83,9 +84,9 @@ def test_who_says_goodbye_is_let_go():
             await other.leave()
 
     table.play(main)
-    assert [event.learner for event in table.of(events.LearnerLeft)] == ["other"]
-    assert table.of(events.SourceMasked) == []
-    assert table.of(events.JunctionChanged)[0].sources == ("one",)
+    assert [event.learner for event in table.of(LearnerLeft)] == ["other"]
+    assert table.of(SourceMasked) == []
+    assert table.of(JunctionChanged)[0].sources == ("one",)
 
 
 def test_a_goodbye_that_nobody_hears_is_no_error():

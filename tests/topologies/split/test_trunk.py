@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import torch
 
-from paceline import events
+from paceline.topologies.split.events import JunctionChanged, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.gathering import Gathering
 from paceline.topologies.split.messages import Meeting
 from tests.topologies.split.runs import farthest
@@ -28,7 +28,7 @@ def test_what_is_brought_twice_counts_once():
         await alone.take_part(1)
 
     table.play(main)
-    (ended,) = table.of(events.SplitEpochEnded)
+    (ended,) = table.of(SplitEpochEnded)
     assert (ended.num_steps, ended.num_samples) == (2, 64)
 
 
@@ -63,7 +63,7 @@ def test_who_waits_long_is_told_to_ask_again():
             await quick.take_part(1)
 
     table.play(main)
-    assert table.of(events.SourceMasked) == []
+    assert table.of(SourceMasked) == []
 
 
 def test_the_copy_of_a_branch_is_given_to_who_has_lost_it_even_if_the_ticket_is_lost():
@@ -130,8 +130,8 @@ def test_the_number_of_one_who_left_is_given_again():
         await a.take_part(2)
 
     table.play(main)
-    assert table.of(events.SourceMasked) == []
-    assert [event.sources for event in table.of(events.JunctionChanged)] == [("a",)]
+    assert table.of(SourceMasked) == []
+    assert [event.sources for event in table.of(JunctionChanged)] == [("a",)]
 
 
 def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten():
@@ -149,9 +149,9 @@ def test_who_is_late_is_sent_ahead_and_others_that_wait_there_are_not_forgotten(
         await b.take_part(1)
 
     table.play(main)
-    masked = [(event.learner, event.step) for event in table.of(events.SourceMasked)]
+    masked = [(event.learner, event.step) for event in table.of(SourceMasked)]
     assert masked == [("b", 1), ("a", 2)]
-    (ended,) = table.of(events.SplitEpochEnded)
+    (ended,) = table.of(SplitEpochEnded)
     assert ended.num_steps == 6  # of 8: two were nobody's
 
 
@@ -170,7 +170,7 @@ def test_who_waits_for_the_next_epoch_takes_over_if_nobody_else_comes():
         await b.take_part(1)
 
     table.play(main)
-    told = [(event.learner, event.reason) for event in table.of(events.SourceMasked)]
+    told = [(event.learner, event.reason) for event in table.of(SourceMasked)]
     assert told == [("b", "nothing came of it for 1 s"), ("a", "nothing came of it for 10 s")]
 
 

@@ -12,14 +12,16 @@ from typing import Any
 
 from paceline.axon.transports import Address
 from paceline.errors import ConfigError
-from paceline.events import AnyEvent, PhaseStarted, RoundOpened
+from paceline.events import Event
 from paceline.fleets.base import C, Fleet, Launch
 from paceline.fleets.devices import singles
 from paceline.fleets.live import Door, run_live
 from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
 from paceline.fleets.testbed import bed, network, tools
 from paceline.fleets.testbed.devices import TestbedDevice
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import Conductor
+from paceline.topologies.parallel.events import RoundOpened
 
 _ROUNDING = 1e-6  # ten shares of 0.2 are two cores
 
@@ -56,7 +58,7 @@ class TestbedFleet(Fleet):
             raise ConfigError(f"the fleet has {len(self.devices)} devices; the job's min_learners is {least}")
         has_begun = asyncio.Event()
 
-        def emit(event: AnyEvent) -> None:
+        def emit(event: Event) -> None:
             if isinstance(event, RoundOpened) or (isinstance(event, PhaseStarted) and event.round):
                 has_begun.set()
             launch.emit(event)
@@ -89,7 +91,7 @@ class _FleetInPlace(ProcessFleet):
         super().__init__(door, [self._order(number, device) for number, device in enumerate(devices, 1)])
 
     def _order(self, number: int, device: TestbedDevice) -> Order:
-        def limit(event: AnyEvent) -> None:  # the first event comes when it has joined, before it measures itself
+        def limit(event: Event) -> None:  # the first event comes when it has joined, before it measures itself
             if number not in self._limited:
                 self._limited.add(number)
                 self._place.limit(number, device.cpu_share)

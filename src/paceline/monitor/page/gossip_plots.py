@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from paceline.events import EpochEnded
 from paceline.monitor.gossip_figures import EpochSummary, GossipSummary, PeerSummary
 from paceline.monitor.page.charts import Chart, Point, TimeAxis, column_chart
 from paceline.monitor.page.curves import Curve, Mark, draw_curves
@@ -14,6 +13,7 @@ from paceline.monitor.page.grids import Cell, Grid, draw_grid
 from paceline.monitor.page.markup import Markup, element
 from paceline.monitor.page.plots import MAX_LEARNERS, of_all
 from paceline.monitor.wording import printable, say_bytes, say_count, say_known, say_ratio, say_seconds
+from paceline.topologies.gossip.events import EpochEnded
 
 _MAX_EPOCHS_OF_PHASES = 12
 _PHASES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.events import JobsAllocated
 from paceline.monitor.figures import Metrics
 from paceline.monitor.page.gantt import job_mark
 from paceline.monitor.page.markup import Child, Markup, element
@@ -19,6 +18,7 @@ from paceline.monitor.wording import (
     say_ratio,
     say_seconds,
 )
+from paceline.topologies.parallel.events import JobsAllocated
 
 MAX_NAMES = 20
 

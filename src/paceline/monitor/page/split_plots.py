@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from paceline.events import NodeSpent
 from paceline.monitor.page.charts import Axis, Chart, Point, TimeAxis, column_chart
 from paceline.monitor.page.curves import Curve, Mark, draw_curves
 from paceline.monitor.page.frame import section
@@ -23,6 +22,7 @@ from paceline.monitor.wording import (
     say_ratio,
     say_seconds,
 )
+from paceline.topologies.split.events import NodeSpent
 
 _LEAST_SHARE = 0.01  # of a node's bar, that is worth a block of its own
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.events import CutChosen
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.page.tables import MAX_ROWS, Column, end_of, left_out, table
 from paceline.monitor.split_figures import NodeSummary, SplitEpochSummary, SplitSummary
 from paceline.monitor.wording import printable, say_bytes, say_energy, say_known, say_ratio, say_seconds
+from paceline.topologies.split.events import CutChosen
 
 
 def parts_table(summary: SplitSummary) -> Markup:

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import AnyEvent, LearnerJoined, PeerStarted
+from paceline.events import Event
 from paceline.monitor.figures import Happening, LearnerRound, LearnerSummary, RoundSummary
 from paceline.monitor.page.frame import section
 from paceline.monitor.page.markup import Child, Markup, element
 from paceline.monitor.wording import printable, say_count, say_event, say_known, say_names, say_ratio, say_seconds
+from paceline.topologies.events import LearnerJoined
+from paceline.topologies.gossip.events import PeerStarted
 
 MAX_HAPPENINGS = 300
 MAX_ROWS = 200
@@ -177,7 +179,7 @@ def _most_telling(happenings: Sequence[Happening]) -> tuple[list[Happening], int
     return shown, len(happenings) - len(shown)
 
 
-def happenings_section(happenings: Sequence[AnyEvent], heading: str, caption: str) -> Markup | None:
+def happenings_section(happenings: Sequence[Event], heading: str, caption: str) -> Markup | None:
     """What happened in one run; None if nothing did."""
     told = [Happening(event=event) for event in happenings]
     return section(heading, happenings_table(told, caption)) if told else None

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import msgspec
 
-from paceline.events import NodeSpent, SplitEpochEnded
 from paceline.reproduction.fpl.playing import play
 from paceline.reproduction.fpl.setting import NUM_SOURCES, Case, plan_of, shortened
 from paceline.reproduction.rows import Row
+from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
 
 TRUNK = "trunk"
 

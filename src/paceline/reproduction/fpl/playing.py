@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from paceline.events import AnyEvent, Event, LearnerJoined, SplitEpochEnded
+from paceline.events import Event
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.virtual_nodes import VirtualNodes
 from paceline.learning import models
@@ -20,7 +20,9 @@ from paceline.reproduction.fpl import setting
 from paceline.reproduction.fpl.setting import Case, devices_of, plan_of
 from paceline.reproduction.keeping import kept
 from paceline.reproduction.rows import Row
+from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split import SplitPlan, Trunk, view_of
+from paceline.topologies.split.events import SplitEpochEnded
 
 E = TypeVar("E", bound=Event)
 
@@ -35,7 +37,7 @@ class SplitTrial:
 
     plan: SplitPlan
     trunk: Trunk
-    events: list[AnyEvent]
+    events: list[Event]
     process_seconds: list[float]
 
     def told(self, kind: type[E]) -> list[E]:
@@ -46,10 +48,10 @@ class SplitTrial:
 def play(case: Case, plan: SplitPlan | None = None) -> SplitTrial:
     """One trial; of the case's own plan, if no other is given."""
     chosen = plan_of(case) if plan is None else plan
-    events: list[AnyEvent] = []
+    events: list[Event] = []
     moments: list[float] = []
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         events.append(event)
         if isinstance(event, SplitEpochEnded):
             moments.append(time.process_time())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.events import AnyEvent, CutChosen, NodeSpent, SplitEpochEnded
+from paceline.events import Event
 from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual_nodes import VirtualNodes
@@ -27,6 +27,7 @@ from paceline.reproduction.keeping import kept
 from paceline.reproduction.rows import Row
 from paceline.reproduction.trials import write_part
 from paceline.topologies.split import SplitJob, SplitPlan, make_plan
+from paceline.topologies.split.events import CutChosen, NodeSpent, SplitEpochEnded
 
 NUM_SOURCES = 5
 RANK, GROUPS = 64, 16
@@ -164,11 +165,11 @@ def _short(plan: SplitPlan, devices: Sequence[VirtualDevice], num_steps: int) ->
     return (chosen[0] if chosen else plan.job.cut), ended.seconds
 
 
-def _play(plan: SplitPlan, devices: Sequence[VirtualDevice]) -> list[AnyEvent]:
-    events: list[AnyEvent] = []
+def _play(plan: SplitPlan, devices: Sequence[VirtualDevice]) -> list[Event]:
+    events: list[Event] = []
     VirtualNodes(devices).run(SplitLaunch(plan=plan, emit=events.append))
     return events
 
 
-def _told(events: Sequence[AnyEvent], kind: type[Any]) -> list[Any]:
+def _told(events: Sequence[Event], kind: type[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]

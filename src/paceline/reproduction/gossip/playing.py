@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from paceline.events import AnyEvent, ConsensusMeasured, EpochEnded, Event
+from paceline.events import Event
 from paceline.fleets.peers import GossipLaunch
 from paceline.fleets.virtual_peers import VirtualPeers
 from paceline.learning.points import PointsSpec
 from paceline.reproduction.gossip.setting import Case, devices_of, ground_of, job_of
 from paceline.reproduction.rows import Row
+from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded
 
 E = TypeVar("E", bound=Event)
 
@@ -23,7 +24,7 @@ class GossipTrial:
     """What a run gave."""
 
     case: Case
-    events: list[AnyEvent]
+    events: list[Event]
 
     def told(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""
@@ -51,7 +52,7 @@ def play(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = False) ->
     """One trial; if it is time only, nothing is learned."""
     ground = ground_of(case.workload, case.size, case.seed)
     job = job_of(case, rules, ground.job.data)
-    events: list[AnyEvent] = []
+    events: list[Event] = []
     plan = replace(ground, job=job, task=msgspec.structs.replace(ground.task, optimizer=job.optimizer))
     devices = devices_of(case, (job.points or PointsSpec()).reduction)
     VirtualPeers(devices, is_time_only=is_time_only).run(GossipLaunch(plan=plan, emit=events.append))

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from paceline.events import JobsAllocated, RoundClosed
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.averaging import State
@@ -15,6 +14,7 @@ from paceline.reproduction.rows import Row
 from paceline.reproduction.trials import PoolTrial, play_pool
 from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Plan
+from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 
 _UNPROVEN = 1e-6  # of the expected seconds, by which the bound may be below them
 

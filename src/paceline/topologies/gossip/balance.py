@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paceline import events
 from paceline.allocation import Candidate, Terms
 from paceline.allocation.gossip import GossipPolicy, take_over
 from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
 from paceline.events import Emit
+from paceline.topologies.gossip.events import DataMissing, PartTakenOver
 from paceline.topologies.gossip.local import LocalData
 from paceline.topologies.gossip.members import MAX_COUNT, Member, Membership
 from paceline.topologies.gossip.stores import Figures, Store
@@ -97,14 +97,14 @@ class Balancer:
         taken = {owners[other].parts[0]: other for other, heir in heirs.items() if heir == name}
         for part in sorted(set(taken) - set(data.taken)):
             self._emit(
-                events.PartTakenOver(
+                PartTakenOver(
                     at=at, learner=name, other=taken[part], epoch=epoch, num_samples=data.copy(part).num_samples
                 )
             )
         await data.take(tuple(sorted(taken)))
         if missing and missing != self._missing:
             self._emit(
-                events.DataMissing(
+                DataMissing(
                     at=at,
                     learner=name,
                     epoch=epoch,

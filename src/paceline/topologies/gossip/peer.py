@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from paceline import events
 from paceline.allocation.gossip import GossipPolicy
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.contention import Predictor, RecentPredictor
@@ -19,10 +18,21 @@ from paceline.errors import PacelineError
 from paceline.events import Emit, Phase
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.gossip.adoption import adopted
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.conclusion import Concluded, Conclusion
 from paceline.topologies.gossip.contacts import Access, Contacts, call_seconds
+from paceline.topologies.gossip.events import (
+    EpochEnded,
+    PeerEnded,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
+    PointsMade,
+    StoreBack,
+    StoreLost,
+)
 from paceline.topologies.gossip.exchanges import Exchange, MixingExchange, Outcome, Ties, size_of
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.local import Holding, LocalData
@@ -179,7 +189,7 @@ class Peer(PeerService):
         made = await self._data.aggregate()
         if made is not None:
             self._emit(
-                events.PointsMade(
+                PointsMade(
                     at=self._now(),
                     learner=self.name,
                     num_points=len(made.points.y),
@@ -201,7 +211,7 @@ class Peer(PeerService):
             await self._meetings.meet_somebody(silent)
             await asyncio.sleep(_START_SECONDS)
         self._emit(
-            events.PeerStarted(
+            PeerStarted(
                 at=self._now(),
                 learner=self.name,
                 address=self._membership.me.address,
@@ -263,7 +273,7 @@ class Peer(PeerService):
         sent, received = self._ties.traffic.sent - before[0], self._ties.traffic.received - before[1]
         cpu_seconds, joules = (None, None) if meter is None else meter.read(sent + received)
         self._emit(
-            events.EpochEnded(
+            EpochEnded(
                 at=self._now(),
                 learner=self.name,
                 epoch=epoch,
@@ -294,7 +304,7 @@ class Peer(PeerService):
         self._phase("idle", self._job.epochs)
         reason: Literal["epochs done"] = "epochs done"
         self._emit(
-            events.PeerEnded(
+            PeerEnded(
                 at=self._now(),
                 learner=self.name,
                 reason=reason,
@@ -307,10 +317,10 @@ class Peer(PeerService):
 
     def _tell_change(self, member: Member, reason: str) -> None:
         if member.is_living:
-            self._emit(events.PeerSeen(at=self._now(), learner=self.name, other=member.name))
+            self._emit(PeerSeen(at=self._now(), learner=self.name, other=member.name))
         elif not (member.status == "left" and member.is_done):  # at the end, all say goodbye
             told = reason[:_MAX_TEXT]
-            self._emit(events.PeerLost(at=self._now(), learner=self.name, other=member.name, reason=told))
+            self._emit(PeerLost(at=self._now(), learner=self.name, other=member.name, reason=told))
 
     # What others call.
 
@@ -362,10 +372,10 @@ class Peer(PeerService):
             self._standing.store = shared.name
 
             def lost(reason: str) -> None:
-                self._emit(events.StoreLost(at=self._now(), learner=self.name, store=shared.name, reason=reason))
+                self._emit(StoreLost(at=self._now(), learner=self.name, store=shared.name, reason=reason))
 
             def back() -> None:
-                self._emit(events.StoreBack(at=self._now(), learner=self.name, store=shared.name))
+                self._emit(StoreBack(at=self._now(), learner=self.name, store=shared.name))
 
             store = FallbackStore(shared, gossiped, lost, back)
         policy = self._job.allocation
@@ -378,7 +388,7 @@ class Peer(PeerService):
 
     def _phase(self, phase: Phase, epoch: int) -> None:
         self._options.activity.turn_to(phase)
-        self._emit(events.PhaseStarted(at=self._now(), learner=self.name, round=epoch, phase=phase))
+        self._emit(PhaseStarted(at=self._now(), learner=self.name, round=epoch, phase=phase))
 
     def _now(self) -> float:
         """Seconds since it began; 0 before, when others may call it already."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from paceline.events import LearnerPaid
+from paceline.topologies.parallel.events import LearnerPaid
 from paceline.topologies.parallel.rounds import OpenRound
 
 _ROUNDING = 1e-9  # as a ratio: a sum of many prices is not exact

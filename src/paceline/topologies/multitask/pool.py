@@ -19,14 +19,16 @@ import msgspec
 import torch
 
 import paceline
-from paceline import events
 from paceline.allocation import Allocation, Assignment, Demand
 from paceline.axon import loops
+from paceline.events import Event
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.multitask.jobs import Admitted, PoolSpec, SharedJob
 from paceline.topologies.multitask.ledger import Ledger
 from paceline.topologies.multitask.messages import JobProgress, PoolService
 from paceline.topologies.parallel.conductor import Conductor
 from paceline.topologies.parallel.course import Course, Surroundings
+from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.topologies.parallel.messages import Receipt, Standing, Ticket, Welcome, Work
 from paceline.topologies.parallel.orchestrator import (
     CHEATED,
@@ -78,14 +80,14 @@ class Pool(Conductor, PoolService):
         self._opening: asyncio.Future[None] | None = None  # of whatever learners wait for
         self._origin = 0.0
         self.ledger = Ledger(spec.total_budget)
-        self.ended: events.PoolEnded | None = None
+        self.ended: PoolEnded | None = None
 
     # The life of a pool.
 
     async def run(self) -> None:
         self._origin = self._time() - self._around.started_at
         self._emit(
-            events.PoolStarted(
+            PoolStarted(
                 at=self.now(), pool=self._spec.described(), clock=self._around.clock, paceline=paceline.__version__
             )
         )
@@ -94,7 +96,7 @@ class Pool(Conductor, PoolService):
         while await self._has_jobs():
             await self._until_settled()
             await self._play_cycle()
-        self.ended = events.PoolEnded(at=self.now(), reason="all jobs are over", spent=self.ledger.spent)
+        self.ended = PoolEnded(at=self.now(), reason="all jobs are over", spent=self.ledger.spent)
         self._emit(self.ended)
         self._announce()
 
@@ -123,7 +125,7 @@ class Pool(Conductor, PoolService):
         around = replace(self._around, emit=admitted.emit, save=admitted.save, started_at=self.now())
         job = self._jobs[plan.job.name] = SharedJob(plan.job.name, Course(plan, admitted.state, around))
         self._emit(
-            events.JobSubmitted(
+            JobSubmitted(
                 at=self.now(),
                 job=job.name,
                 rounds=plan.job.rounds,
@@ -146,7 +148,7 @@ class Pool(Conductor, PoolService):
             is_worth_telling = not any(self._is_expected(member) for member in self._roster) or not self._considered
             if num_ready < least and num_ready != told and is_worth_telling:
                 told = num_ready
-                self._emit(events.WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=least))
+                self._emit(WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=least))
             return num_ready >= least
 
         while True:
@@ -194,7 +196,7 @@ class Pool(Conductor, PoolService):
             job.team = {name: placement for name, placement in placements.items() if placement.job == job.name}
             job.spare = spare
         self._emit(
-            events.JobsAllocated(
+            JobsAllocated(
                 at=self.now(),
                 placements={name: (placement.job, placement.num_shards) for name, placement in placements.items()},
                 expected_seconds=assignment.seconds,
@@ -244,7 +246,7 @@ class Pool(Conductor, PoolService):
         for name in sorted(opened.exposed):
             self._roster.exclude(name, CHEATED)
             self._is_due = True
-            self._emit(events.LearnerLeft(at=self.now(), learner=name, reason=f"excluded: {CHEATED}"))
+            self._emit(LearnerLeft(at=self.now(), learner=name, reason=f"excluded: {CHEATED}"))
         return True
 
     def _portioned(self, job: SharedJob, prices: Mapping[str, float]) -> tuple[dict[str, Allocation], Pot | None]:
@@ -278,7 +280,7 @@ class Pool(Conductor, PoolService):
         member = self._roster.named(name)
         if member is not None:
             self._roster.remove(member)
-            self._emit(events.LearnerLeft(at=self.now(), learner=name, reason="nothing was heard of it"))
+            self._emit(LearnerLeft(at=self.now(), learner=name, reason="nothing was heard of it"))
 
     def _may_come(self, name: str) -> bool:
         member = self._roster.named(name)
@@ -288,7 +290,7 @@ class Pool(Conductor, PoolService):
         job.is_over, job.team = True, {}
         ended = job.course.end(reason)
         self._emit(
-            events.JobEnded(
+            JobEnded(
                 at=self.now(),
                 job=job.name,
                 reason=ended.reason,
@@ -324,7 +326,7 @@ class Pool(Conductor, PoolService):
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _emit(self, event: events.AnyEvent) -> None:
+    def _emit(self, event: Event) -> None:
         self._around.emit(event)
 
     # What those who have jobs call.
@@ -360,7 +362,7 @@ class Pool(Conductor, PoolService):
         self._heard_at[learner] = self._time()
         for job in self._jobs.values():
             job.course.give_up(learner)  # whatever its former self was doing
-        self._emit(events.LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
+        self._emit(LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
         self._changed.set()
         first = next(iter(self._open_jobs), None)
         if first is None:
@@ -462,7 +464,7 @@ class Pool(Conductor, PoolService):
         self._lose(member)
         self._roster.remove(member)
         self._is_due = True
-        self._emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
+        self._emit(LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
 
     def _find(self, session: str) -> Member:
         member = self._roster.find(session)

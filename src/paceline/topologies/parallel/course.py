@@ -16,15 +16,25 @@ from typing import Any, Literal, TypeVar
 import torch
 
 import paceline
-from paceline import events
 from paceline.allocation import Allocation
 from paceline.axon import loops
-from paceline.events import Emit
+from paceline.events import Emit, Event
 from paceline.learning.audits import Auditor, Claim, Portion
 from paceline.learning.averaging import Judge, State
 from paceline.learning.shards import Deck, Shard
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
+from paceline.topologies.parallel.events import (
+    RoundClosed,
+    RoundOpened,
+    RunEnded,
+    RunStarted,
+    ShardsAdded,
+    ShardsTaken,
+    UpdateAccepted,
+    UpdateAudited,
+    UpdateRefused,
+)
 from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.plans import Plan
 from paceline.topologies.parallel.pots import Pot
@@ -119,7 +129,7 @@ class Course:
         """Tell that learners may come; the clock of the run starts."""
         self._origin = self.time() - self._around.started_at
         self.emit(
-            events.RunStarted(
+            RunStarted(
                 at=self.now(),
                 job=self._job.described(),
                 clock=self._around.clock,
@@ -130,11 +140,9 @@ class Course:
             )
         )
 
-    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
+    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> RunEnded:
         """Tell that the run is over."""
-        ended = events.RunEnded(
-            at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
-        )
+        ended = RunEnded(at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy)
         self.emit(ended)
         return ended
 
@@ -165,7 +173,7 @@ class Course:
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self.round = opened
         self.emit(
-            events.RoundOpened(
+            RoundOpened(
                 at=self.now(),
                 round=number,
                 deadline_seconds=opened.deadline_seconds,
@@ -201,7 +209,7 @@ class Course:
         await self._around.aside(lambda: self._around.save(closed.number, self.state))
         fulfilment = closed.fulfilment(self.plan.terms.shard_samples)
         self.emit(
-            events.RoundClosed(
+            RoundClosed(
                 at=self.now(),
                 round=closed.number,
                 seconds=seconds,
@@ -245,7 +253,7 @@ class Course:
             )
             verdict = await self._around.aside(functools.partial(auditor.judge, claim))
             self.emit(
-                events.UpdateAudited(
+                UpdateAudited(
                     at=self.now(),
                     round=closed.number,
                     learner=learner,
@@ -292,7 +300,7 @@ class Course:
             share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.iterations)
             opened.expect(learner)
             self.emit(
-                events.ShardsTaken(
+                ShardsTaken(
                     at=self.now(),
                     round=round,
                     learner=learner,
@@ -321,9 +329,7 @@ class Course:
         extra = self.plan.share(self._deck, count, share.iterations)
         share.add(extra)
         self.emit(
-            events.ShardsAdded(
-                at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds
-            )
+            ShardsAdded(at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds)
         )
         return Work(parameters={}, shards=self.plan.shards(extra.portions[0]), may_be_more=True)
 
@@ -341,9 +347,7 @@ class Course:
         self.changed.set()
         if reason is not None:
             return self._refuse(learner, round, reason, seconds)
-        self.emit(
-            events.UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds)
-        )
+        self.emit(UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds))
         return Receipt(is_accepted=True)
 
     def _refuse(
@@ -351,9 +355,7 @@ class Course:
     ) -> Receipt:
         self._late.discard((round, learner))
         self.emit(
-            events.UpdateRefused(
-                at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
-            )
+            UpdateRefused(at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late)
         )
         return Receipt(is_accepted=False, reason=reason)
 
@@ -369,6 +371,6 @@ class Course:
         """Seconds since the run started."""
         return round(self.time() - self._origin, 6)
 
-    def emit(self, event: events.AnyEvent) -> None:
+    def emit(self, event: Event) -> None:
         """Tell what happened."""
         self._around.emit(event)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 import paceline
-from paceline import axon, events
+from paceline import axon
 from paceline.allocation import Allocation, Candidate, Timings
 from paceline.axon.transports import CountedTransport
 from paceline.devices.activities import Activity, Undisturbed
@@ -25,6 +25,8 @@ from paceline.learning.shards import Array
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.vectors import Vectors
+from paceline.topologies.events import PhaseStarted
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 from paceline.topologies.parallel.messages import Offer, Receipt, Standing, Ticket, Welcome, Work
 from paceline.topologies.parallel.seats import Seat, SeatLink, num_bytes, order_seed, round_seed
 from paceline.topologies.rejoining import until_over
@@ -180,7 +182,7 @@ class Learner:
         else:
             seat.profile = await benchmark(link, seat.trainer, **measured)
         self._emit(
-            events.DeviceMeasured(
+            DeviceMeasured(
                 at=self._time(),
                 learner=self._name,
                 profile=msgspec.to_builtins(seat.profile),
@@ -243,7 +245,7 @@ class Learner:
         upload_seconds = seat.policy.upload_seconds(terms, candidate)
         halt_at = deadline + seat.terms.overtime * seat.terms.deadline_seconds - upload_seconds
         done = await self._train(seat, work, ticket.round, allocation, start, halt_at)
-        spent = events.RoundSpent(
+        spent = RoundSpent(
             at=self._time(),
             learner=self._name,
             round=ticket.round,
@@ -294,9 +296,7 @@ class Learner:
             return None
         return work
 
-    async def _hand_in(
-        self, seat: Seat, parameters: Vectors, spent: events.RoundSpent, down_bytes: int, look: _Look
-    ) -> None:
+    async def _hand_in(self, seat: Seat, parameters: Vectors, spent: RoundSpent, down_bytes: int, look: _Look) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -351,7 +351,7 @@ class Learner:
     def _start(self, phase: Phase, round: int) -> None:
         self._activity.turn_to(phase)
         job = self._seat.offer.task.name if self._seat is not None else ""
-        self._emit(events.PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase, job=job))
+        self._emit(PhaseStarted(at=self._time(), learner=self._name, round=round, phase=phase, job=job))
 
 
 class _Look:
@@ -365,7 +365,7 @@ class _Look:
         if self._traffic is not None:
             self._before = (self._traffic.bytes_sent, self._traffic.bytes_received)
 
-    def complete(self, spent: events.RoundSpent) -> events.RoundSpent:
+    def complete(self, spent: RoundSpent) -> RoundSpent:
         """Add what was used since; what nobody counted stays unknown."""
         sent, received = 0, 0
         if self._traffic is not None:

@@ -8,11 +8,12 @@ from typing import ClassVar
 import torch
 
 import paceline
-from paceline import events
 from paceline.axon import loops
 from paceline.learning.averaging import State
+from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel.conductor import Conductor
 from paceline.topologies.parallel.course import Course, Surroundings
+from paceline.topologies.parallel.events import RunEnded
 from paceline.topologies.parallel.messages import (
     MAX_FILL_BYTES,
     OrchestratorService,
@@ -64,7 +65,7 @@ class Orchestrator(Conductor, OrchestratorService):
         self._job = plan.job
         self._course = Course(plan, state, around, first_round)
         self._roster = Roster()
-        self.ended: events.RunEnded | None = None
+        self.ended: RunEnded | None = None
         self._opening: asyncio.Future[None] | None = None  # of the next round, or the end: what learners wait for
 
     # The life of a run.
@@ -101,7 +102,7 @@ class Orchestrator(Conductor, OrchestratorService):
             if num_ready < wanted and num_ready != told:
                 told = num_ready
                 self._course.emit(
-                    events.WaitingForLearners(at=self.now(), round=number, num_ready=num_ready, min_learners=wanted)
+                    WaitingForLearners(at=self.now(), round=number, num_ready=num_ready, min_learners=wanted)
                 )
             return num_ready >= wanted
 
@@ -122,9 +123,9 @@ class Orchestrator(Conductor, OrchestratorService):
         await course.close(opened, seconds)
         for name in sorted(opened.exposed):
             self._roster.exclude(name, CHEATED)
-            course.emit(events.LearnerLeft(at=self.now(), learner=name, reason=f"excluded: {CHEATED}"))
+            course.emit(LearnerLeft(at=self.now(), learner=name, reason=f"excluded: {CHEATED}"))
         for member in self._roster.count_missed():
-            course.emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="nothing was heard of it"))
+            course.emit(LearnerLeft(at=self.now(), learner=member.name, reason="nothing was heard of it"))
 
     def _announce(self) -> None:
         """Wake all learners that wait."""
@@ -138,7 +139,7 @@ class Orchestrator(Conductor, OrchestratorService):
         check_version(version)
         member, is_back = self._roster.join(learner)
         self._course.give_up(learner)  # whatever its former self was doing
-        self._course.emit(events.LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
+        self._course.emit(LearnerJoined(at=self.now(), learner=learner, is_back=is_back))
         return Welcome(session=member.session, offer=self._plan.offer)
 
     async def declare(self, session: str, standing: Standing) -> None:
@@ -205,7 +206,7 @@ class Orchestrator(Conductor, OrchestratorService):
         member = self._roster.find(session)
         self._lose(member)
         self._roster.remove(member)
-        self._course.emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
+        self._course.emit(LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
 
     def _lose(self, member: Member) -> None:
         """Count on a member no longer, until it asks again."""

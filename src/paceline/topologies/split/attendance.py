@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from paceline import events
 from paceline.events import Emit
 from paceline.topologies.split.changes import Changes
+from paceline.topologies.split.events import SourceBack, SourceMasked
 from paceline.topologies.split.gathering import Gathering
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.messages import Costs
@@ -123,7 +123,7 @@ class Attendance:
             if name in brought:
                 if standing.is_missed:
                     standing.is_missed = False
-                    self._emit(events.SourceBack(at=self._now(), learner=name, epoch=gathering.epoch, step=index + 1))
+                    self._emit(SourceBack(at=self._now(), learner=name, epoch=gathering.epoch, step=index + 1))
             elif standing.is_merged:
                 self.num_masked += is_step
 
@@ -137,7 +137,7 @@ class Attendance:
         if gathering is not None:
             gathering.forget(name)
             self._emit(
-                events.SourceMasked(
+                SourceMasked(
                     at=self._now(), learner=name, epoch=gathering.epoch, step=gathering.index + 1, reason=reason
                 )
             )

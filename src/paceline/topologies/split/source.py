@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import paceline
-from paceline import axon, events
+from paceline import axon
 from paceline.axon.retry import LONGEST_PAUSE_SECONDS, retry
 from paceline.axon.transports import CountedTransport
 from paceline.devices.energy import MakeMeter, Meter
@@ -20,9 +20,11 @@ from paceline.devices.subset import fit_lane, time_transfers
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
 from paceline.events import Emit, Phase
 from paceline.learning.engines import Engine
+from paceline.topologies.events import PhaseStarted
 from paceline.topologies.rejoining import until_over
 from paceline.topologies.split.agendas import agenda
 from paceline.topologies.split.cuts import measure_cuts
+from paceline.topologies.split.events import NodeSpent, NodeStarted
 from paceline.topologies.split.making import source_scheme
 from paceline.topologies.split.messages import Answer, Costs, Meeting, Tensors, Terms, Ticket, Welcome
 from paceline.topologies.split.samples import Samples, load_samples
@@ -157,7 +159,7 @@ class Source:
     async def _take_part(self) -> str:
         with contextlib.closing(self._make_meter(asyncio.get_running_loop().time)) as meter:
             power = meter.described
-            self._emit(events.NodeStarted(at=self._now(), learner=self._name, number=self._number, power=power))
+            self._emit(NodeStarted(at=self._now(), learner=self._name, number=self._number, power=power))
             self._phase("idle", self._last_epoch)
             while True:
                 ticket: Ticket = await self._call(lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch))
@@ -192,7 +194,7 @@ class Source:
         sent, received = self._transport.bytes_sent - sent, self._transport.bytes_received - received
         used = meter.read(sent + received)
         self._emit(
-            events.NodeSpent(
+            NodeSpent(
                 at=self._now(),
                 learner=self._name,
                 epoch=ticket.epoch if ticket.epoch <= self._terms.epochs else 0,
@@ -258,7 +260,7 @@ class Source:
         return await retry(attempt, give_up_seconds=LONGEST_PAUSE_SECONDS)
 
     def _phase(self, phase: Phase, epoch: int) -> None:
-        self._emit(events.PhaseStarted(at=self._now(), learner=self._name, round=epoch, phase=phase))
+        self._emit(PhaseStarted(at=self._now(), learner=self._name, round=epoch, phase=phase))
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()

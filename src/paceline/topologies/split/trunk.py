@@ -11,10 +11,11 @@ from typing import ClassVar, Literal
 import torch
 
 import paceline
-from paceline import events
 from paceline.devices.energy import MakeMeter, Meter
+from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel.conductor import Conductor
 from paceline.topologies.parallel.course import Surroundings
 from paceline.topologies.parallel.orchestrator import FAREWELL_SECONDS, POLL_SECONDS, check_version
@@ -23,6 +24,15 @@ from paceline.topologies.split.agendas import agenda
 from paceline.topologies.split.attendance import Attendance, Standing
 from paceline.topologies.split.changes import Changes
 from paceline.topologies.split.cuts import choose_cut
+from paceline.topologies.split.events import (
+    CutChosen,
+    JunctionChanged,
+    NodeSpent,
+    NodeStarted,
+    SplitEnded,
+    SplitEpochEnded,
+    SplitStarted,
+)
 from paceline.topologies.split.gathering import Gathering
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.making import trunk_scheme
@@ -63,7 +73,7 @@ class Trunk(Conductor, TrunkService):
         self._former: Gathering | None = None
         self._traffic = [0, 0]  # bytes sent and received
         self._started = 0.0
-        self.ended: events.SplitEnded | None = None
+        self.ended: SplitEnded | None = None
 
     # The life of a run.
 
@@ -72,7 +82,7 @@ class Trunk(Conductor, TrunkService):
         names = [f"source {number}" for number in range(1, self._job.sources + 1)]
         sizes = {} if self._job.cut == AUTO and self._job.is_split else self._plan.num_parameters(self._cut, names)
         self._emit(
-            events.SplitStarted(
+            SplitStarted(
                 at=self.now(),
                 job=self._job.described(),
                 clock=self._around.clock,
@@ -85,12 +95,12 @@ class Trunk(Conductor, TrunkService):
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
         with contextlib.closing(self._make_meter(asyncio.get_running_loop().time)) as meter:
-            self._emit(events.NodeStarted(at=self.now(), learner=NAME, number=0, power=meter.described))
+            self._emit(NodeStarted(at=self.now(), learner=NAME, number=0, power=meter.described))
             self.ended = await self._train(meter)
         self._emit(self.ended)
         self._changes.tell()
 
-    async def _train(self, meter: Meter) -> events.SplitEnded:
+    async def _train(self, meter: Meter) -> SplitEnded:
         """Play all epochs, and take what sources have learned."""
         loss, accuracy, since_best, best = None, None, 0, math.inf
         reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
@@ -109,7 +119,7 @@ class Trunk(Conductor, TrunkService):
                 break
         await self._meet_all(self._job.epochs + 1)
         self._around.save(epoch, self.state)
-        return events.SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
+        return SplitEnded(at=self.now(), reason=reason, epochs=epoch, loss=loss, accuracy=accuracy)
 
     @property
     def state(self) -> State:
@@ -131,7 +141,7 @@ class Trunk(Conductor, TrunkService):
             num_ready = len(self._attendance.ready)
             if num_ready < wanted and num_ready != told:
                 told = num_ready
-                self._emit(events.WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=wanted))
+                self._emit(WaitingForLearners(at=self.now(), round=0, num_ready=num_ready, min_learners=wanted))
             return num_ready >= wanted
 
         await self._changes.until(are_enough)
@@ -143,7 +153,7 @@ class Trunk(Conductor, TrunkService):
         chosen = await choose_cut(self._plan, sources, costs, self._engine)
         self._cut = chosen.cut
         self._emit(
-            events.CutChosen(
+            CutChosen(
                 at=self.now(),
                 cut=chosen.cut,
                 expected_seconds=chosen.expected_seconds,
@@ -157,7 +167,7 @@ class Trunk(Conductor, TrunkService):
             self._standings[name].is_merged = True
         return trunk_scheme(self._plan, self._cut, merged, self._engine)
 
-    async def _play(self, epoch: int, meter: Meter) -> events.SplitEpochEnded:
+    async def _play(self, epoch: int, meter: Meter) -> SplitEpochEnded:
         assert self._scheme is not None
         self._take_in_and_let_go(epoch)
         meter.read()  # what came before is not of this epoch
@@ -165,14 +175,14 @@ class Trunk(Conductor, TrunkService):
         start, busy, traffic = loop.time(), self._engine.busy_seconds, tuple(self._traffic)
         self._scheme.tally = Tally()
         self._attendance.num_masked = 0
-        self._emit(events.PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
+        self._emit(PhaseStarted(at=self.now(), learner=NAME, round=epoch, phase="train"))
         trained_at = await self._meet_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
         end, tally = loop.time(), self._scheme.tally
         sent, received = (now - before for now, before in zip(self._traffic, traffic, strict=True))
         used, compute = meter.read(sent + received), self._engine.busy_seconds - busy
         self._emit(
-            events.NodeSpent(
+            NodeSpent(
                 at=self.now(),
                 learner=NAME,
                 epoch=epoch,
@@ -187,7 +197,7 @@ class Trunk(Conductor, TrunkService):
         )
         trained_at = end if trained_at is None else trained_at
         is_tested = bool(tally.num_tested) and self._around.is_evaluated
-        ended = events.SplitEpochEnded(
+        ended = SplitEpochEnded(
             at=self.now(),
             epoch=epoch,
             seconds=trained_at - start,
@@ -225,9 +235,7 @@ class Trunk(Conductor, TrunkService):
         if has_changed and self._job.scheme == "fpl":
             sources = tuple(name for name, standing in self._standings.items() if standing.is_merged)
             num_parameters = self._scheme.num_merged()
-            self._emit(
-                events.JunctionChanged(at=self.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
-            )
+            self._emit(JunctionChanged(at=self.now(), epoch=epoch, sources=sources, num_parameters=num_parameters))
 
     # Meetings.
 
@@ -267,7 +275,7 @@ class Trunk(Conductor, TrunkService):
             self._attendance.mask(source, self._gathering, "it joined again")
             known.status = "masked" if known.is_merged else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
-        self._emit(events.LearnerJoined(at=self.now(), learner=source, is_back=is_back))
+        self._emit(LearnerJoined(at=self.now(), learner=source, is_back=is_back))
         self._changes.tell()
         cuts = (self._cut,) if self._cut else self._plan.cuts
         return Welcome(session=member.session, number=known.number, terms=self._plan.terms(known.number, cuts))
@@ -359,10 +367,10 @@ class Trunk(Conductor, TrunkService):
         standing.status, standing.is_ready = "left", False
         if self._gathering is not None:
             self._gathering.forget(member.name)
-        self._emit(events.LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
+        self._emit(LearnerLeft(at=self.now(), learner=member.name, reason="it said goodbye"))
         self._changes.tell()
 
-    def _emit(self, event: events.AnyEvent) -> None:
+    def _emit(self, event: Event) -> None:
         self._around.emit(event)
 
 

@@ -1,0 +1,191 @@
+"""What happens in a run without a server."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from paceline.events import Event
+
+
+class GossipStarted(Event, frozen=True, tag="gossip_started"):
+    """Training without a server begins; told by whoever records it: a fleet, or a peer that is alone in its process.
+
+    Attributes:
+        job: the resolved gossip job, as in the run folder.
+        num_parameters: of the model.
+    """
+
+    job: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    num_parameters: int
+    paceline: str
+
+
+class PeerStarted(Event, frozen=True, tag="peer_started"):
+    """A peer takes part from an epoch on; events of peers are told on the device only.
+
+    Attributes:
+        address: where others reach it.
+        epoch: the first that it trains.
+        num_samples: of its own.
+        known: peers that it knew as it began.
+        power: as for `DeviceMeasured`.
+    """
+
+    learner: str
+    address: str
+    epoch: int
+    num_samples: int
+    known: tuple[str, ...] = ()
+    power: dict[str, Any] | None = None
+
+
+class PeerSeen(Event, frozen=True, tag="peer_seen"):
+    """A peer heard of another that takes part."""
+
+    learner: str
+    other: str
+
+
+class PeerLost(Event, frozen=True, tag="peer_lost"):
+    """A peer takes another for gone: it said goodbye, or nobody hears of it."""
+
+    learner: str
+    other: str
+    reason: str
+
+
+class PointsMade(Event, frozen=True, tag="points_made"):
+    """A peer has the aggregated points of its data.
+
+    Attributes:
+        num_samples: that they stand for.
+        is_cached: whether they were found ready.
+    """
+
+    learner: str
+    num_points: int
+    num_samples: int
+    seconds: float
+    is_cached: bool = False
+
+
+class EpochEnded(Event, frozen=True, tag="epoch_ended"):
+    """A peer trained an epoch, and exchanged what it learned.
+
+    Attributes:
+        seconds: from the end of the last one; those of the parts are of this peer, waiting for others is in
+            `exchange_seconds`.
+        num_samples: trained.
+        ratio: of its data, that it was to train.
+        samples_per_second: that it expected of itself.
+        num_exchanges: models that it took from others and mixed with its own.
+        distance: between its model before and after mixing, over the length of what it learned in the epoch.
+        mass: of its model in push-sum gossip, as a ratio of what a peer starts with; 0 elsewhere.
+        cpu_seconds: of the processor, testing included, and what the epoch took in `joules`; None if nobody metered.
+        loss: of its own model on the test data; None if not evaluated.
+    """
+
+    learner: str
+    epoch: int
+    seconds: float
+    num_samples: int
+    ratio: float
+    samples_per_second: float
+    train_seconds: float
+    rank_seconds: float = 0.0
+    exchange_seconds: float = 0.0
+    num_exchanges: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    distance: float = 0.0
+    mass: float = 0.0
+    cpu_seconds: float | None = None
+    joules: float | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class PartTakenOver(Event, frozen=True, tag="part_taken_over"):
+    """A peer trains the data of another that is gone, which it has a copy of, from an epoch on."""
+
+    learner: str
+    other: str
+    epoch: int
+    num_samples: int
+
+
+class DataMissing(Event, frozen=True, tag="data_missing"):
+    """More peers than is allowed have failed, and nobody has a copy of what they trained; it goes on without.
+
+    Attributes:
+        others: whose data it is.
+        share_failed: of all peers.
+        num_samples: that are missing.
+    """
+
+    learner: str
+    epoch: int
+    others: tuple[str, ...]
+    share_failed: float
+    num_samples: int
+
+
+class StoreLost(Event, frozen=True, tag="store_lost"):
+    """A peer cannot reach the shared store of figures, and uses those that peers tell each other."""
+
+    learner: str
+    store: str
+    reason: str
+
+
+class StoreBack(Event, frozen=True, tag="store_back"):
+    """A peer reaches the shared store again."""
+
+    learner: str
+    store: str
+
+
+class ConsensusMeasured(Event, frozen=True, tag="consensus_measured"):
+    """How far peers are apart after an epoch, where a fleet sees them all.
+
+    Attributes:
+        distance: the root of the mean squared distance from their average, over the length of that.
+        loss: of the average on the test data; None if not evaluated.
+    """
+
+    epoch: int
+    num_learners: int
+    distance: float
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class PeerEnded(Event, frozen=True, tag="peer_ended"):
+    """A peer is done.
+
+    Attributes:
+        epochs: that it trained.
+        averaged: the living peers whose models make up its final one, its own included.
+        loss: of that.
+    """
+
+    learner: str
+    reason: Literal["epochs done", "target accuracy reached", "stopped"]
+    epochs: int
+    averaged: tuple[str, ...] = ()
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class GossipEnded(Event, frozen=True, tag="gossip_ended"):
+    """Training without a server is over, as far as whoever records it sees.
+
+    Attributes:
+        averaged: the living peers whose models make up the final one.
+        loss: of that.
+    """
+
+    averaged: tuple[str, ...]
+    loss: float | None = None
+    accuracy: float | None = None

@@ -1,0 +1,269 @@
+"""What happens in a run with an orchestrator, of one job or of several."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from paceline.events import Event
+
+
+class RunStarted(Event, frozen=True, tag="run_started"):
+    """The orchestrator is ready for learners.
+
+    Attributes:
+        job: the resolved job, as in the run folder.
+        clock: whether times are real or virtual.
+        first_round: 1, or the round at which an interrupted run goes on.
+        num_parameters: of the model.
+        num_shards: that the orchestrator serves; 0 if data stays on the devices.
+    """
+
+    job: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    first_round: int
+    num_parameters: int
+    num_shards: int
+    paceline: str
+
+
+class RoundOpened(Event, frozen=True, tag="round_opened"):
+    """A round opened to the learners that are ready; `round` counts from 1."""
+
+    round: int
+    deadline_seconds: float
+    num_learners: int
+
+
+class ShardsTaken(Event, frozen=True, tag="shards_taken"):
+    """A learner took the parameters and its shards, `seconds` after the round opened, for so many iterations."""
+
+    round: int
+    learner: str
+    num_shards: int
+    seconds: float
+    iterations: int = 1
+
+
+class ShardsAdded(Event, frozen=True, tag="shards_added"):
+    """A learner that was done took further shards of the round, `seconds` after it opened."""
+
+    round: int
+    learner: str
+    num_shards: int
+    seconds: float
+
+
+class UpdateAccepted(Event, frozen=True, tag="update_accepted"):
+    """A learner's update was averaged in, `seconds` after the round opened.
+
+    Attributes:
+        num_samples: samples trained, counted once per pass.
+    """
+
+    round: int
+    learner: str
+    num_samples: int
+    seconds: float
+
+
+class UpdateRefused(Event, frozen=True, tag="update_refused"):
+    """A learner's update was not used.
+
+    Attributes:
+        seconds: since its round opened; None if there is no such round.
+        is_late: whether all that was wrong with it is the time.
+    """
+
+    round: int
+    learner: str
+    reason: str
+    seconds: float | None = None
+    is_late: bool = False
+
+
+class UpdateAudited(Event, frozen=True, tag="update_audited"):
+    """An update was trained again, to see whether the work was done.
+
+    Attributes:
+        is_honest: if not, the update does not count, and the learner is excluded.
+        distance: between the update and what came of training again, over that between the latter and the start; None
+            if it could not be trained again as it is told.
+    """
+
+    round: int
+    learner: str
+    is_honest: bool
+    distance: float | None = None
+
+
+class RoundClosed(Event, frozen=True, tag="round_closed"):
+    """A round is over: averaged, evaluated, saved.
+
+    Attributes:
+        seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
+            if a learner was still awaited.
+        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates are told by `UpdateRefused`.
+        staleness: the most that the iterations of two learners whose updates count differ by.
+        average_staleness: the mean difference over all pairs of them.
+        fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
+            were late, or never came for what was allocated to them.
+        is_satisfied: whether all was trained by the deadline.
+        occupancy: of the learners' time in the round, the part until their updates came.
+        num_learners: that took work.
+        late: learners that took work and whose update was not in.
+        num_samples: samples trained by all whose update counts.
+        loss: of the averaged model on the test data; None if not evaluated.
+    """
+
+    round: int
+    seconds: float
+    truancy: float
+    num_learners: int
+    num_updates: int
+    num_samples: int
+    num_shards: int
+    staleness: float = 0.0
+    average_staleness: float = 0.0
+    fulfilment: float = 0.0
+    is_satisfied: bool = False
+    occupancy: float = 0.0
+    late: tuple[str, ...] = ()
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class RunEnded(Event, frozen=True, tag="run_ended"):
+    """The run is over; `rounds` were closed in all."""
+
+    reason: Literal["rounds done", "target accuracy reached", "budget spent", "stopped"]
+    rounds: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class PoolStarted(Event, frozen=True, tag="pool_started"):
+    """The orchestrator of several jobs is ready for learners and jobs.
+
+    Attributes:
+        pool: the resolved pool, as in the run folder.
+    """
+
+    pool: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    paceline: str
+
+
+class JobSubmitted(Event, frozen=True, tag="job_submitted"):
+    """A job came to a pool; what happens in it is told by events of its own."""
+
+    job: str
+    rounds: int
+    deadline_seconds: float
+    num_shards: int
+
+
+class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
+    """The learners of a pool were placed in its jobs.
+
+    Attributes:
+        placements: the job and the number of shards, by learner.
+        expected_seconds: Σ over jobs of how long a round is expected to take; no placement is below `bound`.
+        cost: of one round of every job.
+        idle: learners without a job.
+        waiting: jobs that got nobody.
+        waived: constraints that had to be given up.
+    """
+
+    placements: dict[str, tuple[str, int]]
+    expected_seconds: float
+    bound: float
+    cost: float
+    solve_seconds: float = 0.0
+    idle: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    waived: tuple[str, ...] = ()
+
+
+class LearnerPaid(Event, frozen=True, tag="learner_paid"):
+    """The account of a learner's work in a round of a job: a line of the ledger.
+
+    Attributes:
+        num_shards: allocated to it.
+        num_samples: of its update, passes counted; 0 if none counts.
+        shards: that those come to, a part of one included.
+        price: of a shard.
+        amount: paid.
+    """
+
+    job: str
+    round: int
+    learner: str
+    num_shards: int
+    num_samples: int
+    shards: float
+    price: float
+    amount: float
+
+
+class JobEnded(Event, frozen=True, tag="job_ended"):
+    """A job of a pool is over."""
+
+    job: str
+    reason: str
+    rounds: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class PoolEnded(Event, frozen=True, tag="pool_ended"):
+    """All jobs of a pool are over, and so much was paid."""
+
+    reason: str
+    spent: float
+
+
+class DeviceMeasured(Event, frozen=True, tag="device_measured"):
+    """A learner benchmarked itself (told on the device only).
+
+    Attributes:
+        profile: the fields of a `paceline.devices.Profile`.
+        power: what its energy is told by: the `source`, and the fields of a `paceline.devices.energy.PowerModel`; None
+            if it is not told.
+    """
+
+    learner: str
+    profile: dict[str, Any]
+    seconds: float
+    power: dict[str, Any] | None = None
+    job: str = ""
+
+
+class RoundSpent(Event, frozen=True, tag="round_spent"):
+    """How a learner spent a round (told on the device only).
+
+    Attributes:
+        start_seconds: after the round opened.
+        upload_seconds: None if the update did not arrive.
+        is_halted: whether training stopped early to be in time.
+        is_accepted: whether the orchestrator used the update.
+        bytes_sent: from when the round was taken to the end of the upload; likewise `bytes_received`. None if nobody
+            counted.
+        cpu_seconds: of the processor in that time, and what it took in `joules`; None if nobody metered.
+    """
+
+    learner: str
+    round: int
+    deadline_seconds: float
+    start_seconds: float
+    num_shards: int
+    num_samples: int
+    download_seconds: float
+    train_seconds: float
+    upload_seconds: float | None = None
+    is_halted: bool = False
+    is_accepted: bool = False
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    cpu_seconds: float | None = None
+    joules: float | None = None
+    job: str = ""

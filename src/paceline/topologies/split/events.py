@@ -1,0 +1,132 @@
+"""What happens in a run of a split model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from paceline.events import Event
+
+
+class SplitStarted(Event, frozen=True, tag="split_started"):
+    """The trunk of a model that is spread over devices is ready for sources.
+
+    Attributes:
+        job: the resolved split job, as in the run folder.
+        num_parameters: by part: ``branch`` (of each source), ``junction`` and ``trunk``; none before a cut is chosen.
+    """
+
+    job: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    num_parameters: dict[str, int]
+    paceline: str
+
+
+class NodeStarted(Event, frozen=True, tag="node_started"):
+    """A source or the trunk takes part (told on the device only).
+
+    Attributes:
+        number: of the source, from 1, by which it has its view; 0 for the trunk.
+        power: what its energy is told by.
+    """
+
+    learner: str
+    number: int
+    power: dict[str, Any] | None = None
+
+
+class CutChosen(Event, frozen=True, tag="cut_chosen"):
+    """The trunk chose where to cut the model, by what its sources measured of themselves.
+
+    Attributes:
+        cut: the layer that the junction comes before.
+        expected_seconds: of an epoch, by cut; those that were possible.
+        num_parameters: as in `SplitStarted`, which does not know them before.
+    """
+
+    cut: str
+    expected_seconds: dict[str, float]
+    num_parameters: dict[str, int]
+
+
+class JunctionChanged(Event, frozen=True, tag="junction_changed"):
+    """The junction grew by a source, or lost one for good.
+
+    Attributes:
+        sources: that it merges now.
+        num_parameters: that it has now.
+    """
+
+    epoch: int
+    sources: tuple[str, ...]
+    num_parameters: int
+
+
+class SourceMasked(Event, frozen=True, tag="source_masked"):
+    """A source did not deliver in time: from this step of the epoch on, training goes on without its inputs."""
+
+    learner: str
+    epoch: int
+    step: int
+    reason: str
+
+
+class SourceBack(Event, frozen=True, tag="source_back"):
+    """A source that was masked delivers again from this step on."""
+
+    learner: str
+    epoch: int
+    step: int
+
+
+class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
+    """All nodes have trained an epoch together, and tested what they learned.
+
+    Attributes:
+        seconds: of training; testing is in `test_seconds`.
+        num_steps: minibatches.
+        num_masked: inputs of sources that were missing, over all steps.
+        train_loss: the mean over the epoch.
+        loss: on the test data; None if not tested.
+    """
+
+    epoch: int
+    seconds: float
+    num_steps: int
+    num_samples: int
+    num_sources: int
+    num_masked: int = 0
+    train_loss: float | None = None
+    test_seconds: float = 0.0
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class NodeSpent(Event, frozen=True, tag="node_spent"):
+    """How a source or the trunk spent an epoch, with its test (told on the device only).
+
+    Attributes:
+        epoch: 0 for what is outside of all, such as handing over what was learned.
+        compute_seconds: that it worked.
+        wait_seconds: that it had nothing to do but wait for others or for the network.
+        bytes_sent: by this node; likewise `bytes_received`.
+        cpu_seconds: of the processor, and what that took in `joules`.
+    """
+
+    learner: str
+    epoch: int
+    seconds: float
+    compute_seconds: float
+    wait_seconds: float
+    bytes_sent: int
+    bytes_received: int
+    cpu_seconds: float = 0.0
+    joules: float = 0.0
+
+
+class SplitEnded(Event, frozen=True, tag="split_ended"):
+    """Training over a split model is over; loss and accuracy are those that were last tested."""
+
+    reason: Literal["epochs done", "target accuracy reached", "no improvement"]
+    epochs: int
+    loss: float | None = None
+    accuracy: float | None = None
