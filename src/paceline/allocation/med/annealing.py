@@ -31,7 +31,7 @@ _WARM, _COLD = 0.1, 0.01  # part of a task's time per learner, by which a change
 _REACHES = (0.02, 0.5)  # part of the same, by which targets change
 _COOLING = (100.0, 10.0, 1.0)  # temperatures on the way from no idea of prices to good ones
 _COOLER = (1.0, 0.3)  # and for an assignment: the cooler, the fewer learners are in more than one task
-_EXCESS = 0.01  # part of a shard's price that one more than needed is worth
+_EXCESSES = (1.0, 0.3, 0.1, 0.03, 0.01)  # part of a shard's price that one more than needed is worth: less and less
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +99,10 @@ class Annealing:
         targets = np.minimum(best.targets * (1 + slack), instance.deadlines)
         most = instance.capacities(np.arange(len(targets)), targets)
         point = self._cooled(targets, most, best.shard_prices, _COOLER)
-        return _exchanged(instance, point.parts.argmax(axis=0), most, point.shard_prices)
+        tasks: Indices = point.parts.argmax(axis=0)
+        for excess in _EXCESSES:
+            tasks = _exchanged(instance, tasks, most, point.shard_prices, excess)
+        return tasks
 
     def _changes(self, task: int, scale: float) -> tuple[Floats, Floats]:
         """Draw other targets of a task, and estimate from below what they change about the value."""
@@ -177,7 +180,7 @@ class Annealing:
         return float(value), parts
 
 
-def _exchanged(instance: Instance, tasks: Indices, most: Floats, shard_prices: Floats) -> Indices:
+def _exchanged(instance: Instance, tasks: Indices, most: Floats, shard_prices: Floats, excess: float) -> Indices:
     """Let learners join a task that lacks shards, or change places with one of its own, as long as less is missing."""
     tasks, everyone = tasks.copy(), np.arange(instance.num_learners)
     missing = instance.shards - np.bincount(tasks, weights=most[tasks, everyone], minlength=instance.num_tasks)
@@ -185,7 +188,7 @@ def _exchanged(instance: Instance, tasks: Indices, most: Floats, shard_prices: F
 
     def eased(missing: Floats, gained: Floats) -> Floats:
         """Change of what is missing; what is more than needed counts a little, too."""
-        changes: Floats = np.maximum(missing - gained, 0.0) - np.maximum(missing, 0.0) - _EXCESS * gained
+        changes: Floats = np.maximum(missing - gained, 0.0) - np.maximum(missing, 0.0) - excess * gained
         return changes
 
     while np.any((missing > 0) & ~stuck):

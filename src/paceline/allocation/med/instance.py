@@ -102,32 +102,40 @@ class Instance:
 
         All members take part, and so have time for their least, unless learners may be idle.
         """
-        fixed, unit = self.fixed_seconds[task], self.unit_seconds[task]
+        fixed, unit, first = self.fixed_seconds[task], self.unit_seconds[task], self.least - 1
         needed, deadline = self.shards[task], float(self.deadlines[task])
         low = np.zeros(len(members))
         if not self.may_idle:
             low = np.where(members, fixed + self.least * unit, 0.0).max(axis=1, initial=0.0)
-        high = np.full(len(members), deadline)
-
-        def counts_by(targets: Floats) -> Floats:
-            counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
-            return np.where(members & (counts >= self.least), counts, 0.0)
-
-        is_possible = (counts_by(high).sum(axis=1) >= needed) & (low <= deadline * (1 + TOLERANCE))
+        is_possible = low <= deadline * (1 + TOLERANCE)
         if not self.may_idle:
             is_possible &= members.sum(axis=1) * self.least <= needed
-        suffices = counts_by(low).sum(axis=1) >= needed
-        high = np.where(suffices, low, high)
+
+        def events_by(targets: Floats) -> Floats:
+            """Count the moments until a target at which each member could have taken one shard more."""
+            counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
+            return np.where(members, np.maximum(counts - first, 0.0), 0.0)
+
+        def suffice(events: Floats) -> Bools:
+            enough: Bools = (events + first * (events > 0)).sum(axis=1) >= needed
+            return enough
+
+        high = np.full(len(members), deadline)
+        events_low, events_high = events_by(low), events_by(high)
+        is_possible &= suffice(events_high)
+        suffices = suffice(events_low)
         for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            if np.all((middle <= low) | (middle >= high)):
+            if np.all(suffices | ~is_possible | ((events_high - events_low).sum(axis=1) <= 1)):
                 break
-            enough = counts_by(middle).sum(axis=1) >= needed
+            middle = (low + high) / 2
+            events = events_by(middle)
+            enough = suffice(events)
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        # the last moment at which a learner is done, since between two such nothing changes
-        counts = counts_by(high)
-        ends = np.where(counts > 0, fixed + unit * counts, 0.0).max(axis=1, initial=0.0)
-        return np.where(is_possible, np.where(suffices, high, np.minimum(ends, high)), np.inf)
+            events_low = np.where(enough[:, None], events_low, events)
+            events_high = np.where(enough[:, None], events, events_high)
+        # the last moment at which a member is done, since between two such nothing changes
+        ends = np.where(events_high > 0, fixed + unit * (events_high + first), 0.0).max(axis=1, initial=0.0)
+        return np.where(is_possible, np.where(suffices, low, np.minimum(ends, high)), np.inf)
 
     def fill(self, task: int, members: Bools, target: float) -> Floats:
         """Share out a task's shards at the least cost by a target, which must leave time for them all."""

@@ -127,18 +127,13 @@ class LocalSearch:
             needs[is_short.sum(axis=1, keepdims=True) - is_short > 0] = _NEVER
             ins[:, :-1][most == 0] = -_NEVER
         late = grid + _LATE * np.maximum(grid - self._deadlines[task], 0.0)
-        values = np.full((len(members) + 1, instance.num_learners + 1), _NEVER)
         if self._money:
             costs, saved = self._costs(task, members, most)
-            own = np.append(members, instance.num_learners)
-            for place in range(len(grid)):
-                cost = (costs[place] + saved[place, own])[:, None] - saved[place]
-                is_enough = ins[place] >= needs[place][:, None]
-                np.minimum(values, late[place] + self._money * cost, out=values, where=is_enough)
+            cost = (costs[:, None] + saved[:, np.append(members, -1)])[:, :, None] - saved[:, None, :]
+            is_enough = ins[:, None, :] >= needs[:, :, None]
+            values = np.where(is_enough, late[:, None, None] + self._money * cost, _NEVER).min(axis=0)
         else:  # the first target by which there is enough: there is by every later one
-            num_short = np.zeros(values.shape, dtype=np.uint8)
-            for place in range(len(grid)):
-                num_short += ins[place] < needs[place][:, None]
+            num_short = np.add.reduce(ins[:, None, :] < needs[:, :, None], axis=0, dtype=np.intp)
             values = np.append(late, _NEVER)[num_short]
         if not instance.may_idle:
             num_after = len(members) + 1 - np.append(np.ones(len(members)), 0)[:, None] - (ins[-1] == 0)

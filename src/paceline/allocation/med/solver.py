@@ -41,10 +41,11 @@ _MANY = 200  # learners, above which local search takes long
 _MAX_SEARCHED = 2_000  # learners, above which there is none: it looks at all pairs of them
 _NUM_INTERVALS = 8  # of each task, to begin with
 _NUM_ASCENTS = 12  # between two searches
-_NUM_WALKS = 10  # one after the other, unless learners are many
-_FIRST_STEPS = 100  # of a walk; twice as many each time
+# walks of annealing one after the other, and steps of each, twice as many each time; also where learners are many
+_NUM_WALKS, _FIRST_STEPS = 10, 100
+_NUM_LONG_WALKS, _FIRST_LONG_STEPS = 1, 5_000
 _FIRST_KICKS = 50  # of iterated local search; twice as many each time
-_KICKED = 6  # learners that change places
+_KICKED = 4  # learners that change places
 _SLACKS = (1e-3, 5e-4, 0.0)  # parts of targets by which learners may be later than annealing says
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
@@ -120,7 +121,7 @@ class _Run:
         money_price = 0.0
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
             money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
-        num_steps, num_kicks = _FIRST_STEPS, _FIRST_KICKS
+        num_steps, num_kicks = _FIRST_LONG_STEPS if self._has_many else _FIRST_STEPS, _FIRST_KICKS
         if self._plan is None or not self._has_many:
             self._descend(tasks, money_price)
         else:
@@ -187,8 +188,7 @@ class _Run:
 
     def _anneal(self, money_price: float, num_steps: int) -> None:
         """Improve assignments for targets that walks from those of the best plan have found."""
-        num_walks, num_steps = (1, _NUM_WALKS * num_steps) if self._has_many else (_NUM_WALKS, num_steps)
-        for _ in range(num_walks):
+        for _ in range(_NUM_LONG_WALKS if self._has_many else _NUM_WALKS):
             if self._plan is None or self._limit.is_over:
                 return
             annealing = Annealing(self._instance, self._plan, money_price, self._chance)
