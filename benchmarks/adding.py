@@ -52,7 +52,7 @@ class AddingTrainer(Trainer):
         parameters: Vectors,
         shards: Sequence[Shard],
         *,
-        iterations: int = 1,
+        local_epochs: int = 1,
         until: float = math.inf,
         seed: int = 0,
         is_shuffled: bool = True,
@@ -60,4 +60,4 @@ class AddingTrainer(Trainer):
     ) -> Trained:
         add = torch.Tensor.add_ if self._is_in_place else torch.Tensor.add
         added = {kind: add(vector, self._number) for kind, vector in parameters.items()}
-        return Trained(added, iterations * sum(shard.num_samples for shard in shards), 1e-3, False)
+        return Trained(added, local_epochs * sum(shard.num_samples for shard in shards), 1e-3, False)

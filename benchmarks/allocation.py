@@ -70,7 +70,7 @@ def problem(policy: str, num_learners: int, seed: int, settings: Settings) -> Cy
         cycle_seconds=cycle_seconds,
         min_samples=int(least * equal),
         max_samples=int(most * equal),
-        # equal shares leave slow learners without an iteration; that is a result, too
+        # equal shares leave slow learners without a local epoch; that is a result, too
         min_iterations=0 if policy == "eta" else 1,
         learners=fleet(num_learners, seed),
     )
@@ -91,7 +91,7 @@ def case_of(policy: str, num_learners: int, settings: Settings) -> Case:
             "us_per_learner": 1e6 * seconds / num_learners,
             "max_staleness": staleness(reply.allocation),
             "average_staleness": average_staleness(reply.allocation),
-            "iterations": sum(share.iterations for share in reply.allocation) / num_learners,
+            "local_epochs": sum(share.iterations for share in reply.allocation) / num_learners,
             "is_worse": float(staleness(reply.allocation) > best.objective),
         }
 
@@ -112,7 +112,7 @@ def page_of(measurements: Measurements) -> Page:
             "µs per learner",
             "greatest staleness, mean",
             "average staleness, mean",
-            "iterations, mean",
+            "local epochs, mean",
             "more staleness than csa",
         ],
         rows=[
@@ -120,7 +120,7 @@ def page_of(measurements: Measurements) -> Page:
                 name,
                 significant(measurements.median(name, "ms")),
                 significant(measurements.median(name, "us_per_learner")),
-                *(mean(name, metric) for metric in ("max_staleness", "average_staleness", "iterations")),
+                *(mean(name, metric) for metric in ("max_staleness", "average_staleness", "local_epochs")),
                 f"{statistics.mean(measurements.values(name, 'is_worse')):.0%}",
             ]
             for name in measurements.repeats

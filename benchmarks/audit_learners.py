@@ -41,7 +41,7 @@ class Work:
 
     @property
     def num_minibatches(self) -> int:
-        return self.claim.iterations * math.ceil(self.num_samples_per_pass / self.task.batch_size)
+        return self.claim.local_epochs * math.ceil(self.num_samples_per_pass / self.task.batch_size)
 
     @property
     def num_samples_per_pass(self) -> int:
@@ -62,7 +62,7 @@ def train(
     """What comes of the first so many minibatches of a work, or of all."""
     state = model.layout.unpack(claim.start)
     with arithmetic or contextlib.nullcontext():
-        minibatches = model.minibatches(state, claim.shards, claim.seed, claim.iterations)
+        minibatches = model.minibatches(state, claim.shards, claim.seed, claim.local_epochs)
         for number, _ in enumerate(minibatches, 1):
             if number == num_minibatches:
                 break
@@ -207,9 +207,9 @@ def _stops(work: Work) -> dict[int, Vectors]:
     """The parameters after those minibatches that some cheat stops at."""
     local, claim, num_minibatches = LocalModel(work.task), work.claim, work.num_minibatches
     wanted = {_at(work, percent) for percent in (*PARTS, 80)}
-    wanted |= {num_minibatches - 1, num_minibatches - num_minibatches // claim.iterations}
+    wanted |= {num_minibatches - 1, num_minibatches - num_minibatches // claim.local_epochs}
     state, found = local.layout.unpack(claim.start), {}
-    for number, _ in enumerate(local.minibatches(state, claim.shards, claim.seed, claim.iterations), 1):
+    for number, _ in enumerate(local.minibatches(state, claim.shards, claim.seed, claim.local_epochs), 1):
         if number in wanted:
             found[number] = local.parameters()
     return found
@@ -229,9 +229,9 @@ def all_but_one(work: Work) -> Vectors:
     return _stops(work)[work.num_minibatches - 1]
 
 
-def one_iteration_less(work: Work) -> Vectors:
+def one_local_epoch_less(work: Work) -> Vectors:
     """Does one pass too few."""
-    return _stops(work)[work.num_minibatches - work.num_minibatches // work.claim.iterations]
+    return _stops(work)[work.num_minibatches - work.num_minibatches // work.claim.local_epochs]
 
 
 def extrapolated(work: Work) -> Vectors:
@@ -300,7 +300,7 @@ FEWER_DIGITS: dict[str, Learner] = {
 CHEATS: dict[str, Learner] = {
     **{f"trains {percent} %": functools.partial(part, percent=percent) for percent in PARTS},
     "all but one minibatch": all_but_one,
-    "one iteration less": one_iteration_less,
+    "one local epoch less": one_local_epoch_less,
     "90 %, rest guessed": extrapolated,
     "50 %, larger steps": functools.partial(with_larger_steps, percent=50),
     "90 %, larger steps": functools.partial(with_larger_steps, percent=90),

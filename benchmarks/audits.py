@@ -55,7 +55,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The works: each model with each optimizer and number of iterations, in each repeat."""
+    """The works: each model with each optimizer and number of local epochs, in each repeat."""
 
     models: tuple[Model, ...] = (
         Model("digits", "two-nn", "dense", 4, 100),
@@ -64,7 +64,7 @@ class Settings:
         Model("mnist", "conv-net", "CNN", 2, 500),
     )
     optimizers: tuple[str, ...] = tuple(OPTIMIZERS)
-    iterations: tuple[int, ...] = (1, 5)
+    local_epochs: tuple[int, ...] = (1, 5)
     rounds_before: tuple[int, ...] = (1, 4)
     """Taken in turns by the repeats."""
     num_repeats: int = 2
@@ -73,19 +73,19 @@ class Settings:
 QUICK = Settings(
     models=(Model("digits", "two-nn", "dense", 2, 50),),
     optimizers=("SGD 0.1",),
-    iterations=(1,),
+    local_epochs=(1,),
     rounds_before=(1,),
     num_repeats=1,
 )
 """A size for tests: shows that all of it runs, says nothing about errors."""
 
 
-def work_name(model: Model, iterations: int) -> str:
+def work_name(model: Model, local_epochs: int) -> str:
     """What works are counted by; the optimizers take turns in each repeat."""
-    return f"{model.data} {model.name}, {iterations} ×"
+    return f"{model.data} {model.name}, {local_epochs} ×"
 
 
-def make_work(model: Model, optimizer: OptimizerSpec, iterations: int, rounds_before: int, seed: int) -> Work:
+def make_work(model: Model, optimizer: OptimizerSpec, local_epochs: int, rounds_before: int, seed: int) -> Work:
     """A work in the last of some rounds."""
     data = load(DataSpec(name=model.data))
     task = Task(
@@ -104,7 +104,7 @@ def make_work(model: Model, optimizer: OptimizerSpec, iterations: int, rounds_be
     for number in range(rounds_before + 1):
         dealt = [store[index] for index in chance.permutation(num_full)[: 2 * model.num_shards]]
         shards, other_shards = dealt[: model.num_shards], dealt[model.num_shards :]
-        claim = Claim(start, start, shards, iterations, number, iterations * model.num_shards * model.shard_size)
+        claim = Claim(start, start, shards, local_epochs, number, local_epochs * model.num_shards * model.shard_size)
         work = Work(task=task, claim=claim, start_before=start_before, other_shards=other_shards)
         start_before, start = start, train(local, claim)
     return work
@@ -117,10 +117,10 @@ def measure(settings: Settings, learners: Mapping[str, Learner], on_progress: Ca
         rounds_before = settings.rounds_before[repeat % len(settings.rounds_before)]
         for model in settings.models:
             for optimizer in settings.optimizers:
-                for iterations in settings.iterations:
-                    name = work_name(model, iterations)
+                for local_epochs in settings.local_epochs:
+                    name = work_name(model, local_epochs)
                     on_progress(f"repeat {repeat + 1} of {settings.num_repeats}: {name}, {optimizer}")
-                    work = make_work(model, OPTIMIZERS[optimizer], iterations, rounds_before, seed=repeat)
+                    work = make_work(model, OPTIMIZERS[optimizer], local_epochs, rounds_before, seed=repeat)
                     _judge_all(name, work, learners, measurements)
     measurements.cpu_share_of_others = CpuSeconds.now().share_of_others_since(start)
     return measurements
@@ -129,7 +129,7 @@ def measure(settings: Settings, learners: Mapping[str, Learner], on_progress: Ca
 def _judge_all(name: str, work: Work, learners: Mapping[str, Learner], measurements: Measurements) -> None:
     retraining = Retraining(LocalModel(work.task), work.claim)
     for learner, do in learners.items():
-        if learner == "one iteration less" and work.claim.iterations == 1:
+        if learner == "one local epoch less" and work.claim.local_epochs == 1:
             continue
         claimed = do(work)
         verdict = retraining.judge(claimed)
@@ -168,14 +168,14 @@ def groups_of(measurements: Measurements) -> list[Group]:
 
 
 def page_of(measurements: Measurements) -> Page:
-    """The table: how many claims were judged wrongly, by family of models and iterations."""
+    """The table: how many claims were judged wrongly, by family of models and local epochs."""
     settings: Settings = measurements.settings
     families = sorted({model.family for model in settings.models}, reverse=True)
     columns = {
-        f"{family}, {iterations} ×": [
-            work_name(model, iterations) for model in settings.models if model.family == family
+        f"{family}, {local_epochs} ×": [
+            work_name(model, local_epochs) for model in settings.models if model.family == family
         ]
-        for iterations in settings.iterations
+        for local_epochs in settings.local_epochs
         for family in families
     }
     return Page(

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from paceline.allocation import DabAllocation, Terms
+from paceline.allocation import DabAllocation, RoundTerms
 from paceline.events import Event
 from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
@@ -73,9 +73,9 @@ def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None
         batch_size=NUM_SAMPLES,
     )
     store = ShardStore(x, y, NUM_SAMPLES, seed=0)
-    terms = Terms(
+    terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
-        iterations=1,
+        local_epochs=1,
         model_bytes=model_bytes or sum(tensor.nbytes for tensor in LocalModel(task).state().values()),
         shard_bytes=store.shard_bytes,
         shard_samples=store.shard_samples,

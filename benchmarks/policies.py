@@ -36,7 +36,7 @@ PACKAGES = ("paceline", "numpy", "torch")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The job, but for its policy. The fleet can train about all of the data once per round and iteration."""
+    """The job, but for its policy. The fleet can train about all of the data once per round and local epoch."""
 
     data: str = "mnist"
     shard_size: int = 500
@@ -45,7 +45,7 @@ class Settings:
     """Of the slowest device."""
     learning_rate: float = 0.01
     deadline_seconds: float = 15.0
-    iterations: int = 2
+    local_epochs: int = 2
     num_rounds: int = 10
     num_repeats: int = 5
 
@@ -69,7 +69,7 @@ def case_of(policy: AllocationPolicy, noise: float, settings: Settings) -> Case:
         job = Job(
             deadline_seconds=settings.deadline_seconds,
             rounds=settings.num_rounds,
-            iterations=settings.iterations,
+            local_epochs=settings.local_epochs,
             batch_size=settings.batch_size,
             seed=repeat,
             min_learners=4,

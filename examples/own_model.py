@@ -24,7 +24,7 @@ class Net(nn.Module):
 JOB = Job(
     rounds=3,
     deadline_seconds=1.5,
-    iterations=10,
+    local_epochs=10,
     min_learners=2,
     model=ModelSpec.of(Net),
     data=DataSpec(name="digits", shard_size=16),

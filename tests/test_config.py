@@ -71,7 +71,7 @@ def test_every_table_is_understood(job, tmp_path):
         [job]
         deadline_seconds = 2.5
         rounds = 4
-        iterations = 3
+        local_epochs = 3
         batch_size = 16
         seed = 7
         min_learners = 2
@@ -100,7 +100,7 @@ def test_every_table_is_understood(job, tmp_path):
     ) == Job(
         deadline_seconds=2.5,
         rounds=4,
-        iterations=3,
+        local_epochs=3,
         batch_size=16,
         seed=7,
         min_learners=2,
@@ -145,7 +145,7 @@ def test_paths_in_the_record_of_a_run_are_left_as_they_are():
 
 
 RULES = (
-    "deadline_seconds, name, overtime, rounds, iterations, batch_size, seed, min_learners, benchmark_shards, "
+    "deadline_seconds, name, overtime, rounds, local_epochs, batch_size, seed, min_learners, benchmark_shards, "
     "audit_rate, target_accuracy"
 )
 TABLES = "job, model, optimizer, data, allocation, aggregation"
@@ -174,7 +174,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         (JOB + "rounds = [3]", "[job] rounds = [3]: Expected `int`, got `array`"),
         (JOB + "rounds = 2020-01-01", "[job] rounds = datetime.date(2020, 1, 1): Expected `int`, got `date`"),
         (JOB + "rounds = 0", "[job]: rounds is 0; it must be at least 1"),
-        (JOB + "iterations = -1", "[job]: iterations is -1; it must be at least 1"),
+        (JOB + "local_epochs = -1", "[job]: local_epochs is -1; it must be at least 1"),
         (JOB + "batch_size = 0", "[job]: batch_size is 0; it must be at least 1"),
         (JOB + "min_learners = 0", "[job]: min_learners is 0; it must be at least 1"),
         (JOB + "benchmark_shards = -8", "[job]: benchmark_shards is -8; it must be at least 1"),
@@ -218,7 +218,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
             JOB + "[data]\nname = 'digits'\npath = 'x'",
             "[data]: data has either a name or a path, not name 'digits' and ",
         ),
-        (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0, and must be at least 1 sample"),
+        (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nshard_size = 'a'", "[data] shard_size = 'a': Expected `int`, got `str`"),
         (
             JOB + "[data]\nshards = 3",
@@ -257,7 +257,7 @@ TABLES = "job, model, optimizer, data, allocation, aggregation"
         ),
         (
             JOB + "[allocation]\npolicy = 'adaptive-dab'\nwindow = 0",
-            "[allocation]: adaptive-dab: window is 0; allowed: ",
+            "[allocation]: adaptive-dab: window is 0; it must be",
         ),
         (
             JOB + "[allocation]\npolicy = 'adaptive-dab'\nwindow = 'a'",
@@ -338,7 +338,7 @@ jobs = st.builds(
     possible_job,
     deadline_seconds=st.floats(1e-3, 1e6),
     rounds=st.integers(1, 10**6),
-    iterations=st.integers(1, 100),
+    local_epochs=st.integers(1, 100),
     batch_size=st.integers(1, 4096),
     seed=st.integers(0, 2**62),
     min_learners=st.integers(1, 100),
@@ -389,7 +389,7 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         cpu_share = 0.5
         speed_noise = 0.1
         link_noise = 0.2
-        loss = 0.01
+        packet_loss = 0.01
         max_shards = 4
         price = 1.5
         are_states_known = false
@@ -416,7 +416,7 @@ def test_a_fleet_has_devices_of_many_kinds(fleet):
         cpu_share=0.5,
         speed_noise=0.1,
         link_noise=0.2,
-        loss=0.01,
+        packet_loss=0.01,
         max_shards=4,
         price=1.5,
         are_states_known=False,
@@ -465,7 +465,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
             DEVICE + "[cell]\nradius = 5",
             "[cell]: unknown key 'radius'; did you mean 'radius_metres'? Allowed: scheduling, radius_metres, ",
         ),
-        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0.0; it must be above 0"),
+        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0; it must be above 0"),
         (
             DEVICE + "[cell]\nscheduling = 'fair'",
             "[cell] scheduling = 'fair': Invalid enum value 'fair'; allowed: proportional-fair, equal",
@@ -522,7 +522,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         (DEVICE + "skips = 1", "device 1: skips is 1.0; it must be from 0 to below 1"),
         (DEVICE + "are_states_known = 'yes'", "device 1 are_states_known = 'yes': Expected `bool`, got `str`"),
         (DEVICE + "power = 6", "device 1 power = 6: Expected `object`, got `int`"),
-        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1.0; it must be at least 0"),
+        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1; it must be at least 0"),
         (
             DEVICE + "[device.power]\nbusy_wats = 1",
             "device 1 power: unknown key 'busy_wats'; did you mean 'busy_watts'?",
@@ -534,7 +534,7 @@ KEYS = ", ".join(VirtualDevice.__struct_fields__)
         (DEVICE + "down_mbit = 0", "device 1: down_mbit is 0.0; it must be above 0"),
         (DEVICE + "up_mbit = -5", "device 1: up_mbit is -5.0; it must be above 0"),
         (DEVICE + "latency_ms = -1", "device 1: latency_ms is -1.0; it must be at least 0"),
-        (DEVICE + "loss = 1", "device 1: loss is 1.0; it must be from 0 to below 1"),
+        (DEVICE + "packet_loss = 1", "device 1: packet_loss is 1.0; it must be from 0 to below 1"),
         (DEVICE + "link_noise = nan", "device 1: link_noise is nan; it must be from 0 to below 1"),
         (DEVICE + "returns_at_seconds = 3", "device 1: returns_at_seconds needs a dies_at_seconds before it"),
         (DEVICE + DEVICE, "2 devices are called 'pi'; names must differ"),

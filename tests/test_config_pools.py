@@ -142,9 +142,9 @@ KEYS = "jobs, min_learners, total_budget, patience_seconds, idle_seconds, moves_
         ),
         (
             "[pool]\n[allocation]\nheld_back = 1",
-            "pool.toml: [allocation]: med: held_back is 1.0; it must be at least 0 and below 1",
+            "pool.toml: [allocation]: med: held_back is 1; it must be at least 0 and below 1",
         ),
-        ("[pool]\n[allocation]\nbudget = -1", "pool.toml: [allocation]: med: budget is -1.0; it must be at least 0"),
+        ("[pool]\n[allocation]\nbudget = -1", "pool.toml: [allocation]: med: budget is -1; it must be at least 0"),
         (
             "[pool]\n[allocation]\npolicy = 'mmtt'\nknowledge = 'none'",
             "pool.toml: [allocation]: mmtt: knowledge is 'none': Invalid enum value 'none'",

@@ -172,8 +172,8 @@ WRONG = [
     ("[split]\n[[view]]\n[[view]]\nkind = 'blurr'", "view 2: view 'blurr' is unknown; did you mean 'blur'?"),
     ("[split]\n[[view]]\nkin = 'blur'", "view 1: unknown key 'kin'; did you mean 'kind'?"),
     ("[split]\n[[view]]\nkind = 3", "view 1 kind = 3: Expected `str`, got `int`"),
-    ("[split]\n[[view]]\nsigma_pixels = 0", "view 1: sigma_pixels is 0.0; it must be above 0"),
-    ("[split]\n[[view]]\nerased_share = 1", "view 1: erased_share is 1.0; it must be above 0 and below 1"),
+    ("[split]\n[[view]]\nsigma_pixels = 0", "view 1: sigma_pixels is 0; it must be above 0"),
+    ("[split]\n[[view]]\nerased_share = 1", "view 1: erased_share is 1; it must be above 0 and below 1"),
     ("[split]\n[[view]]\ncropped_share = 1.5", "view 1: cropped_share is 1.5; it must be above 0 and at most 1"),
 ]  # fmt: skip
 

@@ -83,6 +83,8 @@ def said_type(kind):
         return " or ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return " or ".join(said_type(choice) for choice in choices if choice is not type(None))
+    if typing.get_origin(kind) is typing.Annotated:
+        return said_type(choices[0])
     return TYPES[kind]
 
 

@@ -70,7 +70,7 @@ def _job(
         deadline_seconds=deadline_seconds,
         overtime=overtime,
         rounds=rounds,
-        iterations=1,
+        local_epochs=1,
         batch_size=32,
         seed=seed,
         min_learners=min_learners,

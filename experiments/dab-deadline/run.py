@@ -112,7 +112,7 @@ def _job(policy: str, deadline: int, data: DataSpec, *, batch_size: int, seed: i
         deadline_seconds=deadline / ROUNDS,
         overtime=OVERTIME[policy],
         rounds=rounds,
-        iterations=1,
+        local_epochs=1,
         batch_size=batch_size,
         seed=seed,
         min_learners=4,

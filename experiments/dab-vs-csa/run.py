@@ -79,7 +79,7 @@ def _job(policy: str, data: DataSpec, *, num_devices: int, seed: int, is_quick: 
         deadline_seconds=DEADLINE_SECONDS / (QUICK_PART if is_quick else 1),
         overtime=OVERTIME[policy],
         rounds=QUICK_UPDATES if is_quick else UPDATES,
-        iterations=5,
+        local_epochs=5,
         batch_size=BATCH_SIZE,
         seed=seed,
         min_learners=num_devices,

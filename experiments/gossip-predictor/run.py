@@ -177,7 +177,7 @@ async def _train(subject: Subject, size: Size) -> list[Row]:
 async def _epoch(subject: Subject, seconds: float) -> tuple[int, float]:
     until = asyncio.get_running_loop().time() + seconds
     trained = await subject.trainer.train(
-        subject.trainer.initial_parameters(), subject.shards, iterations=1 << 15, until=until
+        subject.trainer.initial_parameters(), subject.shards, local_epochs=1 << 15, until=until
     )
     if not trained.num_samples:  # no time for one minibatch, as may be in a quick run on a busy machine
         return await _epoch(subject, 2 * seconds)

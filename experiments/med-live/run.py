@@ -30,8 +30,8 @@ ABOUT = About(
 SCHEMES = ("med", "mmtt-uncertain", "med-held-back")
 MODELS = {"wide": "three-nn", "small": "two-nn"}  # by job
 NUM_DEVICES, LINK_MBIT, LATENCY_MS = 4, 50.0, 2.0
-ROUNDS, ITERATIONS, DEADLINE_SECONDS = 5, 10, 20.0
-QUICK_SCHEMES, QUICK_JOBS, QUICK_DEVICES, QUICK_ROUNDS, QUICK_ITERATIONS = ("med-held-back",), ("small",), 2, 2, 1
+ROUNDS, LOCAL_EPOCHS, DEADLINE_SECONDS = 5, 10, 20.0
+QUICK_SCHEMES, QUICK_JOBS, QUICK_DEVICES, QUICK_ROUNDS, QUICK_LOCAL_EPOCHS = ("med-held-back",), ("small",), 2, 2, 1
 BUDGET = 100.0  # more than 60 shards can cost: prices are at most 1.5
 COLUMNS = {"seconds": "time", "satisfaction": "satisfaction", "fulfilment": "fulfilment", "occupancy": "occupancy"}
 
@@ -40,8 +40,8 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """A row per scheme and job. Schemes take turns in going first: the machine may be slower at times."""
     schemes = QUICK_SCHEMES if is_quick else (*SCHEMES[seed % 3 :], *SCHEMES[: seed % 3])
     devices = [_device(seed, number) for number in range(QUICK_DEVICES if is_quick else NUM_DEVICES)]
-    rounds, iterations = (QUICK_ROUNDS, QUICK_ITERATIONS) if is_quick else (ROUNDS, ITERATIONS)
-    plans = [_plan(name, rounds, iterations, seed) for name in (QUICK_JOBS if is_quick else MODELS)]
+    rounds, local_epochs = (QUICK_ROUNDS, QUICK_LOCAL_EPOCHS) if is_quick else (ROUNDS, LOCAL_EPOCHS)
+    plans = [_plan(name, rounds, local_epochs, seed) for name in (QUICK_JOBS if is_quick else MODELS)]
     for turn, scheme in enumerate(schemes):
         spec = PoolSpec(
             allocation=policy_of(scheme, BUDGET), min_learners=len(devices), moves_learners=False, seed=seed
@@ -66,13 +66,13 @@ def _device(seed: int, number: int) -> LocalDevice:
     )
 
 
-def _plan(name: str, rounds: int, iterations: int, seed: int) -> tuple[Plan, State]:
+def _plan(name: str, rounds: int, local_epochs: int, seed: int) -> tuple[Plan, State]:
     return make_plan(
         Job(
             name=name,
             deadline_seconds=DEADLINE_SECONDS,
             rounds=rounds,
-            iterations=iterations,
+            local_epochs=local_epochs,
             batch_size=16,
             seed=seed,
             benchmark_shards=2,

@@ -21,7 +21,7 @@ from paceline.reproduction.rows import where
 from paceline.reproduction.trials import simulate, write_part
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken
 
-_Shares: TypeAlias = "tuple[tuple[str, int, int], ...]"  # of learners: their name, shards and iterations
+_Shares: TypeAlias = "tuple[tuple[str, int, int], ...]"  # of learners: their name, shards and local epochs
 
 ABOUT = About(
     figure="Mohammad and Sorour, Fig. 3",
@@ -69,7 +69,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, is_quick: bool) -> Job:
     samples = QUICK_SAMPLES if is_quick else SAMPLES
     return Job(
-        deadline_seconds=CYCLE_SECONDS * samples / SAMPLES,  # fewer samples in less time: about as many iterations
+        deadline_seconds=CYCLE_SECONDS * samples / SAMPLES,  # fewer samples in less time: about as many local epochs
         rounds=QUICK_CYCLES if is_quick else CYCLES,
         target_accuracy=TARGETS[-1] / 100,
         min_learners=learners,
@@ -84,10 +84,10 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
 
 
 def _shares(job: Job, devices: Sequence[VirtualDevice]) -> _Shares:
-    """Who gets how many shards and iterations; in every cycle, since devices measure themselves only once."""
+    """Who gets how many shards and local epochs; in every cycle, since devices measure themselves only once."""
     first = msgspec.structs.replace(job, rounds=1, target_accuracy=None)
     taken = simulate(first, devices, is_time_only=True).told(ShardsTaken)
-    return tuple((event.learner, event.num_shards, event.iterations) for event in taken)
+    return tuple((event.learner, event.num_shards, event.local_epochs) for event in taken)
 
 
 def _cycles(job: Job, devices: Sequence[VirtualDevice]) -> list[RoundClosed]:

@@ -31,7 +31,7 @@ def plot(rows: Sequence[Row]) -> Figure:
             index = ("csa", "csa-relaxed", "csa-sai", "eta").index(policy)
             own = where(rows, policy=policy, bounds=bounds, cycle_seconds=seconds, pixel_bits=8)
             draw_curve(panel, own, x="learners", y=f"{what}_staleness", name=name, index=index, line=line)
-        label(panel, title=f"T = {seconds:g} s", x="learners, K", y=f"{what} staleness (iterations)")
+        label(panel, title=f"T = {seconds:g} s", x="learners, K", y=f"{what} staleness (local epochs)")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     add_legend(figure, axes[0])
     return figure

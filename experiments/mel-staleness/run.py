@@ -13,7 +13,7 @@ from paceline.reproduction.rows import where
 
 ABOUT = About(
     figure="Mohammad and Sorour, Fig. 2",
-    claim="With optimised shares, learners differ by about one iteration; with equal shares, by four.",
+    claim="With optimised shares, learners differ by about one local epoch; with equal shares, by four.",
     duration="a minute and a half",
     num_seeds=20,
 )
@@ -48,8 +48,8 @@ def _solve(problem: CycleProblem) -> Row:
         "status": reply.status,
         "max_staleness": staleness(shares) if shares else None,
         "average_staleness": average_staleness(shares) if shares else None,
-        "fewest_iterations": min(share.iterations for share in shares) if shares else None,
-        "most_iterations": max(share.iterations for share in shares) if shares else None,
+        "fewest_local_epochs": min(share.iterations for share in shares) if shares else None,
+        "most_local_epochs": max(share.iterations for share in shares) if shares else None,
     }
 
 
@@ -67,7 +67,7 @@ def _problem(
         cycle_seconds=cycle_seconds,
         min_samples=max(1, int(lower * equal)),
         max_samples=min(SAMPLES, int(upper * equal)),
-        # Equal shares may leave a slow learner without an iteration. That is a result, not a problem without solution.
+        # Equal shares may leave a slow learner without a local epoch. That is a result, not a problem without solution.
         min_iterations=0 if policy == "eta" else 1,
         learners=[CycleLearner(name=name, c2=time.c2, c1=time.c1, c0=time.c0) for name, time in nodes],
     )
@@ -82,7 +82,7 @@ def measures(rows: Sequence[Row]) -> dict[str, float]:
         **_at(rows, "eta", "average", 20, 7.5, "wide"),
         **{f"{name}, 16-bit pixels": value for name, value in _at(larger, "eta", "max", 20, 7.5, "wide").items()},
         **{f"{name}, 16-bit pixels": value for name, value in _at(larger, "eta", "average", 20, 7.5, "wide").items()},
-        "eta: share of K where a learner has no iteration, T=7.5": _ratio_idle(where(rows, cycle_seconds=7.5)),
+        "eta: share of K where a learner has no local epoch, T=7.5": _ratio_idle(where(rows, cycle_seconds=7.5)),
     }
     for bounds in BOUNDS:
         for policy in ("csa-relaxed", "csa"):
@@ -126,7 +126,7 @@ def _told(bounds: str) -> str:
 
 
 def _ratio_idle(rows: Sequence[Row]) -> float:
-    return _mean([row["fewest_iterations"] == 0 for row in where(rows, policy="eta")])
+    return _mean([row["fewest_local_epochs"] == 0 for row in where(rows, policy="eta")])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -23,6 +23,10 @@ Ratio = Annotated[float, Meta(ge=0, le=1)]
 """A part of a whole."""
 Share = Annotated[float, Meta(gt=0, le=1)]
 """A part of a whole, and not nothing."""
+Remainder = Annotated[float, Meta(ge=0, lt=1)]
+"""A part of a whole, and not all of it."""
+CountOrZero = Annotated[int, Meta(ge=0)]
+"""A number of things of which there may be none."""
 
 
 def check_fields(owner: Any) -> None:
@@ -42,13 +46,22 @@ def why_outside(value: Any, meta: Meta) -> str | None:
         and (meta.lt is None or value < meta.lt)
     ):
         return None
-    least = None if meta.ge is None else f"at least {meta.ge:g}"
-    above = None if meta.gt is None else f"above {meta.gt:g}"
-    most = None if meta.le in (None, _FINITE) else f"at most {meta.le:g}"
-    below = None if meta.lt is None else f"below {meta.lt:g}"
-    if least is not None and most is not None:
-        return f"allowed: {meta.ge:g} to {meta.le:g}"
-    return "it must be " + " and ".join(part for part in (least, above, most, below) if part is not None)
+    bounds = {"at least": meta.ge, "above": meta.gt, "at most": meta.le, "below": meta.lt}
+    named = {
+        word: str(bound) if isinstance(bound, int) else f"{bound:g}"
+        for word, bound in bounds.items()
+        if bound is not None and bound != _FINITE
+    }
+    if named.keys() == {"at least", "at most"}:
+        return f"allowed: {named['at least']} to {named['at most']}"
+    return "it must be " + " and ".join(f"{word} {bound}" for word, bound in named.items())
+
+
+def why_refused(value: Any, hint: Any) -> str | None:
+    """Return what is allowed if a value is a number outside the range of an annotation; else None."""
+    meta = range_of(hint)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return why_outside(value, meta) if meta is not None and is_number else None
 
 
 @functools.cache

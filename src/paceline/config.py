@@ -19,6 +19,7 @@ import msgspec
 
 from paceline import allocation
 from paceline.allocation import AllocationPolicy, PoolPolicy
+from paceline.checks import why_refused
 from paceline.devices.cell import Cell
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice, in_cell
@@ -345,14 +346,17 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
         key = where.rstrip("`").lstrip(".").partition("[")[0]
-        if not is_struct:
-            message = f"{source} = {reprlib.repr(value)}: {message}{_choices(kind)}"
-        elif key:
+        if is_struct and not key:
+            raise ConfigError(f"{source}: {message}") from None
+        if is_struct:
             types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-            message = f"{source} {key} = {reprlib.repr(value.get(key))}: {message}{_choices(types.get(key))}"
+            value, kind = value.get(key), types.get(key)
         else:
-            message = f"{source}: {message}"
-        raise ConfigError(message) from None
+            source, _, key = source.rpartition(" ")
+        allowed = why_refused(value, kind)
+        if allowed is not None:
+            raise ConfigError(f"{source}: {key} is {value}; {allowed}") from None
+        raise ConfigError(f"{source} {key} = {reprlib.repr(value)}: {message}{_choices(kind)}") from None
 
 
 def _inner_tables(value: Mapping[str, Any], kind: type[msgspec.Struct], source: str) -> dict[str, Any]:

@@ -49,25 +49,25 @@ def exact_learner(chance: random.Random, number: int) -> CycleLearner:
 
 
 def try_all(problem) -> tuple[int, int, int] | None:
-    """The least staleness, the largest sum of iterations with it, and the most in common; None if there is no way."""
+    """The least staleness, the largest sum of local epochs with it, and the most in common; None if there is no way."""
     most = problem.samples if problem.max_samples is None else min(problem.max_samples, problem.samples)
     choices = [
         [
-            (count, iterations)
+            (count, local_epochs)
             for count in range(problem.min_samples, most + 1)
-            if (iterations := problem.iterations(learner, count)) >= problem.min_iterations
+            if (local_epochs := problem.local_epochs(learner, count)) >= problem.min_iterations
         ]
         for learner in problem.learners
     ]
-    # What is left, with the fewest and the most iterations so far: only the largest sum matters.
+    # What is left, with the fewest and the most local epochs so far: only the largest sum matters.
     sums = {(problem.samples, 10**18, -1): 0}
     for own in choices:
         reached: dict[tuple[int, int, int], int] = {}
         for (left, fewest, most_so_far), total in sums.items():
-            for count, iterations in own:
+            for count, local_epochs in own:
                 if count <= left:
-                    key = (left - count, min(fewest, iterations), max(most_so_far, iterations))
-                    reached[key] = max(reached.get(key, -1), total + iterations)
+                    key = (left - count, min(fewest, local_epochs), max(most_so_far, local_epochs))
+                    reached[key] = max(reached.get(key, -1), total + local_epochs)
         sums = reached
     complete = [(key[2] - key[1], -total, key[1]) for key, total in sums.items() if key[0] == 0]
     if not complete:
@@ -77,21 +77,21 @@ def try_all(problem) -> tuple[int, int, int] | None:
 
 
 def largest_sum(problem, staleness: int) -> int | None:
-    """The largest sum of iterations of shares with at most this staleness, by samples one at a time; None if none."""
+    """The largest sum of local epochs of shares with at most this staleness, by samples one at a time; None if none."""
     steps = Steps.of(problem)
     high = int(min(steps.high[0], problem.samples))
     counts = np.arange(problem.min_samples, high + 1)
-    table = np.array([steps.take(np.full(len(counts), k)).iterations(counts) for k in range(len(problem.learners))])
+    table = np.array([steps.take(np.full(len(counts), k)).local_epochs(counts) for k in range(len(problem.learners))])
     sums = []
     for low_end in np.unique(table[table >= problem.min_iterations]):
         best = np.full(problem.samples + 1, -1, dtype=np.int64)
         best[0] = 0
         for own in table:
             following = np.full_like(best, -1)
-            for count, iterations in zip(counts, own, strict=True):
-                if low_end <= iterations <= low_end + staleness:
+            for count, local_epochs in zip(counts, own, strict=True):
+                if low_end <= local_epochs <= low_end + staleness:
                     before = best[: problem.samples + 1 - count]
-                    reached = np.where(before >= 0, before + iterations, -1)
+                    reached = np.where(before >= 0, before + local_epochs, -1)
                     following[count:] = np.maximum(following[count:], reached)
             best = following
         if best[-1] >= 0:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from paceline.allocation import AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation import AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.devices.profiles import Profile, Rate
 
 KEPT_ROUNDS = 50
@@ -65,7 +65,7 @@ def scaled(noise: Noise, level: Callable[[int], float]) -> Noise:
 
 def simulate(
     policy: AllocationPolicy,
-    terms: Terms,
+    terms: RoundTerms,
     device: Device,
     noise: Noise,
     *,
@@ -88,14 +88,16 @@ def simulate(
         yield spent
 
 
-def _take_part(policy: AllocationPolicy, terms: Terms, true: Device, candidate: Candidate) -> tuple[Timings, Spent]:
+def _take_part(
+    policy: AllocationPolicy, terms: RoundTerms, true: Device, candidate: Candidate
+) -> tuple[Timings, Spent]:
     """Download, train until halted, upload. A minibatch that would end too late is not begun; one is always done."""
     [(num_shards, _)] = policy.allocate(terms, [candidate])
     num_bytes = terms.model_bytes + num_shards * terms.shard_bytes
     down_seconds = LATENCY_SECONDS + num_bytes / true.down_bytes
     halt_seconds = terms.deadline_seconds - policy.upload_seconds(terms, candidate)
     num_batches = max(1, math.floor((halt_seconds - down_seconds) * true.samples / BATCH_SAMPLES))
-    num_samples = min(num_batches * BATCH_SAMPLES, num_shards * terms.shard_samples * terms.iterations)
+    num_samples = min(num_batches * BATCH_SAMPLES, num_shards * terms.shard_samples * terms.local_epochs)
     train_seconds = num_samples / true.samples
     up_seconds = LATENCY_SECONDS + terms.model_bytes / true.up_bytes
     seconds = down_seconds + train_seconds + up_seconds

@@ -6,16 +6,21 @@ import statistics
 import msgspec
 import pytest
 
-from paceline.allocation import SITS_OUT, AdaptiveDabAllocation, Allocation, Candidate, DabAllocation, Terms
+from paceline.allocation import SITS_OUT, AdaptiveDabAllocation, Allocation, Candidate, DabAllocation, RoundTerms
 from paceline.errors import ConfigError
 from paceline.testing.allocation import TERMS, make_candidate
 from tests.allocation.simulated import Device, scaled, separate, simulate, together
 
 POLICY = AdaptiveDabAllocation()
-ROUNDS = Terms(
-    deadline_seconds=15.0, iterations=5, model_bytes=180_000, shard_bytes=392_500, shard_samples=500, num_shards=10_000
+ROUNDS = RoundTerms(
+    deadline_seconds=15.0,
+    local_epochs=5,
+    model_bytes=180_000,
+    shard_bytes=392_500,
+    shard_samples=500,
+    num_shards=10_000,
 )
-LARGE_MODEL = msgspec.structs.replace(ROUNDS, model_bytes=1_500_000, iterations=2)  # a tenth of the round to upload
+LARGE_MODEL = msgspec.structs.replace(ROUNDS, model_bytes=1_500_000, local_epochs=2)  # a tenth of the round to upload
 PI_ZERO = Device(samples=400, down_bytes=1e6, up_bytes=0.5e6)  # two or three shards
 PI = Device(samples=2500, down_bytes=2e6, up_bytes=1e6)
 JETSON = Device(samples=30_000, down_bytes=50e6, up_bytes=20e6)
@@ -108,7 +113,7 @@ def test_at_first_the_benchmark_decides():
 def test_too_slow_sits_out_at_first_but_goes_on_measuring_once_it_took_part():
     hopeless = msgspec.structs.replace(TERMS, deadline_seconds=0.1)
     assert POLICY.allocate(hopeless, [make_candidate()]) == [SITS_OUT]
-    assert POLICY.allocate(hopeless, [make_candidate(num_rounds=1)]) == [Allocation(1, TERMS.iterations)]
+    assert POLICY.allocate(hopeless, [make_candidate(num_rounds=1)]) == [Allocation(1, TERMS.local_epochs)]
 
 
 def test_a_broken_upload_does_not_stop_all_training():

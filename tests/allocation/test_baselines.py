@@ -41,13 +41,13 @@ def test_both_scenarios(kind, is_data_sent):
 
 
 @pytest.mark.parametrize("suggest", [lambda s, d: relaxed_counts(s, d, 1), suggested_counts])
-def test_real_shares_of_equal_iterations(suggest):
+def test_real_shares_of_equal_local_epochs(suggest):
     problem = CsaProblem(**paper_fields(0, is_data_sent=True))
     steps = Steps.of(problem)
     counts = suggest(steps, problem.samples)
     assert counts.sum() == pytest.approx(problem.samples)
-    iterations = (steps.left_seconds / counts - steps.c1) / steps.c2
-    assert iterations.max() - iterations.min() < 0.01
+    local_epochs = (steps.left_seconds / counts - steps.c1) / steps.c2
+    assert local_epochs.max() - local_epochs.min() < 0.01
 
 
 def test_repair_gives_what_is_left_to_the_largest_fractions():
@@ -55,4 +55,4 @@ def test_repair_gives_what_is_left_to_the_largest_fractions():
     assert repair(steps, np.array([3.2, 4.7, 3.9]), 12, 1).tolist() == [3, 5, 4]
     assert repair(steps, np.array([0.2, 0.7, 0.1]), 12, 1).tolist() == [4, 4, 4]
     assert repair(steps, np.array([9.0, 9.0, 1.0]), 12, 1).tolist() == [5, 6, 1]
-    assert repair(steps, np.array([2.9, 2.9, 6.2]), 12, 20).tolist() == [4, 3, 5]  # 5 is the most for 20 iterations
+    assert repair(steps, np.array([2.9, 2.9, 6.2]), 12, 20).tolist() == [4, 3, 5]  # 5 is the most for 20 local epochs

@@ -36,7 +36,7 @@ class TestEqual(PolicyContract):
 
 
 class TestCsa(PolicyContract):
-    @pytest.fixture(params=[{}, {"min_iterations": 3}])
+    @pytest.fixture(params=[{}, {"min_local_epochs": 3}])
     def policy(self, request):
         return CsaAllocation(**request.param)
 

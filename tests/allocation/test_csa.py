@@ -18,7 +18,7 @@ SLOW = CycleLearner(name="w1", c2=4e-4, c1=1e-4, c0=0.5)
 FIELDS = {"samples": 10_001, "cycle_seconds": 15, "learners": [FAST, SLOW]}
 
 
-def sum_of_iterations(reply):
+def sum_of_local_epochs(reply):
     return sum(share.iterations for share in reply.allocation)
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_better_of_all_that_can_be_tried(block):
             assert reply.reason == common.reason
             continue
         check(problem, reply)
-        assert (reply.objective, sum_of_iterations(reply), common.objective) == best, seed
+        assert (reply.objective, sum_of_local_epochs(reply), common.objective) == best, seed
         num_solved += 1
     assert 50 < num_solved < 145
 
@@ -67,7 +67,7 @@ def test_nothing_is_better_where_windows_are_wide(seed):
         return
     check(problem, reply)
     assert largest_sum(problem, reply.objective - 1) is None
-    assert largest_sum(problem, reply.objective) == sum_of_iterations(reply)
+    assert largest_sum(problem, reply.objective) == sum_of_local_epochs(reply)
 
 
 fleets = st.lists(
@@ -121,7 +121,7 @@ def test_what_holds_for_all(fleet, per_learner, cycle_seconds, lowest, highest, 
 
 
 def most_samples(problem, own):
-    """That leave time for the iterations; less than the least if not even those do, or all have too few."""
+    """That leave time for the local epochs; less than the least if not even those do, or all have too few."""
     most = problem.samples - problem.min_samples * (len(problem.learners) - 1)
     most = most if problem.max_samples is None else min(most, problem.max_samples)
     counts = range(problem.min_samples, most + 1)
@@ -129,7 +129,7 @@ def most_samples(problem, own):
 
 
 def too_many(problem, own, count):
-    return problem.iterations(own, count) < problem.min_iterations
+    return problem.local_epochs(own, count) < problem.min_iterations
 
 
 def test_unequal_learners_do_alike():
@@ -138,11 +138,11 @@ def test_unequal_learners_do_alike():
     assert {share.iterations for share in reply.allocation} == {17}  # equal shares: 27 and 7
 
 
-def test_of_equal_staleness_the_most_iterations():
-    """Three samples for two: one has two samples and 5 iterations, the other 10, or 3 of three; better the first."""
+def test_of_equal_staleness_the_most_local_epochs():
+    """Three samples for two: one has two samples and 5 local epochs, the other 10, or 3 of three; better the first."""
     fields = {"samples": 3, "cycle_seconds": 10, "learners": [CycleLearner(name=name, c2=1.0) for name in "ab"]}
     reply = CsaProblem(**fields).solve()
-    assert (reply.objective, sum_of_iterations(reply)) == (5, 15)
+    assert (reply.objective, sum_of_local_epochs(reply)) == (5, 15)
 
 
 def test_one_alone_gets_all():
@@ -151,7 +151,7 @@ def test_one_alone_gets_all():
 
 
 def test_an_exact_fit_is_not_lost():
-    """All of 0.1 s per sample and iteration: 30 samples, three learners, and n iterations take n seconds."""
+    """All of 0.1 s per sample and local epoch: 30 samples, three learners, and n local epochs take n seconds."""
     for count in range(1, 60):
         learners = [CycleLearner(name=name, c2=0.1) for name in "abc"]
         reply = CsaProblem(samples=30, cycle_seconds=count * 1.0, learners=learners).solve()
@@ -190,9 +190,9 @@ def test_the_reason_names_what_is_in_conflict(kind, changes, reason):
     assert reply.reason.startswith(reason)
 
 
-def test_no_iterations_are_fine_if_asked_for():
+def test_no_local_epochs_are_fine_if_asked_for():
     reply = CsaProblem(**{**FIELDS, "cycle_seconds": 0.4}, min_iterations=0).solve()
-    assert (reply.objective, sum_of_iterations(reply)) == (0, 0)
+    assert (reply.objective, sum_of_local_epochs(reply)) == (0, 0)
 
 
 def test_thousands_of_learners():

@@ -21,4 +21,4 @@ def candidates(*caps):
 def test_equal_parts_whatever_the_devices_can_do(caps, shards):
     allocated = EqualAllocation().allocate(TERMS, candidates(*caps))
     assert [allocation.num_shards for allocation in allocated] == shards
-    assert {allocation.iterations for allocation in allocated if allocation.num_shards} <= {TERMS.iterations}
+    assert {allocation.local_epochs for allocation in allocated if allocation.num_shards} <= {TERMS.local_epochs}

@@ -1,4 +1,4 @@
-"""The core on arrays: any unit, limits of each learner's own, and what is said of the sum of iterations."""
+"""The core on arrays: any unit, limits of each learner's own, and what is said of the sum of local epochs."""
 
 import itertools
 import random
@@ -12,9 +12,9 @@ from paceline.allocation.exact import CyclePlan, find_conflict, least_staleness
 from paceline.allocation.steps import Steps
 
 
-def solve(*, total, min_iterations=1, **fleet):
+def solve(*, total, min_local_epochs=1, **fleet):
     steps = Steps(**fleet)
-    return find_conflict(steps, total, min_iterations) or least_staleness(steps, total, min_iterations)
+    return find_conflict(steps, total, min_local_epochs) or least_staleness(steps, total, min_local_epochs)
 
 
 def arrays(chance, num_learners, most):
@@ -37,9 +37,9 @@ def test_each_learner_may_have_limits_of_its_own():
         total = chance.randint(num_learners, 6 * num_learners)
         ranges = [range(low, high + 1) for low, high in zip(fleet["low"], fleet["high"], strict=True)]
         ways = [
-            iterations
+            local_epochs
             for counts in itertools.product(*ranges)
-            if sum(counts) == total and min(iterations := Steps(**fleet).iterations(np.array(counts))) >= 1
+            if sum(counts) == total and min(local_epochs := Steps(**fleet).local_epochs(np.array(counts))) >= 1
         ]
         answer = solve(**fleet, total=total)
         if not ways:
@@ -50,9 +50,9 @@ def test_each_learner_may_have_limits_of_its_own():
         assert answer.is_sum_proven
         assert answer.counts.sum() == total
         assert ((fleet["low"] <= answer.counts) & (answer.counts <= fleet["high"])).all()
-        assert (answer.iterations == Steps(**fleet).iterations(answer.counts)).all()
+        assert (answer.local_epochs == Steps(**fleet).local_epochs(answer.counts)).all()
         best = min((max(way) - min(way), -sum(way)) for way in ways)
-        assert (answer.staleness, -answer.iterations.sum()) == best, seed
+        assert (answer.staleness, -answer.local_epochs.sum()) == best, seed
     assert num_solved > 40
 
 
@@ -61,7 +61,7 @@ def test_conflicts_say_which_learner_or_how_much():
     fleet |= {"low": np.array([1, 2]), "high": np.array([5, 5])}
     assert solve(**fleet, total=2) == Conflict(kind="least", most=2)
     assert solve(**fleet, total=11) == Conflict(kind="most", most=10)
-    assert solve(**fleet, total=5, min_iterations=2) == Conflict(kind="learner", most=1, learner=1)
+    assert solve(**fleet, total=5, min_local_epochs=2) == Conflict(kind="learner", most=1, learner=1)
     assert solve(**fleet, total=8) == Conflict(kind="time", most=7)
 
 
@@ -77,7 +77,7 @@ def test_wide_windows_of_many_learners_are_still_the_smallest(monkeypatch):
     assert (best.is_sum_proven, hasty.is_sum_proven) == (True, False)
     assert hasty.staleness == best.staleness
     assert hasty.counts.sum() == 40 * 150
-    assert best.iterations.sum() * 0.99 <= hasty.iterations.sum() <= best.iterations.sum()
+    assert best.local_epochs.sum() * 0.99 <= hasty.local_epochs.sum() <= best.local_epochs.sum()
 
 
 @pytest.mark.parametrize("kind", ["c1", "c0"])

@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 from paceline.allocation import (
     SITS_OUT,
     AllDataAllocation,
+    AllocatedShare,
     Allocation,
     Candidate,
     EdgeGossipAllocation,
-    Share,
-    Terms,
+    RoundTerms,
     take_over,
 )
 from paceline.allocation.gossip import EdgeGossipProblem, GossipLearner, kept
 from paceline.devices.profiles import Profile, Rate
 
-TERMS = Terms(deadline_seconds=60, iterations=2, model_bytes=1000, shard_bytes=0, shard_samples=1, num_shards=10**9)
+TERMS = RoundTerms(
+    deadline_seconds=60, local_epochs=2, model_bytes=1000, shard_bytes=0, shard_samples=1, num_shards=10**9
+)
 
 
 def peer(name, samples_per_second, samples):
@@ -137,8 +139,8 @@ class TestProblem:
     def test_rounding_may_take_longer_than_the_fastest(self):
         reply = problem((100, 150), (0.5, 400)).solve()
         assert reply.allocation == [
-            Share(learner="w0", samples=150, iterations=1),
-            Share(learner="w1", samples=1, iterations=1),
+            AllocatedShare(learner="w0", samples=150, iterations=1),
+            AllocatedShare(learner="w1", samples=1, iterations=1),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("optimal", 2, 2)  # one sample is the least
         reply = problem((100, 160), (1, 400)).solve()
@@ -147,7 +149,7 @@ class TestProblem:
 
     def test_who_failed_gets_nothing(self):
         reply = problem((0, 10), *[(10, 100)] * 9).solve()
-        assert reply.allocation[0] == Share(learner="w0", samples=0, iterations=0)
+        assert reply.allocation[0] == AllocatedShare(learner="w0", samples=0, iterations=0)
         assert reply.objective == 10
 
     @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paceline.allocation import PROBLEMS, Share, read_problem
+from paceline.allocation import PROBLEMS, AllocatedShare, read_problem
 from paceline.errors import ConfigError
 
 PI = {"name": "pi", "samples_per_second": 2500, "down_bytes_per_second": 2e6, "up_bytes_per_second": 1e6}
@@ -48,8 +48,8 @@ class TestDab:
         """15 s − 0.24 s for the parameters; a shard takes 0.2 s to download and 1 s to train, or 25 s."""
         reply = solve(DAB)
         assert reply.allocation == [
-            Share(learner="pi", shards=12, iterations=5),
-            Share(learner="slow", shards=0, iterations=0),
+            AllocatedShare(learner="pi", shards=12, iterations=5),
+            AllocatedShare(learner="slow", shards=0, iterations=0),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("optimal", 12, 12)
         assert (reply.cost, reply.reason) == (None, None)
@@ -70,11 +70,11 @@ class TestDab:
 
 
 class TestEta:
-    def test_equal_samples_and_as_many_iterations_as_fit(self):
+    def test_equal_samples_and_as_many_local_epochs_as_fit(self):
         reply = solve(ETA)
         assert reply.allocation == [
-            Share(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001
-            Share(learner="w1", samples=5000, iterations=7),
+            AllocatedShare(learner="w0", samples=5001, iterations=27),  # (15 − 0.5 − 0.5001) / 0.5001
+            AllocatedShare(learner="w1", samples=5000, iterations=7),
         ]
         assert (reply.status, reply.objective, reply.bound) == ("feasible", 20, 0)
 
@@ -158,18 +158,21 @@ def test_a_reply_has_all_keys_and_a_share_those_that_apply():
         ({**DAB, "learners": [{**PI, "price": 1}]}, "learners[0]: unknown key 'price'; allowed: down_bytes_per_second"),
         (
             {**DAB, "learners": [PI, {**SLOW, "samples_per_second": -3}]},
-            "learners[1].samples_per_second is -3: Expected `float` > 0.0",
+            "learners[1].samples_per_second is -3; it must be above 0",
         ),
-        ({**DAB, "learners": [{**PI, "up_bytes_per_second": 0}]}, "learners[0].up_bytes_per_second is 0: "),
-        ({**DAB, "learners": [{**PI, "up_bytes_per_second": 1e16}]}, "learners[0].up_bytes_per_second is 1e+16: "),
-        ({**DAB, "deadline_seconds": float("inf")}, "deadline_seconds is inf: Expected `float` <= "),
+        ({**DAB, "learners": [{**PI, "up_bytes_per_second": 0}]}, "learners[0].up_bytes_per_second is 0; "),
+        (
+            {**DAB, "learners": [{**PI, "up_bytes_per_second": 1e16}]},
+            "learners[0].up_bytes_per_second is 1e+16; it must be ",
+        ),
+        ({**DAB, "deadline_seconds": float("inf")}, "deadline_seconds is inf; it must be above 0 and at most "),
         ({**DAB, "deadline_seconds": "15"}, "deadline_seconds is '15': Expected `float`, got `str`"),
-        ({**DAB, "iterations": 0}, "iterations is 0: Expected `int` >= 1"),
+        ({**DAB, "iterations": 0}, "iterations is 0; allowed: 1 to"),
         ({**DAB, "iterations": 2.5}, "iterations is 2.5: Expected `int`, got `float`"),
-        ({**DAB, "model_bytes": 10**30}, "model_bytes is 1000000000000000000000000000000: "),
-        ({**ETA, "min_samples": 0}, "min_samples is 0: Expected `int` >= 1"),
+        ({**DAB, "model_bytes": 10**30}, "model_bytes is 1000000000000000000000000000000; "),
+        ({**ETA, "min_samples": 0}, "min_samples is 0; allowed: 1 to"),
         ({**ETA, "min_samples": 30_000}, "min_samples is 30000, above max_samples, 20000"),
-        ({**ETA, "learners": [FAST, {**SLUG, "c2": 0}]}, "learners[1].c2 is 0: Expected `float` > 0.0"),
+        ({**ETA, "learners": [FAST, {**SLUG, "c2": 0}]}, "learners[1].c2 is 0; it must be above 0"),
         ({**ETA, "learners": [FAST, FAST]}, "learners[1].name is 'w0', as in learners[0]"),
     ],
 )

@@ -10,7 +10,7 @@ from paceline.allocation.steps import Steps, total_of
 from tests.allocation.cycles import exact_learner, learner, small_fields
 
 
-def test_iterations_are_those_of_the_problem():
+def test_local_epochs_are_those_of_the_problem():
     chance = random.Random(0)
     learners = [
         *(learner(chance, number) for number in range(300)),
@@ -23,18 +23,18 @@ def test_iterations_are_those_of_the_problem():
         steps = Steps.of(problem)
         for most in (3, 100, 10**6, 10**15):
             counts = np.array([chance.randint(1, most) for _ in learners])
-            expected = [problem.iterations(own, count) for own, count in zip(learners, counts.tolist(), strict=True)]
-            assert steps.iterations(counts).tolist() == expected
+            expected = [problem.local_epochs(own, count) for own, count in zip(learners, counts.tolist(), strict=True)]
+            assert steps.local_epochs(counts).tolist() == expected
 
 
-def test_the_most_samples_for_iterations():
+def test_the_most_samples_for_local_epochs():
     for seed in range(200):
         problem = CsaProblem(**small_fields(random.Random(seed)))
         steps = Steps.of(problem)
         for wanted in (0, 1, 2, 3, 7, 50, 10**15, 10**15 + 1):
             expected = [
                 max(
-                    (n for n in range(low, high + 1) if problem.iterations(own, n) >= wanted),
+                    (n for n in range(low, high + 1) if problem.local_epochs(own, n) >= wanted),
                     default=low - 1,
                 )
                 for own, low, high in zip(problem.learners, steps.low.tolist(), steps.high.tolist(), strict=True)
@@ -53,8 +53,8 @@ def test_the_most_samples_are_found_where_digits_are_few():
         counts = steps.most_for(wanted)
         inside = (counts >= steps.low) & (counts < steps.high)
         assert inside.any()
-        assert (steps.iterations(np.maximum(counts, 1))[inside] >= wanted).all()
-        assert (steps.iterations(counts + 1)[inside] < wanted).all()
+        assert (steps.local_epochs(np.maximum(counts, 1))[inside] >= wanted).all()
+        assert (steps.local_epochs(counts + 1)[inside] < wanted).all()
 
 
 def test_sums_beyond_64_bits():

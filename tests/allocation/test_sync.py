@@ -9,7 +9,7 @@ def solve(**changes):
 
 
 def test_the_most_that_all_have_time_for():
-    """At 4 iterations a can take 2 and b 5, which is not enough; at 3, 3 and 6."""
+    """At 4 local epochs a can take 2 and b 5, which is not enough; at 3, 3 and 6."""
     reply = solve()
     assert (reply.status, reply.objective, reply.bound) == ("optimal", 3, 3)
     assert [share.iterations for share in reply.allocation] == [3, 3]

@@ -20,7 +20,7 @@ JOB = """\
 [job]
 rounds = 2
 deadline_seconds = 60
-iterations = {iterations}
+local_epochs = {local_epochs}
 benchmark_shards = 2
 [data]
 name = "digits"
@@ -42,8 +42,8 @@ states = [{name = "idle", probability = 0.5}, {name = "training", probability = 
 def paceline_in(paceline_in):
     """The same, in a folder with a pool, its jobs and a fleet."""
     (paceline_in.folder / "pool.toml").write_text(POOL)
-    (paceline_in.folder / "small.toml").write_text(JOB.format(iterations=1))
-    (paceline_in.folder / "large.toml").write_text(JOB.format(iterations=2))
+    (paceline_in.folder / "small.toml").write_text(JOB.format(local_epochs=1))
+    (paceline_in.folder / "large.toml").write_text(JOB.format(local_epochs=2))
     (paceline_in.folder / "fleet.toml").write_text(FLEET)
     return paceline_in
 

@@ -35,13 +35,13 @@ class PacedTrainer(Trainer):
     def initial_parameters(self):
         return {"dummy": len(self.states)}
 
-    async def train(self, state, shards, *, iterations=1, until=math.inf, seed=0):
+    async def train(self, state, shards, *, local_epochs=1, until=math.inf, seed=0):
         self.states.append(state)
         self.trained.append(tuple(shards))
-        self.passes.append(iterations)
+        self.passes.append(local_epochs)
         seconds = self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
         await asyncio.sleep(seconds)
-        return Trained({}, iterations * sum(shard.num_samples for shard in shards), seconds, False)
+        return Trained({}, local_epochs * sum(shard.num_samples for shard in shards), seconds, False)
 
 
 def lane(latency_seconds, bytes_per_second, sizes, noise=lambda: 1.0):

@@ -31,8 +31,8 @@ def test_devices_share_the_cell_each_at_its_own_place():
 
 
 def test_what_else_is_said_of_a_device_is_kept():
-    (placed,) = in_cell(Cell(), [device("pi", latency_ms=20, loss=0.1, price=2, joins_at_seconds=3)])
-    assert (placed.latency_ms, placed.loss, placed.price, placed.joins_at_seconds) == (20, 0.1, 2, 3)
+    (placed,) = in_cell(Cell(), [device("pi", latency_ms=20, packet_loss=0.1, price=2, joins_at_seconds=3)])
+    assert (placed.latency_ms, placed.packet_loss, placed.price, placed.joins_at_seconds) == (20, 0.1, 2, 3)
     assert placed.link(0).down_bytes_per_second == pytest.approx(placed.down_mbit * 125_000)
 
 

@@ -23,7 +23,7 @@ JOB = """
 [job]
 rounds = 6
 deadline_seconds = 1.0
-iterations = 100
+local_epochs = 100
 batch_size = 16
 min_learners = 2
 benchmark_shards = 8

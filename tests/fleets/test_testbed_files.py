@@ -68,7 +68,7 @@ DEVICE = '[[device]]\nname = "pi"\n'
         (DEVICE + "cut_at_seconds = -1", "device 1: cut_at_seconds is -1.0; it must be at least 0"),
         (DEVICE + "mended_at_seconds = 3", "device 1: mended_at_seconds needs a cut_at_seconds before it"),
         (DEVICE + "cut_at_seconds = 3\nmended_at_seconds = 3", "device 1: mended_at_seconds needs a cut_at_seconds"),
-        (DEVICE + "loss = 0.1", "device 1: loss is for paceline simulate; paceline testbed cannot do it"),
+        (DEVICE + "packet_loss = 0.1", "device 1: packet_loss is for paceline simulate; paceline testbed cannot do it"),
         (DEVICE + "dies_at_seconds = 4", "device 1: dies_at_seconds is for paceline simulate"),
         (DEVICE + "up_mbit = 0", "device 1: up_mbit is 0.0; it must be above 0"),
         (DEVICE + DEVICE, "2 devices are called 'pi'; names must differ"),
@@ -144,4 +144,4 @@ def test_example_clusters_fit_on_two_cores_and_can_be_simulated(name, tmp_path, 
 
 def test_the_job_of_the_paper_is_one():
     job = config.load_job(EXAMPLES / "mnist.toml")
-    assert (job.iterations, job.data.shard_size, job.model.name) == (5, 500, "two-nn")
+    assert (job.local_epochs, job.data.shard_size, job.model.name) == (5, 500, "two-nn")

@@ -233,7 +233,7 @@ def test_a_part_is_given_back_to_one_that_returns():
 
 
 def test_loss_of_messages_is_borne():
-    lossy = [device(name, loss=0.1) for name in "abcd"]
+    lossy = [device(name, packet_loss=0.1) for name in "abcd"]
     concluded, told, _ = play(lossy, epochs=10, patience_seconds=3.0, is_time_only=True)
     assert len(concluded.averaged) == 4
     assert of(PeerLost, told) == []

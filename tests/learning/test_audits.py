@@ -25,10 +25,10 @@ def auditor_of(model, rate=1.0, **options):
     return Auditor(model, rate=rate, chance=random.Random(0), **options)
 
 
-def trained(model, start, shards, seed=0, iterations=1, num_minibatches=None):
+def trained(model, start, shards, seed=0, local_epochs=1, num_minibatches=None):
     """The parameters after so many minibatches, or all, and the samples in them."""
     num_samples = 0
-    minibatches = model.minibatches(model.layout.unpack(start), shards, seed, iterations)
+    minibatches = model.minibatches(model.layout.unpack(start), shards, seed, local_epochs)
     for number, num_batch_samples in enumerate(minibatches, 1):
         num_samples += num_batch_samples
         if number == num_minibatches:
@@ -36,10 +36,10 @@ def trained(model, start, shards, seed=0, iterations=1, num_minibatches=None):
     return model.parameters(), num_samples
 
 
-def honest_claim(model, shards, seed=0, iterations=1, num_minibatches=None):
+def honest_claim(model, shards, seed=0, local_epochs=1, num_minibatches=None):
     start = model.parameters()
-    claimed, num_samples = trained(model, start, shards, seed, iterations, num_minibatches)
-    return Claim(start, claimed, shards, iterations, seed, num_samples)
+    claimed, num_samples = trained(model, start, shards, seed, local_epochs, num_minibatches)
+    return Claim(start, claimed, shards, local_epochs, seed, num_samples)
 
 
 @pytest.fixture(scope="module", params=[OptimizerSpec(), ADAM], ids=["SGD", "Adam"])
@@ -49,7 +49,7 @@ def digits(request):
     shards = [ShardStore(data.x_train, data.y_train, 100, 0)[number] for number in range(2)]
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the tests: the number changes the last digits
-    claim = honest_claim(LocalModel(task), shards, seed=7, iterations=2)
+    claim = honest_claim(LocalModel(task), shards, seed=7, local_epochs=2)
     torch.set_num_threads(num_threads)
     return task, auditor_of(LocalModel(task)), claim
 
@@ -73,7 +73,7 @@ def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
     task, auditor, claim = digits
     model = LocalModel(task)
     arithmetic(model)
-    claimed, _ = trained(model, claim.start, claim.shards, claim.seed, claim.iterations)
+    claimed, _ = trained(model, claim.start, claim.shards, claim.seed, claim.local_epochs)
     verdict = auditor.judge(claim._replace(claimed={kind: vector.float() for kind, vector in claimed.items()}))
     assert verdict.is_honest
     assert 0 < verdict.distance < 1e-3
@@ -83,7 +83,7 @@ def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
 def test_a_part_of_the_work_is_not_all_of_it(digits, percent):
     task, auditor, claim = digits
     num_minibatches = 14 * percent // 100
-    claimed, _ = trained(LocalModel(task), claim.start, claim.shards, claim.seed, claim.iterations, num_minibatches)
+    claimed, _ = trained(LocalModel(task), claim.start, claim.shards, claim.seed, claim.local_epochs, num_minibatches)
     verdict = auditor.judge(claim._replace(claimed=claimed if num_minibatches else claim.start))
     assert not verdict.is_honest
     assert 0.01 < verdict.distance <= 1
@@ -101,11 +101,11 @@ def test_work_that_is_not_the_one_asked_for_is_no_work(digits):
         "order": {"seed": claim.seed + 1},
         "shards": {"shards": [Shard(shard.x, shard.y[::-1].copy()) for shard in claim.shards]},
         "order of shards": {"shards": claim.shards[::-1]},
-        "iterations": {"iterations": claim.iterations - 1},
+        "local_epochs": {"local_epochs": claim.local_epochs - 1},
     }
     for name, changes in others.items():
         other = claim._replace(**changes)
-        claimed, _ = trained(model, other.start, other.shards, other.seed, other.iterations)
+        claimed, _ = trained(model, other.start, other.shards, other.seed, other.local_epochs)
         assert not auditor.judge(claim._replace(claimed=claimed)).is_honest, name
 
 
@@ -115,14 +115,14 @@ def test_larger_steps_do_not_make_up_for_fewer(digits):
     hasty = LocalModel(
         msgspec.structs.replace(task, optimizer=OptimizerSpec(name=task.optimizer.name, options=options))
     )
-    claimed, _ = trained(hasty, claim.start, claim.shards, claim.seed, claim.iterations, num_minibatches=7)
+    claimed, _ = trained(hasty, claim.start, claim.shards, claim.seed, claim.local_epochs, num_minibatches=7)
     assert not auditor.judge(claim._replace(claimed=claimed)).is_honest
 
 
 def test_a_learner_that_halted_is_judged_by_what_it_says_it_did():
     shards, model = make_shards(20, 6), make_model(batch_size=4)
     auditor = auditor_of(make_model(batch_size=4))
-    claim = honest_claim(model, shards, iterations=2, num_minibatches=5)
+    claim = honest_claim(model, shards, local_epochs=2, num_minibatches=5)
     assert claim.num_samples == 20
     assert auditor.judge(claim) == Verdict(is_honest=True, distance=0.0)
     more = auditor.judge(claim._replace(num_samples=24))
@@ -133,7 +133,7 @@ def test_a_learner_that_halted_is_judged_by_what_it_says_it_did():
 @pytest.mark.parametrize("num_samples", [-4, 1, 18, 25, 53, 56, 1 << 70])
 def test_training_cannot_end_between_minibatches_nor_after_the_last(num_samples):
     auditor = auditor_of(make_model(batch_size=4))
-    claim = honest_claim(make_model(batch_size=4), make_shards(20, 6), iterations=2)  # 4, 8 … 24, 26, 30 … 52
+    claim = honest_claim(make_model(batch_size=4), make_shards(20, 6), local_epochs=2)  # 4, 8 … 24, 26, 30 … 52
     assert auditor.judge(claim).is_honest
     assert auditor.judge(claim._replace(num_samples=num_samples)) == Verdict(is_honest=False, distance=math.inf)
 
@@ -141,7 +141,7 @@ def test_training_cannot_end_between_minibatches_nor_after_the_last(num_samples)
 def test_portions_are_trained_one_after_the_other():
     model, auditor = make_model("Counting", optimizer=ADAM), auditor_of(make_model("Counting", optimizer=ADAM))
     first, second = make_shards(12), make_shards(8, 6, seed=1)
-    claim = honest_claim(model, first, seed=1, iterations=2)._replace(further=[Portion(second, 2)])
+    claim = honest_claim(model, first, seed=1, local_epochs=2)._replace(further=[Portion(second, 2)])
     assert claim.num_samples == 24
     assert auditor.judge(claim) == Verdict(is_honest=True, distance=0.0)  # it halted before the second
     for num_minibatches, num_samples in ((3, 12), (None, 28)):
@@ -209,7 +209,7 @@ def test_what_the_orchestrator_gets_wrong_is_its_error():
 def test_statistics_and_parameters_do_not_hide_each_other(false):
     """The statistics of large samples move much farther than any parameter, and the counter farther than a bias."""
     shards = [Shard(1e4 * shard.x, shard.y) for shard in make_shards(20)]
-    auditor, claim = auditor_of(make_model("Counting")), honest_claim(make_model("Counting"), shards, iterations=2)
+    auditor, claim = auditor_of(make_model("Counting")), honest_claim(make_model("Counting"), shards, local_epochs=2)
     layout = make_model("Counting").layout
     assert auditor.judge(claim) == Verdict(is_honest=True, distance=0.0)
     state, start = layout.unpack(claim.claimed), layout.unpack(claim.start)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from paceline.learning.averaging import AggregationSpec, Judge, RunningAverage
+from paceline.learning.averaging import AggregationSpec, RunningAverage, UpdateValidator
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
@@ -21,7 +21,7 @@ WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
 
 def why_unusable(state, like):
-    return Judge(like).why_unusable(state)
+    return UpdateValidator(like).why_unusable(state)
 
 
 def average(*weighted, like=None):

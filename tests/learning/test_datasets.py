@@ -47,7 +47,6 @@ def test_spec_of_nothing_means_digits():
     [
         ({"name": "mnist", "path": "a.npz"}, "either a name or a path, not name 'mnist' and path 'a.npz'"),
         ({"name": "minst"}, "'minst' is unknown; did you mean 'mnist'. Allowed: digits, mnist, "),
-        ({"shard_size": 0}, "shard_size is 0, and must be at least 1"),
         ({"placement": "remote"}, "Invalid enum value 'remote'"),
         ({"shards": 3}, "unknown field `shards`"),
     ],
@@ -55,11 +54,6 @@ def test_spec_of_nothing_means_digits():
 def test_bad_specs_are_refused(fields, message):
     with pytest.raises(msgspec.ValidationError, match=message):
         msgspec.convert(fields, DataSpec)
-
-
-def test_a_spec_made_in_code_is_checked_too():
-    with pytest.raises(ValueError, match="shard_size is -1"):
-        DataSpec(shard_size=-1)
 
 
 def test_digits_are_embedded_and_split_once_and_for_all():

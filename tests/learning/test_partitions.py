@@ -93,10 +93,6 @@ def test_splits_that_cannot_be_are_refused_in_one_line(num_parts, spec, message)
     ("fields", "message"),
     [
         ({"kind": "even"}, "Invalid enum value 'even'"),
-        ({"alpha": 0}, "alpha is 0.0; it must be above 0"),
-        ({"alpha": float("inf")}, "alpha is inf"),
-        ({"alpha": float("nan")}, "alpha is nan"),
-        ({"replicas": 0}, "replicas is 0; it must be at least 1"),
         ({"alhpa": 1}, "unknown field `alhpa`"),
     ],
 )

@@ -254,7 +254,7 @@ def test_judging_is_by_all_samples_and_changes_nothing():
     views, labels = views_of(task, num_samples=30)
     outputs = {source: branches[source].infer(x) for source, x in views.items()}
     before = copy_of(head)
-    loss, num_right = head.judge(outputs, labels)
+    loss, num_right = head.evaluate(outputs, labels)
     with torch.inference_mode():
         logits = head(outputs)
     expected = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
@@ -302,6 +302,14 @@ def test_a_source_that_is_added_learns_from_then_on():
     head.add("d")
     assert head.merge.blocks["d"].weight.count_nonzero() == 0  # nothing is left of what was removed
     head.step(inputs, labels)
+
+
+def test_the_optimizer_forgets_a_source_that_is_removed():
+    _, head = parts(nn_task(optimizer=ADAM), "3")
+    _, labels = views_of(nn_task())
+    head.step({source: torch.randn(6, 50) for source in NAMES}, labels)
+    head.remove("c")
+    assert set(head._optimizer.state) == set(head.parameters())
 
 
 def test_side_by_side_nobody_can_come_or_go():

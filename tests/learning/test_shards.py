@@ -1,4 +1,4 @@
-"""Shards: stored once as they are sent, handed out as views; and a deck that deals them fairly."""
+"""Shards: stored once as they are sent, handed out as views; and a sampler that deals them fairly."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.learning.shards import Deck, Shard, ShardStore, minibatch_sizes
+from paceline.learning.shards import Shard, ShardSampler, ShardStore, minibatch_sizes
 
 
 def numbered(count):
@@ -79,19 +79,19 @@ def test_shards_of_other_arrays_count_their_labels():
 
 @given(st.integers(0, 12), st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 9), min_size=1))
 def test_a_deck_deals_none_twice_before_all_were_dealt(num_shards, counts, seed):
-    deck, dealt = Deck(num_shards, seed), Counter(dict.fromkeys(range(num_shards), 0))
+    sampler, drawn = ShardSampler(num_shards, seed), Counter(dict.fromkeys(range(num_shards), 0))
     for count in counts:
-        hand = deck.deal(count)
-        assert len(hand) == len(set(hand)) == min(count, num_shards)
-        dealt.update(hand)
-        assert set(dealt) == set(range(num_shards))
-        assert max(dealt.values(), default=0) - min(dealt.values(), default=0) <= 1
+        draw = sampler.draw(count)
+        assert len(draw) == len(set(draw)) == min(count, num_shards)
+        drawn.update(draw)
+        assert set(drawn) == set(range(num_shards))
+        assert max(drawn.values(), default=0) - min(drawn.values(), default=0) <= 1
 
 
 def test_a_deck_deals_in_an_order_that_follows_from_its_seed():
     def hands(*seed):
-        deck = Deck(30, seed)
-        return [deck.deal(count) for count in (4, 10, 25, 7)]
+        sampler = ShardSampler(30, seed)
+        return [sampler.draw(count) for count in (4, 10, 25, 7)]
 
     assert hands(1, 2) == hands(1, 2)
     assert len({repr(hands(*seed)) for seed in ((1, 2), (2, 1), (1, 3), (1,))}) == 4
@@ -99,7 +99,7 @@ def test_a_deck_deals_in_an_order_that_follows_from_its_seed():
 
 
 def test_each_shard_is_as_likely_as_another():
-    first = Counter(Deck(4, (seed,)).deal(1)[0] for seed in range(400))
+    first = Counter(ShardSampler(4, (seed,)).draw(1)[0] for seed in range(400))
     assert min(first.values()) > 70
 
 

@@ -59,7 +59,7 @@ class TimedModel:
             yield step
 
 
-def train(trainer, shards, *, iterations=1, units=math.inf, state=None, **options):
+def train(trainer, shards, *, local_epochs=1, units=math.inf, state=None, **options):
     """Train for at most so many units of time."""
 
     async def main():
@@ -67,7 +67,7 @@ def train(trainer, shards, *, iterations=1, units=math.inf, state=None, **option
         return await trainer.train(
             trainer.initial_parameters() if state is None else state,
             shards,
-            iterations=iterations,
+            local_epochs=local_epochs,
             until=until,
             seed=5,
             **options,
@@ -76,18 +76,18 @@ def train(trainer, shards, *, iterations=1, units=math.inf, state=None, **option
     return asyncio.run(main())
 
 
-def after_batches(number, shards, *, iterations=1, **task):
+def after_batches(number, shards, *, local_epochs=1, **task):
     """What `number` minibatches make of a model."""
     model = make_model(**task)
-    minibatches = model.minibatches(model.state(), shards, 5, iterations)
+    minibatches = model.minibatches(model.state(), shards, 5, local_epochs)
     num_samples = sum(next(minibatches) for _ in range(number))
     return model.parameters(), num_samples
 
 
 def test_all_passes_are_done_if_there_is_time():
     shards = make_shards(6, 4)
-    trained = train(ThreadTrainer(make_model()), shards, iterations=3)
-    expected, num_samples = after_batches(9, shards, iterations=3)
+    trained = train(ThreadTrainer(make_model()), shards, local_epochs=3)
+    expected, num_samples = after_batches(9, shards, local_epochs=3)
     assert are_equal(trained.parameters, expected)
     assert (trained.num_samples, trained.is_halted) == (num_samples, False) == (30, False)
     assert trained.seconds >= 0
@@ -109,8 +109,8 @@ def test_halting_returns_exactly_what_was_trained(units, num_batches):
     """Of 8 minibatches in 2 passes, the last of each smaller, that take a unit of time each. The first is tried."""
     clock, shards = HandClock(), make_shards(10, 4)
     trainer = ThreadTrainer(TimedModel(make_model(batch_size=4), clock, [1]), clock=clock)
-    trained = train(trainer, shards, iterations=2, units=units)
-    expected, num_samples = after_batches(num_batches, shards, iterations=2, batch_size=4)
+    trained = train(trainer, shards, local_epochs=2, units=units)
+    expected, num_samples = after_batches(num_batches, shards, local_epochs=2, batch_size=4)
     assert are_equal(trained.parameters, expected)
     assert trained.num_samples == num_samples
     assert trained.is_halted == (num_samples < 28)
@@ -291,7 +291,7 @@ MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})
 def test_an_optimizer_that_is_kept_goes_on_with_what_it_remembers():
     """Two trainings of one pass each are then one training of two passes."""
     shards = make_shards(12)
-    whole = train(ThreadTrainer(make_model(optimizer=MOMENTUM)), shards, iterations=2, is_shuffled=False)
+    whole = train(ThreadTrainer(make_model(optimizer=MOMENTUM)), shards, local_epochs=2, is_shuffled=False)
     trainer = ThreadTrainer(make_model(optimizer=MOMENTUM))
     start = trainer.initial_parameters()
     first = train(trainer, shards, state=start, is_shuffled=False, keeps_optimizer=True)

@@ -20,7 +20,7 @@ from tests.learning.small_tasks import are_equal, digits_task, make_model, make_
 
 
 @pytest.mark.parametrize(
-    ("sizes", "batch_size", "iterations", "batches"),
+    ("sizes", "batch_size", "local_epochs", "batches"),
     [
         ((8,), 4, 1, [4, 4]),
         ((3, 4, 3), 4, 2, [4, 4, 2] * 2),
@@ -30,9 +30,9 @@ from tests.learning.small_tasks import are_equal, digits_task, make_model, make_
         ((2100,), 1, 1, [1] * 2100),
     ],
 )
-def test_minibatches_are_full_but_for_the_last_of_a_pass(sizes, batch_size, iterations, batches):
+def test_minibatches_are_full_but_for_the_last_of_a_pass(sizes, batch_size, local_epochs, batches):
     model = make_model(batch_size=batch_size)
-    assert list(model.minibatches(model.state(), make_shards(*sizes), seed=0, iterations=iterations)) == batches
+    assert list(model.minibatches(model.state(), make_shards(*sizes), seed=0, local_epochs=local_epochs)) == batches
 
 
 class Seen(nn.Module):
@@ -52,7 +52,7 @@ def test_every_pass_sees_each_sample_once_in_an_order_of_its_own(monkeypatch):
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
     model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
     shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
-    list(model.minibatches(model.state(), shards, seed=0, iterations=3))
+    list(model.minibatches(model.state(), shards, seed=0, local_epochs=3))
     fed = [list(itertools.chain(*seen.inputs[start : start + 3])) for start in (0, 3, 6)]
     assert [sorted(samples) for samples in fed] == [list(range(20))] * 3
     assert fed[0] != fed[1] != fed[2] != sorted(fed[2])
@@ -63,7 +63,7 @@ def test_every_pass_has_the_order_of_the_shards_if_it_is_not_shuffled(monkeypatc
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
     model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
     shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
-    list(model.minibatches(model.state(), shards, seed=0, iterations=2, is_shuffled=False))
+    list(model.minibatches(model.state(), shards, seed=0, local_epochs=2, is_shuffled=False))
     assert list(itertools.chain(*seen.inputs)) == [*range(20), *range(20)]
     assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 2
 
@@ -161,7 +161,7 @@ def test_steps_are_those_computed_by_hand(mu):
     model = make_model(batch_size=6, proximal_mu=mu, optimizer=OptimizerSpec(options={"lr": 0.5}))
     (shard,) = make_shards(6)
     start = model.state()
-    list(model.minibatches(start, [shard], seed=0, iterations=3))
+    list(model.minibatches(start, [shard], seed=0, local_epochs=3))
     anchor = weight = start["0.weight"].double().numpy()
     for _ in range(3):
         weight = weight - 0.5 * (gradient(weight, shard.x.astype(np.float64), shard.y) + mu * (weight - anchor))
@@ -173,7 +173,7 @@ def test_the_proximal_term_holds_on_to_the_start():
     for mu in (0.0, 0.1, 1.0):
         model, shards = make_model("two-nn", proximal_mu=mu), make_shards(40)
         start = model.state()
-        list(model.minibatches(start, shards, seed=0, iterations=20))
+        list(model.minibatches(start, shards, seed=0, local_epochs=20))
         ways.append(
             math.sqrt(sum(float((tensor - start[name]).square().sum()) for name, tensor in model.state().items()))
         )
@@ -192,17 +192,17 @@ def test_parameters_that_are_not_used_stay(mu):
 def test_buffers_are_part_of_the_state():
     model = make_model("Counting")
     start = model.state()
-    list(model.minibatches(start, make_shards(8), seed=0, iterations=2))
+    list(model.minibatches(start, make_shards(8), seed=0, local_epochs=2))
     end = model.state()
     assert (int(start["1.num_batches_tracked"]), int(end["1.num_batches_tracked"])) == (0, 4)
     assert not torch.equal(start["1.running_mean"], end["1.running_mean"])
-    list(model.minibatches(start, make_shards(8), seed=0, iterations=2))
+    list(model.minibatches(start, make_shards(8), seed=0, local_epochs=2))
     assert int(model.state()["1.num_batches_tracked"]) == 4
 
 
 def test_tied_weights_stay_tied():
     model = make_model("Tied")
-    list(model.minibatches(model.state(), make_shards(8), seed=0, iterations=3))
+    list(model.minibatches(model.state(), make_shards(8), seed=0, local_epochs=3))
     state = model.state()
     assert torch.equal(state["first.weight"], state["second.weight"])
 
@@ -272,7 +272,7 @@ def test_training_lowers_the_loss_on_digits(optimizer):
     shards = list(ShardStore(data.x_train, data.y_train, 100, 0))
     before, _ = model.evaluate(model.state(), data.x_test, data.y_test)
     assert before == pytest.approx(math.log(10), rel=0.1)
-    assert sum(model.minibatches(model.state(), shards, seed=0, iterations=5)) == 5 * len(data.y_train)
+    assert sum(model.minibatches(model.state(), shards, seed=0, local_epochs=5)) == 5 * len(data.y_train)
     after, accuracy = model.evaluate(model.state(), data.x_test, data.y_test)
     assert after < before / 2
     assert accuracy > 0.85
@@ -395,8 +395,8 @@ def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, mes
         LocalModel(own, allowed=None)
 
 
-@pytest.mark.parametrize("iterations", [0, -1, 1 << 40])
-def test_passes_that_nobody_wants_are_refused_in_one_line(iterations):
+@pytest.mark.parametrize("local_epochs", [0, -1, 1 << 40])
+def test_passes_that_nobody_wants_are_refused_in_one_line(local_epochs):
     model = make_model()
-    with pytest.raises(ConfigError, match=f"iterations is {iterations}; allowed: 1 to 65536$"):
-        model.minibatches(model.state(), make_shards(8), seed=0, iterations=iterations)
+    with pytest.raises(ConfigError, match=f"local_epochs is {local_epochs}; allowed: 1 to 65536$"):
+        model.minibatches(model.state(), make_shards(8), seed=0, local_epochs=local_epochs)

@@ -156,11 +156,6 @@ def test_a_view_of_twenty_thousand_images_takes_seconds():
     ("fields", "message"),
     [
         ({"kind": "blurr"}, "view 'blurr' is unknown; did you mean 'blur'? Allowed: plain, blur, erase, flip-hori"),
-        ({"sigma_pixels": 0}, "sigma_pixels is 0.0; it must be above 0"),
-        ({"sigma_pixels": math.inf}, "sigma_pixels is inf"),
-        ({"erased_share": 1}, "erased_share is 1.0; it must be above 0 and below 1"),
-        ({"erased_share": math.nan}, "erased_share is nan"),
-        ({"cropped_share": 0}, "cropped_share is 0.0; it must be above 0 and at most 1"),
         ({"share": 0.5}, "unknown field `share`"),
     ],
 )

@@ -23,7 +23,7 @@ SHARD_SAMPLES = 32
 SHARD_BYTES, MODEL_BYTES = 2_000, 240_000
 POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
 JOB = {
-    "job": {"rounds": 10, "deadline_seconds": 1.0, "iterations": 1, "batch_size": 32, "seed": 7},
+    "job": {"rounds": 10, "deadline_seconds": 1.0, "local_epochs": 1, "batch_size": 32, "seed": 7},
     "model": {"name": "digits-cnn"},
     "optimizer": {"name": "sgd", "learning_rate": 0.05},
     "data": {"name": "digits", "shard_size": SHARD_SAMPLES, "placement": "served"},

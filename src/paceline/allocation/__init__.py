@@ -4,9 +4,9 @@ Plain data in, plain data out: no PyTorch, no I/O, no clock.
 """
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.allocation.central import CsaAllocation, SyncAllocation
-from paceline.allocation.contract import Problem, Reply, Share
+from paceline.allocation.contract import AllocatedShare, Problem, Reply
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation, GossipPolicy, Takeovers, take_over
@@ -20,6 +20,7 @@ __all__ = [
     "SITS_OUT",
     "AdaptiveDabAllocation",
     "AllDataAllocation",
+    "AllocatedShare",
     "Allocation",
     "AllocationPolicy",
     "Assignment",
@@ -36,10 +37,9 @@ __all__ = [
     "PoolPolicy",
     "Problem",
     "Reply",
-    "Share",
+    "RoundTerms",
     "SyncAllocation",
     "Takeovers",
-    "Terms",
     "Timings",
     "describe",
     "from_config",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from msgspec import Meta
+
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.pace import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
+from paceline.checks import Count, check_fields
 from paceline.devices.profiles import Rate
 from paceline.errors import ConfigError
 
@@ -38,27 +41,20 @@ class AdaptiveDabAllocation(AllocationPolicy):
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    window: int = 25
-    optimism: float = 0.75
-    caution: float = 2.1
-    margin: float = 0.01
+    window: Count = 25
+    optimism: Annotated[float, Meta(ge=0.5, le=1)] = 0.75
+    caution: Annotated[float, Meta(ge=0, le=10)] = 2.1
+    margin: Annotated[float, Meta(ge=0, le=0.5)] = 0.01
 
     def __post_init__(self) -> None:
-        for name, value, is_allowed, allowed in (
-            ("window", self.window, self.window >= 1, "at least 1"),
-            ("optimism", self.optimism, 0.5 <= self.optimism <= 1, "from 0.5 to 1"),
-            ("caution", self.caution, 0 <= self.caution <= 10, "from 0 to 10"),
-            ("margin", self.margin, 0 <= self.margin <= 0.5, "from 0 to 0.5"),
-        ):
-            if not is_allowed:
-                raise ConfigError(f"adaptive-dab: {name} is {value}; allowed: {allowed}")
+        check_fields(self)
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
         counts = [self._shards(terms, candidate) for candidate in fleet]
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
-    def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """The slow side of the uploads seen, and no less than their middle and the margin."""
         up = self._pace(candidate, "up")
         usual_seconds = terms.model_bytes * up.middle
@@ -66,11 +62,11 @@ class AdaptiveDabAllocation(AllocationPolicy):
         most_seconds = max(usual_seconds, _MOST_KEPT_FREE * terms.deadline_seconds)
         return _latency_seconds(candidate) + min(kept_seconds, most_seconds)
 
-    def _shards(self, terms: Terms, candidate: Candidate) -> int:
+    def _shards(self, terms: RoundTerms, candidate: Candidate) -> int:
         train, down = self._pace(candidate, "train"), self._pace(candidate, "down")
         latency_seconds, most = _latency_seconds(candidate), candidate.most_shards(terms)
         halt_seconds = terms.deadline_seconds - self.upload_seconds(terms, candidate)
-        passes = terms.iterations * terms.shard_samples
+        passes = terms.local_epochs * terms.shard_samples
         wanted = units_to_fill(
             halt_seconds,
             fixed_seconds=latency_seconds + terms.model_bytes * down.fast,

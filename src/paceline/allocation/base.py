@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
+from paceline.checks import Count, CountOrZero, Positive, check_fields
 from paceline.devices.profiles import Outlook, Profile
-from paceline.errors import ConfigError
 
 _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
 _MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
@@ -21,12 +21,12 @@ MAX_OVERTIME = 100.0
 """As a ratio of the deadline: a round ends some time, whoever is still awaited."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What a round asks of whoever takes part.
 
     Attributes:
         deadline_seconds: from the start of the learner's work until its update must be in.
-        iterations: passes over the allocated shards.
+        local_epochs: passes over the allocated shards.
         model_bytes: of the parameters as sent, the same in both directions.
         shard_bytes: of a shard as sent; 0 if data stays on the devices.
         shard_samples: in a shard.
@@ -34,25 +34,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
     """
 
-    deadline_seconds: float
-    iterations: int
-    model_bytes: int
-    shard_bytes: int
-    shard_samples: int
-    num_shards: int
-    overtime: float = 0.0
+    deadline_seconds: Positive
+    local_epochs: Count
+    model_bytes: CountOrZero
+    shard_bytes: CountOrZero
+    shard_samples: Count
+    num_shards: CountOrZero
+    overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.deadline_seconds < math.inf:
-            raise ConfigError(f"deadline_seconds is {self.deadline_seconds}; it must be above 0")
-        for name, least in (
-            *(("iterations", 1), ("shard_samples", 1)),
-            *(("model_bytes", 0), ("shard_bytes", 0), ("num_shards", 0)),
-        ):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
-        if not 0 <= self.overtime <= MAX_OVERTIME:
-            raise ConfigError(f"overtime is {self.overtime}; allowed: 0 to {MAX_OVERTIME:g}")
+        check_fields(self)
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,16 +83,16 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     outlook: tuple[Outlook, ...] = ()
     state: str | None = None
 
-    def most_shards(self, terms: Terms) -> int:
+    def most_shards(self, terms: RoundTerms) -> int:
         """The most it can be given: what there is, and what it is willing to take."""
         return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
 
 
 class Allocation(NamedTuple):
-    """What a learner is to train in a round: so many shards, in so many iterations."""
+    """What a learner is to train in a round: so many shards, in so many local epochs."""
 
     num_shards: int
-    iterations: int
+    local_epochs: int
 
 
 SITS_OUT = Allocation(0, 0)
@@ -109,7 +100,7 @@ SITS_OUT = Allocation(0, 0)
 
 
 class AllocationPolicy(ABC):
-    """Decides how many shards each learner trains in a round, and in how many iterations.
+    """Decides how many shards each learner trains in a round, and in how many local epochs.
 
     A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same answer. It opens
     no socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
@@ -132,10 +123,10 @@ class AllocationPolicy(ABC):
         return "never"
 
     @abstractmethod
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """What each candidate trains, in the fleet's order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
 
-    def upload_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """The seconds to keep free for the upload at the end of the round, margin included.
 
         Training halts when no more than this is left until the deadline. From the benchmark if there was one: the

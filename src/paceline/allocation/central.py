@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from paceline.allocation import costs
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import MOST
-from paceline.errors import ConfigError
+from paceline.checks import Count, check_fields
 
 # NumPy is imported when something is solved: a device that trains for another policy does without.
 if TYPE_CHECKING:
@@ -24,52 +24,50 @@ _PRECISION = 1e-6  # of the least time in which all can be done, as a ratio
 class CentralAllocation(AllocationPolicy):
     """Base of the policies that hand out all shards, each to one learner, by the profiles of all.
 
-    Learners that have no time for `min_iterations` over `min_shards` sit out, as do the slowest if there are fewer
+    Learners that have no time for `min_local_epochs` over `min_shards` sit out, as do the slowest if there are fewer
     shards than that for each. If the others cannot finish all data by the deadline, the least time in which they can
     takes its place, so that all overrun it alike: these policies fix the data, not the time.
 
     Attributes:
         min_shards: the least that a learner gets, if it gets any.
         max_shards: the most that a learner gets; None for no limit.
-        min_iterations: the least that a learner does.
+        min_local_epochs: the least that a learner does.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
 
-    min_shards: int = 1
-    max_shards: int | None = None
-    min_iterations: int = 1
+    min_shards: Count = 1
+    max_shards: Count | None = None
+    min_local_epochs: Count = 1
 
     def __post_init__(self) -> None:
-        for name in ("min_shards", "min_iterations"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        check_fields(self)
         if self.max_shards is not None and self.max_shards < self.min_shards:
-            raise ConfigError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
+            raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Shards and iterations of each; who has no profile sits out."""
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+        """Shards and local epochs of each; who has no profile sits out."""
         able = self._able(terms, fleet)
         if not able:
             return [SITS_OUT] * len(fleet)
         total = min(terms.num_shards, sum(self._most(terms, fleet[index]) for index in able))
         steps = self._steps(terms, [fleet[index] for index in able])
-        counts, iterations = self._share_out(_stretched(steps, total, self.min_iterations), total)
+        counts, local_epochs = self._share_out(_stretched(steps, total, self.min_local_epochs), total)
         allocated = [SITS_OUT] * len(fleet)
-        for index, *share in zip(able, counts.tolist(), iterations.tolist(), strict=True):
+        for index, *share in zip(able, counts.tolist(), local_epochs.tolist(), strict=True):
             allocated[index] = Allocation(*share)
         return allocated
 
     @abstractmethod
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
-        """Shards and iterations; there is time for them."""
+        """Shards and local epochs; there is time for them."""
 
-    def _most(self, terms: Terms, candidate: Candidate) -> int:
+    def _most(self, terms: RoundTerms, candidate: Candidate) -> int:
         most = candidate.most_shards(terms)
         return most if self.max_shards is None else min(most, self.max_shards)
 
-    def _able(self, terms: Terms, fleet: Sequence[Candidate]) -> list[int]:
+    def _able(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[int]:
         """Who takes part, by index."""
         seconds = {
             index: self._least_seconds(terms, candidate)
@@ -81,22 +79,24 @@ class CentralAllocation(AllocationPolicy):
         fastest = sorted(able, key=seconds.__getitem__)[: terms.num_shards // self.min_shards]
         return sorted(fastest)
 
-    def _least_seconds(self, terms: Terms, candidate: Candidate) -> float:
+    def _least_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """What the least share takes."""
         profile = candidate.profile
         if profile is None:
             return float("inf")
-        each = costs.download_seconds(terms, profile) + self.min_iterations * costs.iteration_seconds(terms, profile)
+        each = costs.download_seconds(terms, profile) + self.min_local_epochs * costs.local_epoch_seconds(
+            terms, profile
+        )
         return costs.fixed_seconds(terms, profile) + self.min_shards * each
 
-    def _steps(self, terms: Terms, fleet: Sequence[Candidate]) -> Steps:
+    def _steps(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> Steps:
         import numpy as np
 
         from paceline.allocation.steps import Steps
 
         profiles = [candidate.profile for candidate in fleet if candidate.profile is not None]
         return Steps(
-            c2=np.array([costs.iteration_seconds(terms, profile) for profile in profiles]),
+            c2=np.array([costs.local_epoch_seconds(terms, profile) for profile in profiles]),
             c1=np.array([costs.download_seconds(terms, profile) for profile in profiles]),
             c0=np.array([costs.fixed_seconds(terms, profile) for profile in profiles]),
             cycle_seconds=terms.deadline_seconds,
@@ -107,7 +107,7 @@ class CentralAllocation(AllocationPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class CsaAllocation(CentralAllocation):
-    """The least staleness: each learner does as many iterations as fit, and they differ by as little as can be.
+    """The least staleness: each learner does as many local epochs as fit, and they differ by as little as can be.
 
     Exact, as in `CsaProblem`, in shards instead of samples.
     """
@@ -115,23 +115,23 @@ class CsaAllocation(CentralAllocation):
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         from paceline.allocation.exact import least_staleness
 
-        plan = least_staleness(steps, total, self.min_iterations)
-        return plan.counts, plan.iterations
+        plan = least_staleness(steps, total, self.min_local_epochs)
+        return plan.counts, plan.local_epochs
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyncAllocation(CentralAllocation):
-    """All do the same number of iterations, the most that all have time for, as in `SyncProblem`."""
+    """All do the same number of local epochs, the most that all have time for, as in `SyncProblem`."""
 
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         from paceline.allocation.exact import most_in_common, take_back
 
-        iterations = most_in_common(steps, total, self.min_iterations)
-        counts = take_back(steps.most_for(iterations), steps.low, total)
-        return counts, counts * 0 + iterations
+        local_epochs = most_in_common(steps, total, self.min_local_epochs)
+        counts = take_back(steps.most_for(local_epochs), steps.low, total)
+        return counts, counts * 0 + local_epochs
 
 
-def _stretched(steps: Steps, total: int, min_iterations: int) -> Steps:
+def _stretched(steps: Steps, total: int, min_local_epochs: int) -> Steps:
     """The same with the least time in which all can be done, if the deadline is too short."""
     from paceline.allocation.exact import find_conflict
 
@@ -139,11 +139,11 @@ def _stretched(steps: Steps, total: int, min_iterations: int) -> Steps:
         return dataclasses.replace(steps, cycle_seconds=seconds)
 
     fails = enough = steps.cycle_seconds
-    while find_conflict(in_seconds(enough), total, min_iterations) is not None:
+    while find_conflict(in_seconds(enough), total, min_local_epochs) is not None:
         fails, enough = enough, 2 * enough
     while enough - fails > _PRECISION * enough:
         middle = (fails + enough) / 2
-        if find_conflict(in_seconds(middle), total, min_iterations) is None:
+        if find_conflict(in_seconds(middle), total, min_local_epochs) is None:
             enough = middle
         else:
             fails = middle

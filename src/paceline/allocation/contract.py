@@ -21,7 +21,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
 CountOrZero: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AllocatedShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one learner gets; counted in shards or in samples, as the problem is."""
 
     learner: str
@@ -46,7 +46,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["optimal", "feasible", "infeasible"]
     objective: float | None = None
     bound: float | None = None
-    allocation: list[Share] = []
+    allocation: list[AllocatedShare] = []
     cost: float | None = None
     solve_seconds: float = 0.0
     reason: str | None = None

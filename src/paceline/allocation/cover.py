@@ -1,7 +1,7 @@
 """The cheapest cover: one option per group, so that the gains suffice and the drops add up to the least.
 
-The problem is a multiple-choice knapsack. Here drops are iterations that are given up, so they are small whole numbers,
-while gains (samples) may be large. That makes it quick to solve exactly, in three steps.
+The problem is a multiple-choice knapsack. Here drops are local epochs that are given up, so they are small whole
+numbers, while gains (samples) may be large. That makes it quick to solve exactly, in three steps.
 
 1. With a price of λ drops per gain, each group takes the option of the least drop − λ·gain by itself. The best λ gives
    a bound on the sum of drops, and two choices of equal Lagrangian cost, one short of the gains and one not. Going over

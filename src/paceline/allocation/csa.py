@@ -12,14 +12,14 @@ from paceline.allocation.cycle import CycleProblem, staleness
 if TYPE_CHECKING:
     from paceline.allocation.steps import Counts, Steps
 
-OBJECTIVE = "greatest staleness, in iterations"
+OBJECTIVE = "greatest staleness, in local epochs"
 
 
 class CsaProblem(CycleProblem, frozen=True, kw_only=True):
     """Samples d_k between the limits, Σ d_k = d and τ_k ≥ min_iterations, with the least max τ − min τ.
 
     Of the allocations that reach it, one with the largest Σ τ_k. The problem is (7) of Mohammad and Sorour, "Adaptive
-    Task Allocation for Asynchronous Federated Mobile Edge Learning", where a learner does as many iterations as fit.
+    Task Allocation for Asynchronous Federated Mobile Edge Learning", where a learner does as many local epochs as fit.
     """
 
     objective_name: ClassVar[str] = OBJECTIVE

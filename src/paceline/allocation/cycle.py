@@ -1,11 +1,11 @@
-"""One cycle of asynchronous learning: samples for every learner, and as many iterations as time allows.
+"""One cycle of asynchronous learning: samples for every learner, and as many local epochs as time allows.
 
-In a cycle of T seconds, learner k gets d_k of the d samples and does τ_k iterations over them. That takes it
+In a cycle of T seconds, learner k gets d_k of the d samples and does τ_k local epochs over them. That takes it
 
     t_k = C2_k·τ_k·d_k + C1_k·d_k + C0_k   seconds,
 
-for training (C2 per sample and iteration), moving its samples (C1 per sample; 0 if they are there already) and moving
-the model (C0). It does as many iterations as fit, τ_k = ⌊(T − C0_k − C1_k·d_k) / (C2_k·d_k)⌋. After Mohammad and
+for training (C2 per sample and local epoch), moving its samples (C1 per sample; 0 if they are there already) and moving
+the model (C0). It does as many local epochs as fit, τ_k = ⌊(T − C0_k − C1_k·d_k) / (C2_k·d_k)⌋. After Mohammad and
 Sorour, "Adaptive Task Allocation for Asynchronous Federated Mobile Edge Learning", Eq. 5; their constraint (7b),
 t_k = T, cannot hold in whole numbers.
 """
@@ -21,6 +21,7 @@ from msgspec import Meta
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
+    AllocatedShare,
     Count,
     CountOrZero,
     Name,
@@ -28,7 +29,6 @@ from paceline.allocation.contract import (
     Positive,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.rounding import units_within
@@ -38,7 +38,7 @@ N = TypeVar("N", int, float)
 
 
 class CycleLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A learner and its seconds: `c2` per sample and iteration, `c1` per sample, `c0` in all."""
+    """A learner and its seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
 
     name: Name
     c2: Positive
@@ -51,8 +51,8 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: "least": the least shares of all are more than there is; "most": the most of all are less than there is;
-            "learner": one has no time for the iterations over its least share; "time": all together have not.
-        most: that all can take together, or the iterations that the learner has time for.
+            "learner": one has no time for the local epochs over its least share; "time": all together have not.
+        most: that all can take together, or the local epochs that the learner has time for.
         learner: its index, if it is one.
     """
 
@@ -84,8 +84,8 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         if self.max_samples is not None and self.min_samples > self.max_samples:
             raise ConfigError(f"min_samples is {self.min_samples}, above max_samples, {self.max_samples}")
 
-    def iterations(self, learner: CycleLearner, num_samples: int) -> int:
-        """How many iterations over so many samples a learner has time for, τ."""
+    def local_epochs(self, learner: CycleLearner, num_samples: int) -> int:
+        """How many local epochs over so many samples a learner has time for, τ."""
         return units_within(
             self.cycle_seconds,
             fixed_seconds=learner.c0 + learner.c1 * num_samples,
@@ -93,14 +93,14 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
             most=MOST,
         )
 
-    def shares(self, num_samples: Sequence[int]) -> list[Share]:
+    def shares(self, num_samples: Sequence[int]) -> list[AllocatedShare]:
         """What each learner gets if it gets so many samples."""
         return [
-            Share(learner=learner.name, samples=count, iterations=self.iterations(learner, count))
+            AllocatedShare(learner=learner.name, samples=count, iterations=self.local_epochs(learner, count))
             for learner, count in zip(self.learners, num_samples, strict=True)
         ]
 
-    def broken(self, share: Share) -> str | None:
+    def broken(self, share: AllocatedShare) -> str | None:
         """Which constraint a learner's share breaks; None if it keeps them all."""
         assert share.samples is not None
         if share.samples < self.min_samples:
@@ -137,14 +137,14 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         return Reply(status="infeasible", reason=reason)
 
 
-def staleness(shares: Sequence[Share]) -> int:
-    """The most that two learners' iterations differ by."""
-    iterations = [share.iterations for share in shares]
-    return max(iterations) - min(iterations)
+def staleness(shares: Sequence[AllocatedShare]) -> int:
+    """The most that two learners' local epochs differ by."""
+    local_epochs = [share.iterations for share in shares]
+    return max(local_epochs) - min(local_epochs)
 
 
-def average_staleness(shares: Sequence[Share]) -> float:
-    """The mean difference in iterations over all pairs of learners, Eq. 13; 0 for one alone."""
+def average_staleness(shares: Sequence[AllocatedShare]) -> float:
+    """The mean difference in local epochs over all pairs of learners, Eq. 13; 0 for one alone."""
     return mean_difference([share.iterations for share in shares])
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
     MOST,
+    AllocatedShare,
     Count,
     CountOrZero,
     Name,
@@ -20,7 +21,6 @@ from paceline.allocation.contract import (
     Positive,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.costs import fixed_seconds, shard_seconds
@@ -39,17 +39,17 @@ class DabAllocation(AllocationPolicy):
         a = ⌊(D − 2·latency − Ωm/b_down − Ωm/b_up) / (μ·s/c + Ωd/b_down)⌋
 
     where D is the deadline, Ωm and Ωd the bytes of the model and of a shard of s samples, b the bytes per second,
-    c the samples per second and μ the iterations. With equal b and no latency it is Eq. 5 of Mays, Elsayed and
+    c the samples per second and μ the local epochs. With equal b and no latency it is Eq. 5 of Mays, Elsayed and
     Hassanein, "Decentralized Data Allocation via Local Benchmarking for Parallelized Mobile Edge Learning".
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """Each candidate for itself; raises `ConfigError` for one without a profile."""
         return [self._allocation(terms, candidate) for candidate in fleet]
 
-    def _allocation(self, terms: Terms, candidate: Candidate) -> Allocation:
+    def _allocation(self, terms: RoundTerms, candidate: Candidate) -> Allocation:
         if candidate.profile is None:
             raise ConfigError(f"dab: learner {candidate.name!r} has no profile; it must be benchmarked first")
         count = units_within(
@@ -58,7 +58,7 @@ class DabAllocation(AllocationPolicy):
             unit_seconds=shard_seconds(terms, candidate.profile),
             most=candidate.most_shards(terms),
         )
-        return Allocation(count, terms.iterations) if count else SITS_OUT
+        return Allocation(count, terms.local_epochs) if count else SITS_OUT
 
 
 class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,9 +100,9 @@ class DabProblem(Problem, frozen=True, kw_only=True):
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Each learner's own maximum, so optimal; infeasible if none can finish a shard."""
-        terms = Terms(
+        terms = RoundTerms(
             deadline_seconds=self.deadline_seconds,
-            iterations=self.iterations,
+            local_epochs=self.iterations,
             model_bytes=self.model_bytes,
             shard_bytes=self.shard_bytes,
             shard_samples=self.shard_samples,
@@ -114,13 +114,13 @@ class DabProblem(Problem, frozen=True, kw_only=True):
         if not num_shards:
             return Reply(status="infeasible", reason=_too_slow(terms, fleet))
         shares = [
-            Share(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.iterations)
+            AllocatedShare(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.local_epochs)
             for candidate, allocation in zip(fleet, allocated, strict=True)
         ]
         return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)
 
 
-def _too_slow(terms: Terms, fleet: Sequence[Candidate]) -> str:
+def _too_slow(terms: RoundTerms, fleet: Sequence[Candidate]) -> str:
     needed = {c.name: fixed_seconds(terms, c.profile) + shard_seconds(terms, c.profile) for c in fleet if c.profile}
     name = min(needed, key=needed.__getitem__)
     return (

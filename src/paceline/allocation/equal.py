@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from paceline.allocation import costs
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import MOST, Reply
 from paceline.allocation.cycle import CycleProblem, staleness
 from paceline.allocation.rounding import split_evenly, units_within
@@ -18,7 +18,7 @@ class EqualAllocation(AllocationPolicy):
     """All shards in equal parts, the remainder to the first; what a learner will not take goes to the others.
 
     Attributes:
-        asynchronous: each learner does as many iterations as its profile says fit by the deadline, and at least one;
+        asynchronous: each learner does as many local epochs as its profile says fit by the deadline, and at least one;
             otherwise as many as the job says.
     """
 
@@ -31,22 +31,22 @@ class EqualAllocation(AllocationPolicy):
         """Whether learners send their profiles to the orchestrator."""
         return self.asynchronous
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """The parts; less than all shards only if every candidate has as many as it will take."""
         counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
         return [
-            Allocation(count, self._iterations(terms, candidate, count)) if count else SITS_OUT
+            Allocation(count, self._local_epochs(terms, candidate, count)) if count else SITS_OUT
             for candidate, count in zip(fleet, counts, strict=True)
         ]
 
-    def _iterations(self, terms: Terms, candidate: Candidate, num_shards: int) -> int:
+    def _local_epochs(self, terms: RoundTerms, candidate: Candidate, num_shards: int) -> int:
         profile = candidate.profile
         if not self.asynchronous or profile is None:
-            return terms.iterations
+            return terms.local_epochs
         fitting = units_within(
             terms.deadline_seconds,
             fixed_seconds=costs.fixed_seconds(terms, profile) + num_shards * costs.download_seconds(terms, profile),
-            unit_seconds=num_shards * costs.iteration_seconds(terms, profile),
+            unit_seconds=num_shards * costs.local_epoch_seconds(terms, profile),
             most=MOST,
         )
         return max(1, fitting)
@@ -55,7 +55,7 @@ class EqualAllocation(AllocationPolicy):
 class EtaProblem(CycleProblem, frozen=True, kw_only=True):
     """Equal samples for all, d/K each; the objective is the greatest staleness, which the rule does nothing about."""
 
-    objective_name: ClassVar[str] = "greatest staleness, in iterations"
+    objective_name: ClassVar[str] = "greatest staleness, in local epochs"
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """The equal split; optimal only if nobody is stale, since another split may do better."""

@@ -1,17 +1,18 @@
-"""The least staleness, exactly: whole shares for all, whose iterations differ by as little as can be.
+"""The least staleness, exactly: whole shares for all, whose local epochs differ by as little as can be.
 
-For a window [lo, hi] of iterations, learner k can take a_k to b_k samples, where b_k is the most with τ_k ≥ lo, and
+For a window [lo, hi] of local epochs, learner k can take a_k to b_k samples, where b_k is the most with τ_k ≥ lo, and
 a_k one more than the most with τ_k > hi. All samples can be handed out within the window if no learner's interval is
 empty and Σ a_k ≤ d ≤ Σ b_k. Three thresholds give the smallest window.
 
 - lo can be at most the largest with Σ b_k ≥ d, and hi must be at least the smallest with Σ a_k ≤ d. Let these be l and
   h. Always l ≤ h, since a_k exceeds the b_k of any higher lo.
-- At lo = l, only learners whose iterations jump over [l, h], from g_k above h down to n_k below l, have empty
+- At lo = l, only learners whose local epochs jump over [l, h], from g_k above h down to n_k below l, have empty
   intervals. For each of them either hi ≥ g_k or lo ≤ n_k. Once lo ≤ n_k, k has a share within [lo, h], whatever lo is.
 - So it is best to give way for some number of those with the largest g_k. Trying them all takes a sort.
 
-Within a window the sum of iterations is as large as can be if the cheapest learners are put to fewer iterations than
-their most, a cheapest cover (see `cover`). Often lo and hi differ by one; then it is those with the largest b_k − a_k.
+Within a window the sum of local epochs is as large as can be if the cheapest learners are put to fewer local epochs
+than their most, a cheapest cover (see `cover`). Often lo and hi differ by one; then it is those with the largest
+b_k − a_k.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from paceline.allocation.rounding import split_evenly
 from paceline.allocation.steps import Counts, Steps, total_of
 
 MAX_OPTIONS = 500_000
-"""Of iterations, over all learners; if there are more, only those near the ends of the window are looked at."""
+"""Of local epochs, over all learners; if there are more, only those near the ends of the window are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,39 +37,39 @@ class CyclePlan:
 
     Attributes:
         counts: of samples, or what else is shared out.
-        iterations: that each learner has time for.
-        is_sum_proven: whether the sum of iterations is proven the largest for this staleness. Always, except where
+        local_epochs: that each learner has time for.
+        is_sum_proven: whether the sum of local epochs is proven the largest for this staleness. Always, except where
             windows are wide and learners many: see `MAX_OPTIONS` and `cover.MAX_STEPS`.
     """
 
     counts: Counts
-    iterations: Counts
+    local_epochs: Counts
     is_sum_proven: bool
 
     @property
     def staleness(self) -> int:
-        """The most that two learners' iterations differ by."""
-        return int(self.iterations.max() - self.iterations.min())
+        """The most that two learners' local epochs differ by."""
+        return int(self.local_epochs.max() - self.local_epochs.min())
 
 
-def find_conflict(steps: Steps, total: int, min_iterations: int) -> Conflict | None:
+def find_conflict(steps: Steps, total: int, min_local_epochs: int) -> Conflict | None:
     """Why there are no shares that keep all limits; None if there are some."""
     if total_of(steps.low) > total:
         return Conflict(kind="least", most=total)
     if total_of(steps.high) < total:
         return Conflict(kind="most", most=total_of(steps.high))
-    most = steps.iterations(steps.low)
+    most = steps.local_epochs(steps.low)
     slowest = int(np.argmin(most))
-    if most[slowest] < min_iterations:
+    if most[slowest] < min_local_epochs:
         return Conflict(kind="learner", most=int(most[slowest]), learner=slowest)
-    most_samples = total_of(steps.most_for(min_iterations))
+    most_samples = total_of(steps.most_for(min_local_epochs))
     return Conflict(kind="time", most=most_samples) if most_samples < total else None
 
 
-def most_in_common(steps: Steps, total: int, min_iterations: int) -> int:
-    """The most iterations that all learners have time for; there must be no conflict."""
-    slowest = int(steps.iterations(steps.low).min())
-    return _last(lambda count: total_of(steps.most_for(count)) >= total, min_iterations, slowest)
+def most_in_common(steps: Steps, total: int, min_local_epochs: int) -> int:
+    """The most local epochs that all learners have time for; there must be no conflict."""
+    slowest = int(steps.local_epochs(steps.low).min())
+    return _last(lambda count: total_of(steps.most_for(count)) >= total, min_local_epochs, slowest)
 
 
 def take_back(counts: Counts, floors: Counts, total: int) -> Counts:
@@ -77,41 +78,41 @@ def take_back(counts: Counts, floors: Counts, total: int) -> Counts:
     return counts - np.array(parts, dtype=np.int64)
 
 
-def least_staleness(steps: Steps, total: int, min_iterations: int) -> CyclePlan:
+def least_staleness(steps: Steps, total: int, min_local_epochs: int) -> CyclePlan:
     """The best shares; there must be no conflict."""
     steps = steps.limited(np.minimum(steps.high, total))
-    plans = [_fill(steps, total, *window) for window in _windows(steps, total, min_iterations)]
-    best = max(plans, key=lambda plan: total_of(plan.iterations))
+    plans = [_fill(steps, total, *window) for window in _windows(steps, total, min_local_epochs)]
+    best = max(plans, key=lambda plan: total_of(plan.local_epochs))
     return replace(best, is_sum_proven=all(plan.is_sum_proven for plan in plans))
 
 
-def _windows(steps: Steps, total: int, min_iterations: int) -> list[tuple[int, int]]:
+def _windows(steps: Steps, total: int, min_local_epochs: int) -> list[tuple[int, int]]:
     """The smallest windows, all of one size; mostly there is only one."""
-    top = most_in_common(steps, total, min_iterations)
+    top = most_in_common(steps, total, min_local_epochs)
 
     def is_too_low(count: int) -> bool:
         return total_of(steps.most_for(count + 1) + 1) > total
 
-    # below it all are too low, since the shares for `top` iterations or more are at least the total
-    bottom = _last(is_too_low, top - 1, int(steps.iterations(steps.low).max())) + 1
+    # below it all are too low, since the shares for `top` local epochs or more are at least the total
+    bottom = _last(is_too_low, top - 1, int(steps.local_epochs(steps.low).max())) + 1
     counts = steps.most_for(top)
-    above = steps.iterations(counts)
+    above = steps.local_epochs(counts)
     jumping = np.flatnonzero(above > bottom)
     jumping = jumping[np.argsort(-above[jumping], kind="stable")]
-    nexts = np.where(counts < steps.high, steps.iterations(np.minimum(counts + 1, steps.high)), -1)
+    nexts = np.where(counts < steps.high, steps.local_epochs(np.minimum(counts + 1, steps.high)), -1)
     low_ends = np.minimum.accumulate(np.append(top, nexts[jumping]))
     high_ends = np.append(above[jumping], bottom)
-    valid = low_ends >= min_iterations
+    valid = low_ends >= min_local_epochs
     low_ends, high_ends = low_ends[valid], high_ends[valid]
     smallest = high_ends - low_ends == (high_ends - low_ends).min()
     return list(dict.fromkeys(zip(low_ends[smallest].tolist(), high_ends[smallest].tolist(), strict=True)))
 
 
 def _fill(steps: Steps, total: int, low_end: int, high_end: int) -> CyclePlan:
-    """The shares within a window that have the largest sum of iterations."""
+    """The shares within a window that have the largest sum of local epochs."""
     floors = steps.most_for(high_end + 1) + 1
-    most_iterations = steps.iterations(floors)
-    first, last = steps.most_for(most_iterations), steps.most_for(low_end)
+    most_local_epochs = steps.local_epochs(floors)
+    first, last = steps.most_for(most_local_epochs), steps.most_for(low_end)
     needed = total - total_of(first)
     counts, is_sum_proven = first, True
     if needed > 0:
@@ -121,18 +122,18 @@ def _fill(steps: Steps, total: int, low_end: int, high_end: int) -> CyclePlan:
         if not is_sum_proven:
             counts = _use_excess(steps, counts, floors, total)
     counts = take_back(counts, floors, total)
-    return CyclePlan(counts=counts, iterations=steps.iterations(counts), is_sum_proven=is_sum_proven)
+    return CyclePlan(counts=counts, local_epochs=steps.local_epochs(counts), is_sum_proven=is_sum_proven)
 
 
 def _options(steps: Steps, first: Counts, last: Counts) -> tuple[Options, bool]:
-    """What each learner may give up: the most samples for every number of iterations between two shares.
+    """What each learner may give up: the most samples for every number of local epochs between two shares.
 
-    They are found by going through the iterations, or through the samples where those are fewer. Also whether all were
-    looked at.
+    They are found by going through the local epochs, or through the samples where those are fewer. Also whether all
+    were looked at.
     """
-    most, least = steps.iterations(first), steps.iterations(last)
-    by_iterations = most - least <= last - first
-    spans = np.where(by_iterations, most - least, last - first)
+    most, least = steps.local_epochs(first), steps.local_epochs(last)
+    by_local_epochs = most - least <= last - first
+    spans = np.where(by_local_epochs, most - least, last - first)
     half = max(1, MAX_OPTIONS // (2 * len(spans)))
     is_all = total_of(spans + 1) <= MAX_OPTIONS
     sizes = spans + 1 if is_all else np.minimum(spans + 1, 2 * half)
@@ -141,30 +142,30 @@ def _options(steps: Steps, first: Counts, last: Counts) -> tuple[Options, bool]:
     if not is_all:
         place = np.where(place < half, place, (spans + 1 - sizes)[learners] + place)
     counts = first[learners] + place
-    own = np.flatnonzero(by_iterations[learners])
+    own = np.flatnonzero(by_local_epochs[learners])
     counts[own] = steps.take(learners[own]).most_for(most[learners[own]] - place[own])
-    iterations = steps.take(learners).iterations(counts)
-    is_last = np.append((np.diff(learners) > 0) | (np.diff(iterations) < 0), True)
-    learners, counts, iterations = learners[is_last], counts[is_last], iterations[is_last]
+    local_epochs = steps.take(learners).local_epochs(counts)
+    is_last = np.append((np.diff(learners) > 0) | (np.diff(local_epochs) < 0), True)
+    learners, counts, local_epochs = learners[is_last], counts[is_last], local_epochs[is_last]
     options = Options(
         starts=np.searchsorted(learners, np.arange(len(sizes))),
-        drops=most[learners] - iterations,
+        drops=most[learners] - local_epochs,
         gains=counts - first[learners],
     )
     return options, is_all
 
 
 def _use_excess(steps: Steps, counts: Counts, floors: Counts, total: int) -> Counts:
-    """Where shares add up to too much, take from the learner that gains the most iterations by it, then the next."""
+    """Where shares add up to too much, take from the learner that gains the most local epochs by it, then the next."""
     counts = counts.copy()
     while (excess := total_of(counts) - total) > 0:
         lower = np.maximum(floors, counts - excess)
-        gained = steps.iterations(lower) - steps.iterations(counts)
+        gained = steps.local_epochs(lower) - steps.local_epochs(counts)
         best = int(np.argmax(gained))
         if gained[best] <= 0:
             break
         own = np.array([best])
-        counts[best] = steps.take(own).most_for(steps.take(own).iterations(lower[own]))[0]
+        counts[best] = steps.take(own).most_for(steps.take(own).local_epochs(lower[own]))[0]
     return counts
 
 

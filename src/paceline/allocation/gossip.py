@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,16 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
+from paceline import checks
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.contract import (
     MAX_LEARNERS,
+    AllocatedShare,
     Count,
     Name,
     NotNegative,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.allocation.rounding import TOLERANCE
@@ -59,26 +59,21 @@ class EdgeGossipAllocation(GossipPolicy):
         max_ratio: that the fastest keeps; below 1, which is ours, all train less, and epochs are shorter.
     """
 
-    min_samples_per_second: float = 0.001
-    max_failed: float = 0.1
-    max_ratio: float = 1.0
+    min_samples_per_second: checks.NotNegative = 0.001
+    max_failed: checks.Ratio = 0.1
+    max_ratio: checks.Share = 1.0
 
     needs_profiles: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_samples_per_second < math.inf:
-            raise ValueError(f"min_samples_per_second is {self.min_samples_per_second}; it must be at least 0")
-        if not 0 <= self.max_failed <= 1:
-            raise ValueError(f"max_failed is {self.max_failed}; allowed: 0 to 1")
-        if not 0 < self.max_ratio <= 1:
-            raise ValueError(f"max_ratio is {self.max_ratio}; it must be above 0 and at most 1")
+        checks.check_fields(self)
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """The kept part of what each has, rounded, and one shard at least; also if too many have failed."""
         rates = [_predicted(candidate) for candidate in fleet]
         usable = [rate if self.is_usable(rate) else 0.0 for rate in rates]
         counts = kept([candidate.most_shards(terms) for candidate in fleet], usable, self.max_ratio)
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
         """Those that are too slow, and those that nothing is predicted of."""
@@ -101,10 +96,10 @@ class EdgeGossipAllocation(GossipPolicy):
 class AllDataAllocation(GossipPolicy):
     """Everybody trains all that it has, and whoever is done waits: gossip as it is without a balancer."""
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """All that each has."""
         counts = [candidate.most_shards(terms) for candidate in fleet]
-        return [Allocation(count, terms.iterations) if count else SITS_OUT for count in counts]
+        return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
         """Nobody: it predicts nothing."""
@@ -178,8 +173,8 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
     objective_name: ClassVar[str] = "seconds of the epoch"
 
     min_samples_per_second: NotNegative = EdgeGossipAllocation.min_samples_per_second
-    max_failed: Annotated[float, Meta(ge=0, le=1)] = EdgeGossipAllocation.max_failed
-    max_ratio: Annotated[float, Meta(gt=0, le=1)] = EdgeGossipAllocation.max_ratio
+    max_failed: checks.Ratio = EdgeGossipAllocation.max_failed
+    max_ratio: checks.Share = EdgeGossipAllocation.max_ratio
     learners: Annotated[list[GossipLearner], Meta(min_length=1, max_length=MAX_LEARNERS)]
 
     def __post_init__(self) -> None:
@@ -205,7 +200,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
             objective=objective,
             bound=min(bound, objective),
             allocation=[
-                Share(learner=one.name, samples=by_name.get(one.name, 0), iterations=int(one.name in by_name))
+                AllocatedShare(learner=one.name, samples=by_name.get(one.name, 0), iterations=int(one.name in by_name))
                 for one in self.learners
             ],
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from paceline.allocation.dab import DabAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.allocation.pool import MedAllocation, MmttAllocation
+from paceline.checks import why_refused
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
@@ -48,8 +50,12 @@ def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         field = where.rstrip("`")
-        told = f"{field} is {fields.get(field)!r}: {message}" if field else message
-        raise ConfigError(f"{name}: {told}") from None
+        allowed = why_refused(fields.get(field), typing.get_type_hints(kind, include_extras=True).get(field))
+        if allowed is not None:
+            message = f"{field} is {fields[field]}; {allowed}"
+        elif field:
+            message = f"{field} is {fields[field]!r}: {message}"
+        raise ConfigError(f"{name}: {message}") from None
 
 
 def describe(policy: AllocationPolicy) -> dict[str, Any]:

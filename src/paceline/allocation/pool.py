@@ -11,12 +11,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from msgspec import Meta
-
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, Terms
-from paceline.checks import Count, NotNegative, check_fields
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.checks import Count, CountOrZero, NotNegative, Remainder, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -31,7 +29,7 @@ class Demand(NamedTuple):
     """A job that wants learners, and all of them as they are for this job, in the same order for every job."""
 
     job: str
-    terms: Terms
+    terms: RoundTerms
     fleet: Sequence[Candidate]
 
 
@@ -82,7 +80,7 @@ class PoolPolicy(AllocationPolicy):
     """
 
     budget: NotNegative | None = None
-    min_shards: Annotated[int, Meta(ge=0)] = 1
+    min_shards: CountOrZero = 1
     max_steps: Count = 5_000
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
@@ -121,11 +119,11 @@ class PoolPolicy(AllocationPolicy):
                     return assignment
         return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
 
-    def allocate(self, terms: Terms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
         """As `assign`, for one job."""
         placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
-            Allocation(placements[candidate.name].num_shards, terms.iterations)
+            Allocation(placements[candidate.name].num_shards, terms.local_epochs)
             if candidate.name in placements
             else SITS_OUT
             for candidate in fleet
@@ -196,7 +194,7 @@ class MedAllocation(PoolPolicy):
             its team is done first; 0 is MED as in the thesis.
     """
 
-    held_back: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    held_back: Remainder = 0.0
 
     @property
     def held_share(self) -> float:
@@ -232,15 +230,15 @@ def _as_tuple(outlook: Outlook) -> tuple[str, float, Profile]:
     return outlook.state, outlook.probability, outlook.profile
 
 
-def _fixed_seconds(terms: Terms, profile: Profile) -> float:
+def _fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
     """The parameters there and back."""
     per_byte = 1 / profile.down.per_second + 1 / profile.up.per_second
     return 2 * profile.latency_seconds + terms.model_bytes * per_byte
 
 
-def _shard_seconds(terms: Terms, profile: Profile) -> float:
+def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
     """A shard on its way there, and its training."""
-    training = terms.iterations * terms.shard_samples / profile.train.per_second
+    training = terms.local_epochs * terms.shard_samples / profile.train.per_second
     return terms.shard_bytes / profile.down.per_second + training
 
 

@@ -16,6 +16,7 @@ from paceline.allocation.equal import EtaProblem
 from paceline.allocation.gossip import EdgeGossipProblem
 from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
 from paceline.allocation.sync import SyncProblem
+from paceline.checks import why_refused
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
@@ -81,7 +82,8 @@ def _explain(value: Any, kind: Any, key: str) -> str | None:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        return f"{key} is {reprlib.repr(value)}: {error}"
+        allowed = why_refused(value, kind)
+        return f"{key} is {reprlib.repr(value)}{f': {error}' if allowed is None else f'; {allowed}'}"
     return None
 
 

@@ -17,12 +17,12 @@ from paceline.allocation.steps import Counts, Seconds, Steps
 MAX_SOLVER_STEPS = 200
 
 
-def relax_and_round(steps: Steps, total: int, min_iterations: int) -> Counts:
+def relax_and_round(steps: Steps, total: int, min_local_epochs: int) -> Counts:
     """Whole shares near the relaxed optimum; there must be no conflict."""
-    return repair(steps, relaxed_counts(steps, total, min_iterations), total, min_iterations)
+    return repair(steps, relaxed_counts(steps, total, min_local_epochs), total, min_local_epochs)
 
 
-def relaxed_counts(steps: Steps, total: int, min_iterations: int) -> Seconds:
+def relaxed_counts(steps: Steps, total: int, min_local_epochs: int) -> Seconds:
     """Real d_k that solve (8), as far as SLSQP gets.
 
     (8c) makes τ_k a function of d_k. The pairs of (8b) are |τ_k − τ_l| ≤ z for all if and only if there is a number u
@@ -30,20 +30,20 @@ def relaxed_counts(steps: Steps, total: int, min_iterations: int) -> Seconds:
     are scaled to be about 1: the d_k by d/K, the others by the mean τ of equal shares.
     """
     num_learners = len(steps.low)
-    most = np.maximum(steps.most_for(min_iterations), steps.low)
+    most = np.maximum(steps.most_for(min_local_epochs), steps.low)
     unit = total / num_learners
     left = steps.left_seconds
 
-    def real_iterations(shares: Seconds) -> Seconds:
-        iterations: Seconds = (left / (shares * unit) - steps.c1) / steps.c2
-        return iterations
+    def real_local_epochs(shares: Seconds) -> Seconds:
+        local_epochs: Seconds = (left / (shares * unit) - steps.c1) / steps.c2
+        return local_epochs
 
     start = np.clip(np.ones(num_learners), steps.low / unit, most / unit)
-    iterations = real_iterations(start)
-    scale = max(float(iterations.mean()), 1e-9)
+    local_epochs = real_local_epochs(start)
+    scale = max(float(local_epochs.mean()), 1e-9)
 
     def differences(variables: Seconds) -> Seconds:
-        scaled = real_iterations(variables[:num_learners]) / scale
+        scaled = real_local_epochs(variables[:num_learners]) / scale
         return np.concatenate([scaled - variables[-2], variables[-2] + variables[-1] - scaled])
 
     identity = np.eye(num_learners)
@@ -54,7 +54,7 @@ def relaxed_counts(steps: Steps, total: int, min_iterations: int) -> Seconds:
         slope = -left / (unit * variables[:num_learners] ** 2) / steps.c2 / scale
         return np.vstack([np.hstack([identity * slope, below]), np.hstack([identity * -slope, above])])
 
-    lowest, highest = float(iterations.min()) / scale, float(iterations.max()) / scale
+    lowest, highest = float(local_epochs.min()) / scale, float(local_epochs.max()) / scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of steps beyond the bounds, which it takes back
         found = minimize(

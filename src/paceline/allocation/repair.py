@@ -9,13 +9,13 @@ from paceline.allocation.rounding import split_evenly
 from paceline.allocation.steps import Counts, Seconds, Steps, total_of
 
 
-def repair(steps: Steps, real: Seconds, total: int, min_iterations: int) -> Counts:
+def repair(steps: Steps, real: Seconds, total: int, min_local_epochs: int) -> Counts:
     """The nearest shares, more or less, that keep all limits; there must be no conflict.
 
     What rounding down leaves over goes to the learners with the largest fractions. Whatever else is too much or too
     little is taken from or given to all evenly.
     """
-    most = steps.most_for(min_iterations)
+    most = steps.most_for(min_local_epochs)
     counts = np.clip(np.floor(real), steps.low, most).astype(np.int64)
     missing = total - total_of(counts)
     if missing < 0:

@@ -1,7 +1,7 @@
-"""The step functions of a cycle on arrays: iterations by samples, and the most samples by iterations.
+"""The step functions of a cycle on arrays: local epochs by samples, and the most samples by local epochs.
 
-Learner k has time for τ_k(n) iterations over n samples. That falls with n, in steps, so that the samples with
-lo ≤ τ_k ≤ hi are an interval. All of it is the arithmetic of `CycleProblem.iterations`, to the last bit: what is
+Learner k has time for τ_k(n) local epochs over n samples. That falls with n, in steps, so that the samples with
+lo ≤ τ_k ≤ hi are an interval. All of it is the arithmetic of `CycleProblem.local_epochs`, to the last bit: what is
 found here holds there.
 """
 
@@ -17,7 +17,7 @@ from paceline.allocation.cycle import CycleProblem
 from paceline.allocation.rounding import TOLERANCE
 
 Counts = npt.NDArray[np.int64]
-"""A whole number for each learner: samples, or whatever the shares are counted in, or iterations."""
+"""A whole number for each learner: samples, or whatever the shares are counted in, or local epochs."""
 
 Seconds = npt.NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Steps:
     """A fleet's seconds and limits, each an array with a value per learner but for the cycle.
 
     Attributes:
-        c2: seconds per sample and iteration, above 0.
+        c2: seconds per sample and local epoch, above 0.
         c1: seconds per sample.
         c0: seconds in all.
         cycle_seconds: T.
@@ -77,7 +77,7 @@ class Steps:
             high=self.high[learners],
         )
 
-    def iterations(self, counts: Counts) -> Counts:
+    def local_epochs(self, counts: Counts) -> Counts:
         """τ of each learner for so many samples, at least 1."""
         left = self.cycle_seconds * (1 + TOLERANCE) - (self.c0 + self.c1 * counts)
         unit = self.c2 * counts
@@ -86,12 +86,12 @@ class Steps:
         fitting = np.where(left >= MOST * unit, MOST, fitting)
         return np.where(left <= 0, 0, fitting).astype(np.int64)
 
-    def most_for(self, iterations: int | Counts) -> Counts:
-        """The most samples, up to `high`, that leave time for so many iterations; low − 1 where not even `low` do."""
-        wanted = np.broadcast_to(np.asarray(iterations, dtype=np.int64), self.low.shape)
+    def most_for(self, local_epochs: int | Counts) -> Counts:
+        """The most samples, up to `high`, that leave time for so many local epochs; low − 1 where not even `low` do."""
+        wanted = np.broadcast_to(np.asarray(local_epochs, dtype=np.int64), self.low.shape)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             guess = self.left_seconds / (self.c1 + self.c2 * wanted)
-        # nan: no seconds left for no iterations, where c1 is 0; what follows puts all of the last digits right
+        # nan: no seconds left for no local epochs, where c1 is 0; what follows puts all of the last digits right
         counts = np.clip(np.nan_to_num(guess), self.low - 1, self.high).astype(np.int64)
         counts += self._allows(counts + 1, wanted)
         counts -= ~self._allows(counts, wanted)
@@ -101,8 +101,8 @@ class Steps:
         return counts
 
     def _allows(self, counts: Counts, wanted: Counts) -> npt.NDArray[np.bool_]:
-        """Whether there is time for so many iterations, and the limits are kept; low − 1 always counts as kept."""
-        enough = self.iterations(np.maximum(counts, self.low)) >= wanted
+        """Whether there is time for so many local epochs, and the limits are kept; low − 1 always counts as kept."""
+        enough = self.local_epochs(np.maximum(counts, self.low)) >= wanted
         return (counts < self.low) | (enough & (counts <= self.high))
 
     def _bisect(self, wanted: Counts) -> Counts:

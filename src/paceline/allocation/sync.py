@@ -1,21 +1,21 @@
-"""The synchronous scheme: all learners do the same number of iterations, the most that all have time for."""
+"""The synchronous scheme: all learners do the same number of local epochs, the most that all have time for."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from paceline.allocation.contract import Reply, Share
+from paceline.allocation.contract import AllocatedShare, Reply
 from paceline.allocation.cycle import CycleProblem
 
 
 class SyncProblem(CycleProblem, frozen=True, kw_only=True):
-    """The largest τ for which samples d_k between the limits, Σ d_k = d, leave every learner time for τ iterations.
+    """The largest τ for which samples d_k between the limits, Σ d_k = d, leave every learner time for τ local epochs.
 
     A learner that has time for more waits. After Mohammad and Sorour, "Adaptive Task Allocation for Mobile Edge
     Learning", to which asynchronous learning is compared.
     """
 
-    objective_name: ClassVar[str] = "iterations of every learner"
+    objective_name: ClassVar[str] = "local epochs of every learner"
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """The optimum, in milliseconds; so there is no need for the time limit."""
@@ -26,10 +26,10 @@ class SyncProblem(CycleProblem, frozen=True, kw_only=True):
         conflict = find_conflict(steps, self.samples, self.min_iterations)
         if conflict is not None:
             return self.infeasible(conflict)
-        iterations = most_in_common(steps, self.samples, self.min_iterations)
-        counts = take_back(steps.most_for(iterations), steps.low, self.samples)
+        local_epochs = most_in_common(steps, self.samples, self.min_iterations)
+        counts = take_back(steps.most_for(local_epochs), steps.low, self.samples)
         shares = [
-            Share(learner=learner.name, samples=count, iterations=iterations)
+            AllocatedShare(learner=learner.name, samples=count, iterations=local_epochs)
             for learner, count in zip(self.learners, counts.tolist(), strict=True)
         ]
-        return Reply(status="optimal", objective=iterations, bound=iterations, allocation=shares)
+        return Reply(status="optimal", objective=local_epochs, bound=local_epochs, allocation=shares)

@@ -43,7 +43,7 @@ def bench(
         return ThreadTrainer(LocalModel(task, allowed=None))
 
     train = run_live(measure_training(make_trainer(plan.task), plan.draw(num_shards)))
-    seconds_per_shard = plan.terms.iterations * plan.terms.shard_samples / train.per_second
+    seconds_per_shard = plan.terms.local_epochs * plan.terms.shard_samples / train.per_second
     figures: dict[str, Any] = {
         "shards": num_shards,
         "samples_per_second": train.per_second,
@@ -68,7 +68,9 @@ def bench(
 def _print(figures: dict[str, Any], deadline_seconds: float) -> None:
     table = Table("", "", title=f"This device, measured with {figures['shards']} shards", show_header=False)
     table.columns[1].justify = "right"
-    table.add_row("trains, one iteration", f"{figures['samples_per_second']:,.0f} samples/s ± {figures['spread']:.1%}")
+    table.add_row(
+        "trains, one local epoch", f"{figures['samples_per_second']:,.0f} samples/s ± {figures['spread']:.1%}"
+    )
     table.add_row(f"shards in {deadline_seconds:g} s, network aside", f"{figures['shards_by_deadline']:,}")
     table.add_row("FLOPS baseline", f"{figures['flops'] / 1e9:,.1f} GFLOPS")
     if "latency_seconds" in figures:

@@ -36,7 +36,7 @@ def demo(
     job = Job(
         rounds=rounds,
         deadline_seconds=3.0,
-        iterations=2,
+        local_epochs=2,
         batch_size=16,
         min_learners=len(DEVICES),
         benchmark_shards=4,

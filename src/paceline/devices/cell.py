@@ -36,11 +36,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
+from paceline.checks import Count, Positive, Seed, check_fields
 from paceline.errors import ConfigError
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -52,10 +54,8 @@ MAX_NODES_PER_BLOCK = 10
 
 _NUM_TTIS = 2000  # that are counted: enough for means to within a percent
 _WARM_UP_TTIS = 500  # before that, until the scheduler's means have settled
-_MOST_DBM = 100.0
-_LEAST_DBM = -200.0
 _LEAST_SINR_DB = -60.0  # far below what LTE can do; less would not be told from nothing
-_MOST_BLOCKS = 1000
+_Dbm = Annotated[float, Meta(ge=-200, le=100)]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,28 +74,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     scheduling: Literal["proportional-fair", "equal"] = "proportional-fair"
-    radius_metres: float = 500.0
-    path_loss_exponent: float = 3.76
-    interference_dbm: float = -103.0
-    station_dbm: float = 30.0
-    device_dbm: float = 10.0
-    num_blocks: int = 100
-    window_ttis: int = 100
-    seed: int = 0
+    radius_metres: Positive = 500.0
+    path_loss_exponent: Positive = 3.76
+    interference_dbm: _Dbm = -103.0
+    station_dbm: _Dbm = 30.0
+    device_dbm: _Dbm = 10.0
+    num_blocks: Annotated[int, Meta(ge=1, le=1000)] = 100
+    window_ttis: Count = 100
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        for name in ("radius_metres", "path_loss_exponent"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("interference_dbm", "station_dbm", "device_dbm"):
-            if not _LEAST_DBM <= getattr(self, name) <= _MOST_DBM:
-                raise ValueError(f"{name} is {getattr(self, name)}; allowed: {_LEAST_DBM:g} to {_MOST_DBM:g}")
-        if not 1 <= self.num_blocks <= _MOST_BLOCKS:
-            raise ValueError(f"num_blocks is {self.num_blocks}; allowed: 1 to {_MOST_BLOCKS}")
-        if self.window_ttis < 1:
-            raise ValueError(f"window_ttis is {self.window_ttis}; it must be at least 1")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it must be at least 0")
+        check_fields(self)
 
     def place(self, name: str) -> float:
         """The distance of a device, in metres: all parts of the disc are equally likely; by the seed and its name."""

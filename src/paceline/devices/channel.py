@@ -6,7 +6,7 @@ and section V: learners within 50 m indoors, half of them like a desktop, half l
     R = W·log2(1 + P·h/N0)   bits per second,
 
 with bandwidth W, transmit power P, gain h and noise power N0, the same both ways. With f operations per second, Cm
-operations per sample and iteration, and bits per sample and per model, a cycle takes c2·τ·d + c1·d + c0 seconds, where
+operations per sample and epoch, and bits per sample and per model, a cycle takes c2·τ·d + c1·d + c0 seconds, where
 
     c2 = Cm/f,   c1 = sample bits/R,   c0 = 2·model bits/R;
 
@@ -26,6 +26,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from paceline.checks import Positive, check_fields
 from paceline.errors import ConfigError
 
 Scenario: TypeAlias = Literal["task-parallelization", "distributed-datasets"]
@@ -51,21 +52,19 @@ class Channel:
         min_distance_metres: ours: nearer than this, a device counts as so far.
     """
 
-    bandwidth_hertz: float = 5e6
+    bandwidth_hertz: Positive = 5e6
     transmit_dbm: float = 23.0
     noise_dbm_per_hertz: float = -174.0
-    carrier_hertz: float = 2.4e9
-    breakpoint_metres: float = 10.0
+    carrier_hertz: Positive = 2.4e9
+    breakpoint_metres: Positive = 10.0
     far_exponent: float = 3.5
     near_shadow_db: float = 3.0
     far_shadow_db: float = 5.0
-    radius_metres: float = 50.0
-    min_distance_metres: float = 1.0
+    radius_metres: Positive = 50.0
+    min_distance_metres: Positive = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth_hertz", "carrier_hertz", "breakpoint_metres", "radius_metres", "min_distance_metres"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
+        check_fields(self)
 
     def loss_db(self, distance_metres: float) -> float:
         """The mean path loss at a distance, without shadowing."""
@@ -90,7 +89,7 @@ class Workload:
     """What is learned; the defaults are the paper's MNIST network of 784, 300, 124, 60 and 10 units.
 
     Attributes:
-        operations: per sample and iteration, forth and back, Cm; a device does one per clock cycle.
+        operations: per sample and local epoch, forth and back, Cm; a device does one per clock cycle.
         model_bits: 280,440 weights of 32 bits.
         sample_bits: ours: 784 pixels of 8 bits, as MNIST has them; the paper does not say.
     """
@@ -102,7 +101,7 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """Of a cycle's seconds: `c2` per sample and iteration, `c1` per sample, `c0` in all."""
+    """Of a cycle's seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
 
     c2: float
     c1: float
@@ -125,7 +124,7 @@ class Node:
     bytes_per_second: float
 
     def samples_per_second(self, workload: Workload) -> float:
-        """What it trains in one iteration."""
+        """What it trains in one local epoch."""
         return self.hertz / workload.operations
 
     def coefficients(self, workload: Workload, scenario: Scenario) -> Coefficients:

@@ -10,7 +10,6 @@ that it works. Where CodeCarbon is installed, it can tell the joules of the proc
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import msgspec
 import psutil
 
+from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
 
 JOULES_PER_KWH = 3.6e6
@@ -44,14 +44,12 @@ class PowerModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         joules_per_byte: of what it sends and receives; 0 leaves the network out.
     """
 
-    busy_watts: float = 0.9
-    idle_watts: float = 0.0
-    joules_per_byte: float = 0.0
+    busy_watts: NotNegative = 0.9
+    idle_watts: NotNegative = 0.0
+    joules_per_byte: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        check_fields(self)
 
     def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:
         """Of so much processor time in so much time, with so many bytes sent and received."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from paceline.checks import Positive, Ratio, check_fields
 from paceline.errors import ConfigError
 
 _TOLERANCE = 1e-6  # of a sum of probabilities
@@ -30,16 +31,12 @@ class DeviceState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     name: str
-    probability: float
-    speed: float = 1.0
-    bandwidth: float = 1.0
+    probability: Ratio
+    speed: Positive = 1.0
+    bandwidth: Positive = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"state {self.name!r}: probability is {self.probability}; allowed: 0 to 1")
-        for name in ("speed", "bandwidth"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"state {self.name!r}: {name} is {getattr(self, name)}; it must be above 0")
+        check_fields(self)
 
 
 def check_states(states: Sequence[DeviceState]) -> None:
@@ -78,7 +75,7 @@ def draw_price(chance: random.Random) -> float:
 
 
 class StateRates(NamedTuple):
-    """What was measured of a device in one state: samples per second for one iteration, and bytes per second."""
+    """What was measured of a device in one state: samples per second for one local epoch, and bytes per second."""
 
     samples_per_second: float
     bytes_per_second: float

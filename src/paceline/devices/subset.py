@@ -126,7 +126,7 @@ def fit_lane(transfers: Sequence[Transfer]) -> Lane:
 
 
 async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
-    """Samples per second for one iteration, from training a dummy on the shards.
+    """Samples per second for one local epoch, from training a dummy on the shards.
 
     A slow device trains each shard once. One that is done in no time trains all of them together then, several times: a
     moment tells little of a processor that is shared or held back, and setting up is a good part of it.
@@ -141,7 +141,7 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
     pass_seconds = sum(map(_seconds, trained))
     if pass_seconds < _TURN_SECONDS:
         passes = min(math.ceil(_TURN_SECONDS / pass_seconds), _MOST_PASSES)
-        trained = [await trainer.train(dummy, shards, iterations=passes) for _ in range(_NUM_TURNS)]
+        trained = [await trainer.train(dummy, shards, local_epochs=passes) for _ in range(_NUM_TURNS)]
     middle = statistics.median(_seconds(turn) / turn.num_samples for turn in trained)
     # All that is trained takes the mean, not the median, of what its parts take.
     usual = [turn for turn in trained if _seconds(turn) <= _STRAY * middle * turn.num_samples + _STRAY_SECONDS]

@@ -29,7 +29,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     """A device that is modelled, or `count` alike.
 
     Attributes:
-        samples_per_second: that it trains in one iteration of the job's model; by the name of the job, if there are
+        samples_per_second: that it trains in one local epoch of the job's model; by the name of the job, if there are
             several.
         aggregates_per_second: samples that it turns into aggregated points, where peers do that.
         cpu_share: of its processor that training gets.
@@ -48,7 +48,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     aggregates_per_second: float = math.inf
     speed_noise: float = 0.0
     link_noise: float = 0.0
-    loss: float = 0.0
+    packet_loss: float = 0.0
     joins_at_seconds: float = 0.0
     dies_at_seconds: float | None = None
     returns_at_seconds: float | None = None
@@ -71,14 +71,14 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         for name in ("dies_at_seconds", "leaves_at_seconds"):
             if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
-        for name in ("speed_noise", "link_noise", "loss", "skips"):
+        for name in ("speed_noise", "link_noise", "packet_loss", "skips"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
         if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
             raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
 
     def speed(self, job: str) -> float:
-        """Samples per second of one iteration of a job's model; raises `ConfigError` if nothing is said of that job."""
+        """Samples per second of one pass of a job's model; raises `ConfigError` if nothing is said of that job."""
         if not isinstance(self.samples_per_second, dict):
             return self.samples_per_second
         if job not in self.samples_per_second:
@@ -92,7 +92,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
             down_mbit=self.down_mbit,
             up_mbit=self.up_mbit,
             latency_ms=self.latency_ms,
-            loss=self.loss,
+            loss=self.packet_loss,
             jitter=self.link_noise,
             seed=seed,
         )
@@ -189,7 +189,7 @@ class ModelledTrainer(Trainer):
         parameters: Vectors,
         shards: Sequence[Shard],
         *,
-        iterations: int = 1,
+        local_epochs: int = 1,
         until: float = math.inf,
         seed: int = 0,
         is_shuffled: bool = True,
@@ -197,7 +197,7 @@ class ModelledTrainer(Trainer):
     ) -> Trained:
         per_second = self._now(self._device.speed(self._task.name))
         most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        num_wanted = iterations * sum(shard.num_samples for shard in shards)
+        num_wanted = local_epochs * sum(shard.num_samples for shard in shards)
         if self._model is None or parameters is self._initial:
             batch = self._task.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
@@ -208,7 +208,7 @@ class ModelledTrainer(Trainer):
                 self._model.layout.unpack(parameters),
                 shards,
                 seed,
-                iterations,
+                local_epochs,
                 is_shuffled=is_shuffled,
                 optimizer=self._kept if keeps_optimizer else None,
             )

@@ -48,7 +48,7 @@ class Claim(NamedTuple):
         start: the parameters that it was to train.
         claimed: those that it sent back.
         shards: what it was to train on, in this order.
-        iterations: passes over them.
+        local_epochs: passes over them.
         seed: of the order of samples.
         num_samples: samples that it says it trained, counted once per pass; fewer than all if it halted.
         further: what it was to train on after that, portion by portion.
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
     start: Vectors
     claimed: Vectors
     shards: Sequence[Shard]
-    iterations: int
+    local_epochs: int
     seed: int
     num_samples: int
     further: Sequence[Portion] = ()
@@ -162,7 +162,7 @@ class Retraining:
         model, work, num_left = self._model, self._work, self._work.num_samples
         parameters = start
         for shards, seed in (Portion(work.shards, work.seed), *work.further):
-            minibatches = model.minibatches(model.layout.unpack(parameters), shards, seed, work.iterations)
+            minibatches = model.minibatches(model.layout.unpack(parameters), shards, seed, work.local_epochs)
             while num_left > 0 and (num_trained := next(minibatches, 0)):
                 num_left -= num_trained
             parameters = model.parameters()

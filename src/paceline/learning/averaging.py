@@ -81,8 +81,8 @@ def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tenso
     return None
 
 
-class Judge:
-    """Tells updates that can be averaged from those that cannot; measures what it compares them to once.
+class UpdateValidator:
+    """Decides which updates may be averaged; the state to compare them with is measured once.
 
     Args:
         like: the state that they were trained from.
@@ -93,7 +93,7 @@ class Judge:
         self._most = {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in like.items()}
 
     def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
-        """What is wrong with an update, or None."""
+        """Return what is wrong with an update; None if it can be averaged."""
         reason = why_unlike(state, self._like)
         if reason is not None:
             return reason

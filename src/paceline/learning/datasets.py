@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx
 from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
@@ -51,7 +52,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     name: str | None = None
     path: str | None = None
-    shard_size: int = 100
+    shard_size: Count = 100
     placement: Literal["served", "local"] = "served"
 
     def __post_init__(self) -> None:
@@ -61,8 +62,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
         if self.name is not None and self.name not in DATASETS:
             raise ValueError(f"dataset {self.name!r} is unknown; {suggest(self.name, DATASETS)}")
-        if self.shard_size < 1:
-            raise ValueError(f"shard_size is {self.shard_size}, and must be at least 1 sample")
+        check_fields(self)
 
 
 class Normalisation(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ import msgspec
 import torch
 from torch import nn
 
+from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
 
 
@@ -38,14 +39,12 @@ class JunctionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     form: Literal["full", "low-rank", "grouped"] = "full"
-    rank: int = 32
-    groups: int = 8
+    rank: Count = 32
+    groups: Count = 8
     start: Literal["average", "plain"] = "average"
 
     def __post_init__(self) -> None:
-        for name in ("rank", "groups"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        check_fields(self)
 
 
 class Merge(nn.Module):

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from paceline.checks import Count, Positive, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 
@@ -25,14 +26,11 @@ class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     kind: Literal["iid", "dirichlet"] = "iid"
-    alpha: float = 1.0
-    replicas: int = 1
+    alpha: Positive = 1.0
+    replicas: Count = 1
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < math.inf:
-            raise ValueError(f"alpha is {self.alpha}; it must be above 0")
-        if self.replicas < 1:
-            raise ValueError(f"replicas is {self.replicas}; it must be at least 1")
+        check_fields(self)
 
 
 def parts(y: Array, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:

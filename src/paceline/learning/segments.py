@@ -184,7 +184,7 @@ class Head(nn.Module):
         return float(loss.detach()), {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
 
     @torch.inference_mode()
-    def judge(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
+    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
         """The sum of the losses of samples, and how many are right."""
         self.eval()
         logits = self(inputs)

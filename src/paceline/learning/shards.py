@@ -62,8 +62,8 @@ class ShardStore:
         return sum(array.nbytes for array in self[0])
 
 
-class Deck:
-    """Deals shard numbers in random order, none twice before all were dealt.
+class ShardSampler:
+    """Draws shard numbers in random order, without replacement until all have been drawn.
 
     Args:
         seed: numbers that the order depends on, such as the job's seed and the round.
@@ -74,14 +74,14 @@ class Deck:
         self._random = np.random.default_rng(seed)
         self._left: list[int] = []
 
-    def deal(self, count: int) -> list[int]:
-        """So many different shards, at most all there are."""
+    def draw(self, count: int) -> list[int]:
+        """Return the numbers of `count` different shards, or of all if there are fewer."""
         count = min(count, self._num_shards)
-        dealt, self._left = self._left[:count], self._left[count:]
-        if len(dealt) < count:
-            fresh, held = self._random.permutation(self._num_shards).tolist(), set(dealt)
-            dealt += [number for number in fresh if number not in held][: count - len(dealt)]
-            # What was held already is dealt again in its turn: it was the last of the former deck.
-            used = set(dealt) - held
+        drawn, self._left = self._left[:count], self._left[count:]
+        if len(drawn) < count:
+            fresh, held = self._random.permutation(self._num_shards).tolist(), set(drawn)
+            drawn += [number for number in fresh if number not in held][: count - len(drawn)]
+            # Numbers already in this draw stay for a later one: they were the last of the former permutation.
+            used = set(drawn) - held
             self._left = [number for number in fresh if number not in used]
-        return dealt
+        return drawn

@@ -6,11 +6,13 @@ import inspect
 import math
 import reprlib
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import torch
+from msgspec import Meta
 
+from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.datasets import Normalisation
@@ -105,23 +107,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: OptimizerSpec
     normalisation: Normalisation
     input_shape: tuple[int, ...]
-    num_classes: int
-    batch_size: int
-    proximal_mu: float = 0.0
+    num_classes: Annotated[int, Meta(ge=1, le=MAX_CLASSES)]
+    batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    proximal_mu: NotNegative = 0.0
     proximal_layers: tuple[str, ...] = ()
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=_MAX_SEED)] = 0
     name: str = ""
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("batch_size", 1, _MAX_BATCH),
-            ("num_classes", 1, MAX_CLASSES),
-            ("seed", 0, _MAX_SEED),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: {least} to {most}")
-        if not 0 <= self.proximal_mu < math.inf:
-            raise ConfigError(f"proximal_mu is {self.proximal_mu}; allowed: 0 or more")
+        check_fields(self)
         self._check_shape()
         self._check_size()
 

@@ -62,7 +62,7 @@ class Trainer(ABC):
         parameters: Vectors,
         shards: Sequence[Shard],
         *,
-        iterations: int = 1,
+        local_epochs: int = 1,
         until: float = math.inf,
         seed: int = 0,
         is_shuffled: bool = True,
@@ -181,7 +181,7 @@ class ThreadTrainer(Trainer):
         parameters: Vectors,
         shards: Sequence[Shard],
         *,
-        iterations: int = 1,
+        local_epochs: int = 1,
         until: float = math.inf,
         seed: int = 0,
         is_shuffled: bool = True,
@@ -191,7 +191,7 @@ class ThreadTrainer(Trainer):
             self._kept = self._model.new_optimizer()
         optimizer = self._kept if keeps_optimizer else None
         halt_at = self._clock.time() + (until - asyncio.get_running_loop().time())
-        return await _in_thread(self._train, parameters, shards, iterations, halt_at, seed, is_shuffled, optimizer)
+        return await _in_thread(self._train, parameters, shards, local_epochs, halt_at, seed, is_shuffled, optimizer)
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         return await _in_thread(self._find_losses, parameters, shard)
@@ -203,7 +203,7 @@ class ThreadTrainer(Trainer):
         self,
         parameters: Vectors,
         shards: Sequence[Shard],
-        iterations: int,
+        local_epochs: int,
         halt_at: float,
         seed: int,
         is_shuffled: bool,
@@ -214,11 +214,11 @@ class ThreadTrainer(Trainer):
             self._model.layout.unpack(parameters),
             shards,
             seed,
-            iterations,
+            local_epochs,
             is_shuffled=is_shuffled,
             optimizer=optimizer,
         )
-        num_samples, num_wanted = 0, iterations * sum(shard.num_samples for shard in shards)
+        num_samples, num_wanted = 0, local_epochs * sum(shard.num_samples for shard in shards)
         work = _Paced(self._clock, self._slowdown, is_unwanted)
         num_batches, seconds_per_batch = 0, 0.0
         while not is_unwanted.is_set() and work.last + seconds_per_batch < halt_at:

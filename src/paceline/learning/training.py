@@ -18,7 +18,7 @@ from paceline.learning.vectors import Layout, Vectors
 _CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
 _LOSS_SAMPLES = 256  # fed at a time where only losses are asked for, which small devices do
 _MAX_REASON = 300  # characters of what torch finds wrong with parameters
-_MAX_ITERATIONS = 1 << 16  # far beyond any job, and still an end
+_MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job, and still an end
 
 
 class LocalModel:
@@ -72,7 +72,7 @@ class LocalModel:
         state: Mapping[str, torch.Tensor],
         shards: Sequence[Shard],
         seed: int,
-        iterations: int = 1,
+        local_epochs: int = 1,
         *,
         is_shuffled: bool = True,
         optimizer: torch.optim.Optimizer | None = None,
@@ -89,12 +89,12 @@ class LocalModel:
         """
         if not shards:
             raise ConfigError("there are no shards to train on")
-        if not 1 <= iterations <= _MAX_ITERATIONS:
-            raise ConfigError(f"iterations is {iterations}; allowed: 1 to {_MAX_ITERATIONS}")
+        if not 1 <= local_epochs <= _MAX_LOCAL_EPOCHS:
+            raise ConfigError(f"local_epochs is {local_epochs}; allowed: 1 to {_MAX_LOCAL_EPOCHS}")
         for shard in shards:
             self._check(shard)
         self._load(state)
-        batches = self._batches(shards, seed if is_shuffled else None, iterations)
+        batches = self._batches(shards, seed if is_shuffled else None, local_epochs)
         return self._train(batches, optimizer or self.new_optimizer())
 
     def _train(
@@ -121,12 +121,12 @@ class LocalModel:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def _batches(
-        self, shards: Sequence[Shard], seed: int | None, iterations: int
+        self, shards: Sequence[Shard], seed: int | None, local_epochs: int
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         x = np.concatenate([shard.x for shard in shards])
         y = torch.from_numpy(np.concatenate([shard.y for shard in shards]).astype(np.int64))
         generator = None if seed is None else torch.Generator().manual_seed(seed)
-        for _ in range(iterations):
+        for _ in range(local_epochs):
             order = torch.arange(len(y)) if generator is None else torch.randperm(len(y), generator=generator)
             yield from self._pass(x, y, order)
 

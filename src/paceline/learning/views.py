@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
+from paceline.checks import Positive, Share, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 from paceline.spelling import suggest
@@ -35,19 +38,14 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     kind: str = "plain"
-    sigma_pixels: float = 1.5
-    erased_share: float = 0.2
-    cropped_share: float = 0.5
+    sigma_pixels: Positive = 1.5
+    erased_share: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    cropped_share: Share = 0.5
 
     def __post_init__(self) -> None:
         if self.kind not in VIEWS:
             raise ValueError(f"view {self.kind!r} is unknown; {suggest(self.kind, VIEWS)}")
-        if not 0 < self.sigma_pixels < math.inf:
-            raise ValueError(f"sigma_pixels is {self.sigma_pixels}; it must be above 0")
-        if not 0 < self.erased_share < 1:
-            raise ValueError(f"erased_share is {self.erased_share}; it must be above 0 and below 1")
-        if not 0 < self.cropped_share <= 1:
-            raise ValueError(f"cropped_share is {self.cropped_share}; it must be above 0 and at most 1")
+        check_fields(self)
 
 
 def viewed(x: Array, spec: ViewSpec, seed: int) -> Array:

@@ -29,7 +29,7 @@ class LearnerRound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     round: int
     num_shards: int = 0
-    iterations: int = 1
+    local_epochs: int = 1
     num_samples: int = 0
     start_seconds: float = 0.0
     arrival_seconds: float | None = None
@@ -110,7 +110,7 @@ class RoundSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         truancy: of the last update that came, late ones included: (seconds of that − deadline) / deadline.
-        staleness: the most that the iterations of two learners differ by; the average is over all pairs.
+        staleness: the most that the local epochs of two learners differ by; the average is over all pairs.
         fulfilment: samples trained over samples wanted.
         is_satisfied: whether all was trained by the deadline.
         occupancy: of the learners' time in the round, the part until their updates came.

@@ -166,7 +166,7 @@ class _Draft:
                 self._learner(event.learner).change(
                     event.round,
                     num_shards=event.num_shards,
-                    iterations=event.iterations,
+                    local_epochs=event.local_epochs,
                     start_seconds=event.seconds,
                 )
             case ShardsAdded():

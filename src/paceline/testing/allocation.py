@@ -9,11 +9,11 @@ import random
 import msgspec
 import pytest
 
-from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, Terms, Timings
+from paceline.allocation import SITS_OUT, AllocationPolicy, Candidate, RoundTerms, Timings
 from paceline.devices.profiles import Outlook, Profile, Rate
 
-TERMS = Terms(
-    deadline_seconds=15.0, iterations=5, model_bytes=160_000, shard_bytes=392_500, shard_samples=500, num_shards=120
+TERMS = RoundTerms(
+    deadline_seconds=15.0, local_epochs=5, model_bytes=160_000, shard_bytes=392_500, shard_samples=500, num_shards=120
 )
 
 
@@ -71,10 +71,10 @@ class PolicyContract:
         fleet = make_fleet(size, seed=size, num_rounds=num_rounds)
         allocated = policy.allocate(TERMS, fleet)
         assert len(allocated) == size
-        for (num_shards, iterations), candidate in zip(allocated, fleet, strict=True):
-            assert type(num_shards) is type(iterations) is int
+        for (num_shards, local_epochs), candidate in zip(allocated, fleet, strict=True):
+            assert type(num_shards) is type(local_epochs) is int
             assert 0 <= num_shards <= candidate.most_shards(TERMS)
-            assert (iterations >= 1) == (num_shards >= 1)
+            assert (local_epochs >= 1) == (num_shards >= 1)
 
     @pytest.mark.parametrize("num_rounds", [0, 40])
     def test_whoever_is_fast_enough_gets_some(self, policy: AllocationPolicy, num_rounds: int) -> None:

@@ -29,11 +29,11 @@ class ModelledDevice(Trainer):
     def initial_parameters(self):
         return None
 
-    async def train(self, parameters, shards, *, iterations=1, until=float("inf"), seed=0, **_):
+    async def train(self, parameters, shards, *, local_epochs=1, until=float("inf"), seed=0, **_):
         loop, num_samples, start = asyncio.get_running_loop(), 0, asyncio.get_running_loop().time()
         num_loads = len(psutil.Process().children())
         batch_seconds = self.batch_seconds * (1 + num_loads)
-        while num_samples < iterations * 4 and loop.time() + batch_seconds <= until:
+        while num_samples < local_epochs * 4 and loop.time() + batch_seconds <= until:
             await asyncio.sleep(batch_seconds)
             self.busy_seconds += batch_seconds * num_loads / (1 + num_loads)
             num_samples += self.num_batch_samples

@@ -11,8 +11,6 @@ from paceline.learning.points import PointsSpec
     [
         ({"reduction": "sdv"}, "reduction 'sdv' is unknown; did you mean 'svd'\\? Allowed: svd, incremental-svd, hash"),
         ({"division": "kmeans"}, "division 'kmeans' is unknown; did you mean 'k-means'\\? Allowed: k-means, lsh, gmm"),
-        ({"ratio": 0}, "ratio is 0, and must be at least 1"),
-        ({"seed": -1}, "seed is -1; allowed: 0 to"),
         ({"rate": 3}, "unknown field `rate`"),
     ],
 )

@@ -17,5 +17,5 @@ def plan(name, **changes):
 
 def case(*, num_devices=4, seed=0, scale=20, **changes):
     """Devices so many times slower than those of the thesis, because there is so little to train."""
-    plans = [plan("mnist-ff", iterations=2, **changes), plan("mnist-cn", **changes)]
+    plans = [plan("mnist-ff", local_epochs=2, **changes), plan("mnist-cn", **changes)]
     return Case(plans, devices_of(seed, num_devices, Size(scale=scale)), budget=100.0, seed=seed)

@@ -51,7 +51,7 @@ def test_jobs_are_those_of_the_table():
     assert [job.name for job in jobs] == list(KINDS)
     assert [job.deadline_seconds for job in jobs] == [60, 45, 45, 45]
     assert [plan.terms.num_shards for plan, _ in plans] == [60, 60, 20, 20]
-    assert [plan.terms.iterations for plan, _ in plans] == [2, 1, 1, 1]
+    assert [plan.terms.local_epochs for plan, _ in plans] == [2, 1, 1, 1]
     sizes = [plan.terms.model_bytes for plan, _ in plans]
     assert sizes == [4 * 573_910, 4 * 102_250, 4 * 2_079_310, 4 * 2_079_310]
     assert plans[0][0].terms.shard_bytes == 10 * (784 * 4 + 1)  # four bytes a pixel, and a label

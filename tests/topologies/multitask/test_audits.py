@@ -6,7 +6,7 @@ import paceline
 from paceline.allocation import MedAllocation
 from paceline.fleets import virtual_loop
 from paceline.topologies.events import LearnerLeft
-from paceline.topologies.parallel.events import JobsAllocated, LearnerPaid, RoundClosed, UpdateAudited
+from paceline.topologies.parallel.events import JobsAllocated, LearnerPaid, RoundClosed, UpdateAccepted, UpdateAudited
 from tests.topologies.multitask.pools import device, fleet, play
 from tests.topologies.parallel.runs import device as plain_device
 from tests.topologies.parallel.runs import play as play_one
@@ -32,7 +32,7 @@ def test_a_cheat_is_caught_unpaid_and_excluded(policy):
 
 
 def test_all_honest_learners_pass_also_if_they_halt():
-    _, told = play({"a": {"deadline_seconds": 2.0, "iterations": 3, "audit_rate": 1.0}}, fleet(3), is_time_only=False)
+    _, told = play({"a": {"deadline_seconds": 2.0, "local_epochs": 3, "audit_rate": 1.0}}, fleet(3), is_time_only=False)
     assert any(event.fulfilment < 1 for event in told.of(RoundClosed, "a"))
     audits = told.of(UpdateAudited, "a")
     assert len(audits) >= 6
@@ -49,6 +49,20 @@ def test_an_update_of_a_cheat_does_not_count():
     _, told = play({"a": {"rounds": 1, "audit_rate": 1.0}}, fleet(2, skips=0.9), is_time_only=False, total_budget=1e6)
     [closed] = told.of(RoundClosed, "a")
     assert (closed.num_updates, closed.num_samples, closed.fulfilment) == (0, 0, 0.0)
+
+
+def test_an_audited_update_counts_by_its_samples():
+    """Whether updates are averaged as they come or after an audit, learners that train more count for more."""
+    devices = [plain_device("a", 200), plain_device("b", 50)]
+    plain, audited = (play_one(small_job(rounds=1, min_learners=2, audit_rate=rate), devices)[1] for rate in (0.0, 1.0))
+    samples = {event.learner: event.num_samples for event in plain if isinstance(event, UpdateAccepted)}
+    assert samples["a"] > 2 * samples["b"] > 0
+    assert len([event for event in audited if isinstance(event, UpdateAudited)]) == 2
+    [expected], [closed] = (
+        [event for event in events if isinstance(event, RoundClosed)] for events in (plain, audited)
+    )
+    assert closed.num_samples == expected.num_samples
+    assert closed.loss == pytest.approx(expected.loss, rel=1e-6)
 
 
 def test_audits_work_for_a_single_job_too():

@@ -28,7 +28,7 @@ JOB = """\
 rounds = {rounds}
 deadline_seconds = 8
 benchmark_shards = 2
-iterations = {iterations}
+local_epochs = {local_epochs}
 [data]
 name = "digits"
 shard_size = 64
@@ -69,9 +69,9 @@ def until_closed(path, num_rounds):
 
 def test_three_jobs_five_learners_one_killed_one_job_submitted(start, tmp_path, capsys):
     (tmp_path / "pool.toml").write_text(POOL)
-    (tmp_path / "first.toml").write_text(JOB.format(rounds=6, iterations=2))
-    (tmp_path / "second.toml").write_text(JOB.format(rounds=6, iterations=1))
-    (tmp_path / "third.toml").write_text(JOB.format(rounds=2, iterations=1))
+    (tmp_path / "first.toml").write_text(JOB.format(rounds=6, local_epochs=2))
+    (tmp_path / "second.toml").write_text(JOB.format(rounds=6, local_epochs=1))
+    (tmp_path / "third.toml").write_text(JOB.format(rounds=2, local_epochs=1))
     serving = start("serve", "pool.toml", "--port", 0, "--token", "S3cret", "--folder", "run", "--json")
     url = json.loads(serving.stdout.readline())["url"]
     learners = [

@@ -23,7 +23,7 @@ from paceline.topologies.parallel.events import (
 from paceline.topologies.parallel.messages import Standing
 from tests.topologies.multitask.pools import TABLES, device, fleet, play
 
-THREE = {"a": {}, "b": {"rounds": 5}, "c": {"iterations": 2}}
+THREE = {"a": {}, "b": {"rounds": 5}, "c": {"local_epochs": 2}}
 
 
 def check_books(pool, told, jobs):
@@ -174,7 +174,7 @@ def test_jobs_wait_if_there_are_fewer_learners():
 
 
 def test_what_had_to_be_given_up_is_told_and_learners_halt_in_time():
-    _, told = play({"a": {"deadline_seconds": 1.5, "iterations": 3}}, fleet(3))
+    _, told = play({"a": {"deadline_seconds": 1.5, "local_epochs": 3}}, fleet(3))
     assert set(told.of(JobsAllocated)[0].waived) == {"min_shards", "deadlines"}
     for event in told.of(RoundClosed, "a"):
         assert event.seconds <= 1.5
@@ -238,7 +238,7 @@ def test_learners_are_placed_anew_when_their_states_prove_to_be_others():
 
 
 def test_real_training_works_in_all_jobs():
-    pool, told = play({"a": {"rounds": 8}, "b": {"rounds": 8, "iterations": 2}}, fleet(4), is_time_only=False)
+    pool, told = play({"a": {"rounds": 8}, "b": {"rounds": 8, "local_epochs": 2}}, fleet(4), is_time_only=False)
     accuracies = {event.job: event.accuracy for event in told.of(JobEnded)}
     assert min(accuracies.values()) > 0.8
     assert set(pool.courses) == {"a", "b"}

@@ -12,7 +12,7 @@ from paceline.topologies.parallel.events import RoundClosed
 
 
 def small_job(policy="dab", **changes):
-    rules = {"deadline_seconds": 4.0, "rounds": 4, "iterations": 1, "min_learners": 1, "benchmark_shards": 4}
+    rules = {"deadline_seconds": 4.0, "rounds": 4, "local_epochs": 1, "min_learners": 1, "benchmark_shards": 4}
     data = changes.pop("data", DataSpec(name="digits", shard_size=32))
     table = policy if isinstance(policy, dict) else {"policy": policy}
     return Job(**{**rules, **changes}, data=data, allocation=allocation.from_config(table))

@@ -1,4 +1,4 @@
-"""Policies that the orchestrator decides: profiles up, shards and iterations down; and rounds that may run over."""
+"""Policies that the orchestrator decides: profiles up, shards and local epochs down; and rounds that may run over."""
 
 import asyncio
 import math
@@ -17,29 +17,29 @@ from paceline.topologies.parallel.messages import Standing
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 FLEET = [device("slow", 100), device("middling", 250), device("fast", 900)]
-RULES = {"rounds": 3, "min_learners": 3, "deadline_seconds": 20.0, "iterations": 2}
+RULES = {"rounds": 3, "min_learners": 3, "deadline_seconds": 20.0, "local_epochs": 2}
 
 
 def shares(told, round=2):
-    """Shards and iterations by learner."""
+    """Shards and local epochs by learner."""
     taken = [event for event in of(ShardsTaken, told) if event.round == round]
-    return {event.learner: (event.num_shards, event.iterations) for event in taken}
+    return {event.learner: (event.num_shards, event.local_epochs) for event in taken}
 
 
 def test_csa_hands_out_all_data_and_keeps_learners_together():
     _, told = play(small_job("csa", **RULES), FLEET)
     by_learner = shares(told)
-    iterations = [count for _, count in by_learner.values()]
+    local_epochs = [count for _, count in by_learner.values()]
     assert sum(count for count, _ in by_learner.values()) == 45  # all of the digits
     assert by_learner["fast"][0] > by_learner["middling"][0] > by_learner["slow"][0]
-    assert min(iterations) > 2  # as many as fit, whatever the job says
+    assert min(local_epochs) > 2  # as many as fit, whatever the job says
     _, told_of_equal = play(small_job({"policy": "eta", "asynchronous": True}, **RULES), FLEET, is_time_only=True)
-    assert max(iterations) - min(iterations) <= 2 < 10 * 2 < closed(told_of_equal)[1].staleness
+    assert max(local_epochs) - min(local_epochs) <= 2 < 10 * 2 < closed(told_of_equal)[1].staleness
     assert [event.num_updates for event in closed(told)] == [3, 3, 3]
     assert all(event.truancy <= 0 for event in closed(told))
 
 
-def test_sync_gives_everybody_the_same_iterations():
+def test_sync_gives_everybody_the_same_local_epochs():
     _, told = play(small_job("sync", **RULES), FLEET)
     assert len({count for _, count in shares(told).values()}) == 1
     assert [event.staleness for event in closed(told)] == [0, 0, 0]
@@ -47,10 +47,11 @@ def test_sync_gives_everybody_the_same_iterations():
 
 def test_staleness_is_that_of_what_was_done():
     _, told = play(small_job({"policy": "eta", "asynchronous": True}, **RULES), FLEET, is_time_only=True)
-    iterations = sorted(count for _, count in shares(told).values())
-    assert iterations[0] < iterations[1] < iterations[2]
+    local_epochs = sorted(count for _, count in shares(told).values())
+    assert local_epochs[0] < local_epochs[1] < local_epochs[2]
     [_, second, _] = closed(told)
-    assert second.staleness == pytest.approx(iterations[2] - iterations[0], abs=0.6)  # the last pass may be cut short
+    # the last pass may be cut short
+    assert second.staleness == pytest.approx(local_epochs[2] - local_epochs[0], abs=0.6)
     assert 0 < second.average_staleness < second.staleness
 
 

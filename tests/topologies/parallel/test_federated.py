@@ -20,7 +20,7 @@ JOB = """\
 [job]
 rounds = 3
 deadline_seconds = 1.5
-iterations = 6
+local_epochs = 6
 batch_size = 16
 min_learners = 2
 benchmark_shards = 2
@@ -36,7 +36,7 @@ FLEET = [device("a", 100), device("b", 200), device("c", 400)]
 
 @pytest.mark.parametrize("aggregation", [AggregationSpec(), AggregationSpec(method="fedprox", mu=0.1)])
 def test_a_federated_fleet_learns(aggregation):
-    job = small_job("dab", rounds=8, iterations=2, min_learners=3, data=LOCAL, aggregation=aggregation)
+    job = small_job("dab", rounds=8, local_epochs=2, min_learners=3, data=LOCAL, aggregation=aggregation)
     outcome, told = play(job, FLEET)
     assert outcome.ended.accuracy > 0.85
     assert told[0].num_shards == 0  # the orchestrator has none
@@ -48,7 +48,7 @@ def test_a_federated_fleet_learns(aggregation):
 def test_fedprox_holds_updates_near():
     moved = []
     for aggregation in (AggregationSpec(), AggregationSpec(method="fedprox", mu=10.0)):
-        job = small_job("dab", rounds=1, iterations=4, min_learners=3, data=LOCAL, aggregation=aggregation)
+        job = small_job("dab", rounds=1, local_epochs=4, min_learners=3, data=LOCAL, aggregation=aggregation)
         initial = play(job, FLEET, first_round=2)[0].state  # no round is left to play
         final = play(job, FLEET)[0].state
         moved.append(sum(float((final[name] - initial[name]).norm()) for name in final))

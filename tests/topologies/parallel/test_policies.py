@@ -12,7 +12,7 @@ from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 RULES = {
     "deadline_seconds": 15.0,
-    "iterations": 2,
+    "local_epochs": 2,
     "batch_size": 8,
     "min_learners": 4,
     "data": DataSpec(name="digits", shard_size=16),
@@ -21,7 +21,7 @@ RULES = {
 
 
 def fleet(noise=0.0):
-    """Four devices of speeds 1:2:4:8 that together can train all of the data once per round and iteration."""
+    """Four devices of speeds 1:2:4:8 that together can train all of the data once per round and local epoch."""
     return [device(f"d{speed}", 13.0 * speed, speed_noise=noise, link_noise=noise) for speed in (1, 2, 4, 8)]
 
 

@@ -11,7 +11,7 @@ FLEET = [device("d1", 50), device("d2", 100), device("d4", 200), device("d8", 40
 
 @pytest.mark.parametrize("policy", ["dab", "adaptive-dab", "eta"])
 def test_a_fleet_learns(policy):
-    outcome, told = play(small_job(policy, rounds=8, min_learners=4, iterations=2), FLEET)
+    outcome, told = play(small_job(policy, rounds=8, min_learners=4, local_epochs=2), FLEET)
     assert outcome.ended.reason == "rounds done"
     assert outcome.ended.accuracy > 0.85
     assert [event.round for event in closed(told)] == list(range(1, 9))
@@ -19,7 +19,7 @@ def test_a_fleet_learns(policy):
 
 
 def test_the_same_seed_gives_the_same_events():
-    fleet = [device("a", speed_noise=0.2, link_noise=0.2, loss=0.05), device("b", 100, speed_noise=0.2)]
+    fleet = [device("a", speed_noise=0.2, link_noise=0.2, packet_loss=0.05), device("b", 100, speed_noise=0.2)]
     first, second = (play(small_job("adaptive-dab", min_learners=2), fleet) for _ in range(2))
     assert first[1] == second[1]
     assert all(first[0].state[name].equal(second[0].state[name]) for name in first[0].state)
@@ -93,7 +93,7 @@ def test_too_few_learners_wait_and_say_so():
 
 
 def test_target_accuracy_ends_the_run():
-    outcome, told = play(small_job(rounds=50, iterations=2, target_accuracy=0.8), FLEET)
+    outcome, told = play(small_job(rounds=50, local_epochs=2, target_accuracy=0.8), FLEET)
     assert outcome.ended.reason == "target accuracy reached"
     assert outcome.ended.accuracy >= 0.8
     assert len(closed(told)) == outcome.ended.rounds < 50
@@ -107,7 +107,7 @@ def test_a_device_that_cannot_train_one_shard_leaves():
 
 
 def test_lost_messages_do_not_stop_a_run():
-    fleet = [device("a", loss=0.1), device("b", loss=0.1)]
+    fleet = [device("a", packet_loss=0.1), device("b", packet_loss=0.1)]
     _, told = play(small_job("adaptive-dab", rounds=10), fleet)
     assert len(closed(told)) == 10
     assert sum(event.num_updates for event in closed(told)) >= 12
@@ -140,7 +140,7 @@ def test_learners_tell_how_they_spent_a_round():
 
 
 def test_halting_keeps_an_overloaded_learner_in_time():
-    _, told = play(small_job("eta", rounds=3, iterations=4), [device("slow", 100)])  # 1437 samples, 4 times: 57 s
+    _, told = play(small_job("eta", rounds=3, local_epochs=4), [device("slow", 100)])  # 1437 samples, 4 times: 57 s
     assert all(event.num_updates == 1 for event in closed(told))
     assert all(event.is_halted and event.is_accepted for event in of(RoundSpent, told))
 

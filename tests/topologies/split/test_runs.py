@@ -62,7 +62,7 @@ def test_a_run_learns():
 def test_lost_messages_change_nothing_of_what_is_learned(rules):
     plan = small_plan(epochs=3, **rules)
     whole, lossy = (
-        play(plan, [device(name, joins_at_seconds=number, loss=loss) for number, name in enumerate("abc")])
+        play(plan, [device(name, joins_at_seconds=number, packet_loss=loss) for number, name in enumerate("abc")])
         for loss in (0.0, 0.2)
     )
     assert lossy.trunk.ended.at > whole.trunk.ended.at + 0.2  # many were lost
@@ -71,7 +71,7 @@ def test_lost_messages_change_nothing_of_what_is_learned(rules):
 
 
 def test_the_same_seed_gives_the_same_events():
-    noisy = {"speed_noise": 0.2, "link_noise": 0.2, "loss": 0.05}
+    noisy = {"speed_noise": 0.2, "link_noise": 0.2, "packet_loss": 0.05}
     devices = [
         device("a", **noisy),
         device("b", 400.0, **noisy),

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from paceline.allocation.contract import (
     MOST,
+    AllocatedShare,
     Count,
     CountOrZero,
     Name,
@@ -17,7 +18,6 @@ from paceline.allocation.contract import (
     Positive,
     Problem,
     Reply,
-    Share,
     check_unique,
 )
 from paceline.errors import ConfigError
@@ -140,7 +140,7 @@ class MedProblem(Problem, frozen=True, kw_only=True):
 
     def _reply(self, plan: Plan, bound: float, *, is_optimal: bool) -> Reply:
         shares = [
-            Share(
+            AllocatedShare(
                 learner=learner.name,
                 task=self.tasks[task].name,
                 shards=int(plan.counts[task, place]),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from paceline.checks import NotNegative, Positive, check_fields
 from paceline.devices.contention.regression import SlowdownModel
 from paceline.errors import ConfigError
 
@@ -29,16 +29,13 @@ class ContentionProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     version: Literal[1]
     model: str
-    seconds_per_sample: float
+    seconds_per_sample: Positive
     slowdown: SlowdownModel
-    error_ratio: float
+    error_ratio: NotNegative
     num_observations: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.seconds_per_sample < math.inf:
-            raise ValueError(f"seconds_per_sample is {self.seconds_per_sample}; it must be above 0")
-        if not 0 <= self.error_ratio < math.inf:
-            raise ValueError(f"error_ratio is {self.error_ratio}; it must be at least 0")
+        check_fields(self)
 
 
 def save_profile(profile: ContentionProfile, path: Path) -> None:

@@ -18,7 +18,7 @@ NUM_TURNS = 3
 SETTLE_RATIO = 0.25
 """Of a turn, that is trained and not counted: loads begin to work, and so does the training."""
 
-_MOST_ITERATIONS = 1 << 15  # the clock ends a turn before
+_MOST_LOCAL_EPOCHS = 1 << 15  # the clock ends a turn before
 _LEAST_SECONDS = 1e-6  # a clock may not see less
 
 
@@ -61,10 +61,10 @@ async def _observe(
 ) -> Observation:
     dummy, loop = trainer.initial_parameters(), asyncio.get_running_loop()
     until = loop.time() + SETTLE_RATIO * turn_seconds
-    await trainer.train(dummy, shards, iterations=_MOST_ITERATIONS, until=until)
+    await trainer.train(dummy, shards, local_epochs=_MOST_LOCAL_EPOCHS, until=until)
     before = read()
     until = loop.time() + (1 - SETTLE_RATIO) * turn_seconds
-    trained = await trainer.train(dummy, shards, iterations=_MOST_ITERATIONS, until=until)
+    trained = await trainer.train(dummy, shards, local_epochs=_MOST_LOCAL_EPOCHS, until=until)
     if not trained.num_samples:  # the device is too slow for so short a turn
         trained = await trainer.train(dummy, shards[:1])
     return Observation(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 import psutil
+
+from paceline.checks import NotNegative, Ratio, check_fields
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,16 +21,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         disk_bytes_per_second: read and written.
     """
 
-    cpu_ratio: float = 0.0
-    network_bytes_per_second: float = 0.0
-    disk_bytes_per_second: float = 0.0
+    cpu_ratio: Ratio = 0.0
+    network_bytes_per_second: NotNegative = 0.0
+    disk_bytes_per_second: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cpu_ratio <= 1:
-            raise ValueError(f"cpu_ratio is {self.cpu_ratio}; allowed: 0 to 1")
-        for name in ("network_bytes_per_second", "disk_bytes_per_second"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        check_fields(self)
 
 
 class Counters(NamedTuple):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from paceline.checks import Count, check_fields
 from paceline.learning.points.division import DIVISIONS
 from paceline.learning.points.reduction import REDUCTIONS
 from paceline.spelling import suggest
@@ -20,8 +24,6 @@ COMPARED = (
 )
 """Reductions and divisions that Han et al. (2021) compare in Fig. 3; the first three are their choice."""
 
-_MAX_SEED = (1 << 63) - 1
-
 
 class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How samples become points; `ValueError` for what cannot be done.
@@ -37,15 +39,12 @@ class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     reduction: str = "svd"
     division: str = "k-means"
-    ratio: int = 10
-    seed: int = 0
+    ratio: Count = 10
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 
     def __post_init__(self) -> None:
         if self.reduction not in REDUCTIONS:
             raise ValueError(f"reduction {self.reduction!r} is unknown; {suggest(self.reduction, REDUCTIONS)}")
         if self.division not in DIVISIONS:
             raise ValueError(f"division {self.division!r} is unknown; {suggest(self.division, DIVISIONS)}")
-        if self.ratio < 1:
-            raise ValueError(f"ratio is {self.ratio}, and must be at least 1 sample per point")
-        if not 0 <= self.seed <= _MAX_SEED:
-            raise ValueError(f"seed is {self.seed}; allowed: 0 to {_MAX_SEED}")
+        check_fields(self)

@@ -179,7 +179,7 @@ def allocation_section(summary: Summary) -> Markup:
                 shade=work.num_shards / most,
                 text=f"{work.num_shards}",
                 tip=f"{printable(one.name)}, round {work.round}: {say_count(work.num_shards, 'shard')}, "
-                f"{say_count(work.iterations, 'iteration')}, {say_count(work.num_samples, 'sample')}",
+                f"{say_count(work.local_epochs, 'local epoch')}, {say_count(work.num_samples, 'sample')}",
             )
             for work in one.rounds
             if work.round in closed

@@ -62,7 +62,7 @@ def learners_table(learners: Sequence[LearnerSummary], caption: str) -> Markup:
     """What each learner did and what became of it; times are means of its rounds."""
     columns = [
         *(Column("learner", is_number=False), Column("rounds"), Column("shards / round")),
-        *(Column("iterations / round"), Column("samples")),
+        *(Column("local epochs / round"), Column("samples")),
         *(Column("use of deadline"), Column("download"), Column("train"), Column("upload"), Column("late")),
         *(Column("refused"), Column("at the end", is_number=False)),
     ]
@@ -76,7 +76,7 @@ def _learner_row(learner: LearnerSummary) -> list[Child]:
         element("bdi", printable(learner.name)),
         str(num_rounds),
         f"{learner.num_shards / num_rounds:.1f}" if num_rounds else NONE,
-        f"{sum(work.iterations for work in learner.rounds) / num_rounds:.3g}" if num_rounds else NONE,
+        f"{sum(work.local_epochs for work in learner.rounds) / num_rounds:.3g}" if num_rounds else NONE,
         f"{learner.num_samples:,}",
         say_known(learner.deadline_use, say_ratio),
         *(_mean_seconds(told, phase) for phase in ("download_seconds", "train_seconds", "upload_seconds")),

@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
     data: str
     model: str
-    iterations: int
+    local_epochs: int
     deadline_seconds: float
     num_shards: int
 
@@ -148,7 +148,7 @@ def _job(name: str, kind: Kind, data: DataSpec, size: Size, more_seconds: float,
         name=name,
         deadline_seconds=kind.deadline_seconds + more_seconds,
         rounds=size.rounds,
-        iterations=kind.iterations,
+        local_epochs=kind.local_epochs,
         batch_size=32,
         seed=seed,
         benchmark_shards=1,  # nothing varies while a device is measured: more would tell the same

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paceline.allocation import Candidate, Terms
+from paceline.allocation import Candidate, RoundTerms
 from paceline.allocation.gossip import GossipPolicy, take_over
 from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
@@ -69,9 +69,9 @@ class Balancer:
         own = await self.tell(epoch - 1, data.num_samples)
         known[own.learner] = own
         fleet = self._fleet(known)
-        terms = Terms(
+        terms = RoundTerms(
             deadline_seconds=1.0,
-            iterations=1,
+            local_epochs=1,
             model_bytes=0,
             shard_bytes=0,
             shard_samples=1,

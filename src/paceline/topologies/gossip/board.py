@@ -15,7 +15,7 @@ import torch
 
 from paceline.axon import loops
 from paceline.errors import BadReply
-from paceline.learning.averaging import Judge
+from paceline.learning.averaging import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.messages import Shown
 
@@ -77,7 +77,7 @@ class Copies:
     """
 
     def __init__(self, like: Vectors) -> None:
-        self._judge = Judge(like)
+        self._validator = UpdateValidator(like)
         self._seen: dict[str, tuple[int, Vectors]] = {}
 
     def epoch_of(self, learner: str) -> int:
@@ -87,7 +87,7 @@ class Copies:
     def take(self, learner: str, shown: Shown) -> Vectors:
         """A peer's model, from what it showed; raises `BadReply` for what does not fit the model."""
         model = self._whole(learner, shown)
-        reason = self._judge.why_unusable(model)
+        reason = self._validator.why_unusable(model)
         if reason is not None:
             raise BadReply(f"{learner} showed parameters that do not fit the model: {reason}")
         self._seen[learner] = (shown.epoch, model)

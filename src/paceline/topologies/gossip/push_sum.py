@@ -7,7 +7,7 @@ import contextlib
 import math
 import random
 
-from paceline.learning.averaging import Judge
+from paceline.learning.averaging import UpdateValidator
 from paceline.learning.shards import Shard
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.contacts import Delivery, Gone
@@ -26,7 +26,7 @@ class PushSumExchange(Exchange):
         super().__init__(ties)
         self.account = MassAccount()
         self._chance = random.Random(f"{ties.job.seed}/{ties.name}")
-        self._judge = Judge(ties.start)
+        self._validator = UpdateValidator(ties.start)
         self._waiting: list[tuple[int, Vectors]] = []
         self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
         self._shared: dict[str, int] = {}
@@ -74,7 +74,7 @@ class PushSumExchange(Exchange):
     async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:
         if not 0 < mass <= MAX_MASS:
             raise ValueError(f"the mass of a push is above 0 and at most {MAX_MASS}")
-        reason = self._judge.why_unusable(parameters)
+        reason = self._validator.why_unusable(parameters)
         if reason is not None:
             raise ValueError(f"the parameters do not fit the model: {reason}")
         if self.account.has_arrived(transfer):

@@ -118,6 +118,6 @@ class SharedJob:
 
     @property
     def allocation(self) -> dict[str, Allocation]:
-        """The shards and iterations of each of its learners."""
-        iterations = self.course.plan.terms.iterations
-        return {name: Allocation(placement.num_shards, iterations) for name, placement in self.team.items()}
+        """The shards and local epochs of each of its learners."""
+        local_epochs = self.course.plan.terms.local_epochs
+        return {name: Allocation(placement.num_shards, local_epochs) for name, placement in self.team.items()}

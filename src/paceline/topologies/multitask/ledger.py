@@ -65,7 +65,7 @@ class Ledger:
     def _line(job: str, closed: OpenRound, learner: str, price: float, shard_samples: int, at: float) -> LearnerPaid:
         share, num_samples = closed.shares[learner], closed.delivered.get(learner, 0)
         # The last shard of a dataset may be a small one: never more than what was taken.
-        shards = min(num_samples / (share.iterations * shard_samples), float(share.num_shards))
+        shards = min(num_samples / (share.local_epochs * shard_samples), float(share.num_shards))
         return LearnerPaid(
             at=at,
             job=job,

@@ -258,7 +258,7 @@ class Pool(Conductor, PoolService):
             placement = job.team[name]
             num_first = math.ceil((1 - self._policy.held_share) * placement.num_shards)
             num_held += placement.num_shards - num_first
-            first[name] = Allocation(num_first, first[name].iterations)
+            first[name] = Allocation(num_first, first[name].local_epochs)
             mates[name] = Mate(
                 num_shards=num_first,
                 num_last=num_first,

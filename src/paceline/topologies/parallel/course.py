@@ -20,8 +20,8 @@ from paceline.allocation import Allocation
 from paceline.axon import loops
 from paceline.events import Emit, Event
 from paceline.learning.audits import Auditor, Claim, Portion
-from paceline.learning.averaging import Judge, State
-from paceline.learning.shards import Deck, Shard
+from paceline.learning.averaging import State, UpdateValidator
+from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.events import (
@@ -105,7 +105,7 @@ class Course:
         self.accuracy: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._late: set[tuple[int, str]] = set()  # of the last round: round and learner
-        self._deck = self._deck_to_measure = Deck(plan.terms.num_shards, (self._job.seed, 0))
+        self._sampler = self._benchmark_sampler = ShardSampler(plan.terms.num_shards, (self._job.seed, 0))
         self._origin = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._auditor = None
@@ -163,13 +163,13 @@ class Course:
             number,
             self.time(),
             deadline_seconds,
-            Judge(self._parameters),
+            UpdateValidator(self._parameters),
             set(awaited),
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,
             pot=pot,
         )
-        self._deck = Deck(self.plan.terms.num_shards, (self._job.seed, number))
+        self._sampler = ShardSampler(self.plan.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self.round = opened
         self.emit(
@@ -247,7 +247,7 @@ class Course:
                 claimed=parameters,
                 shards=first.shards,
                 seed=first.seed,
-                iterations=share.iterations,
+                local_epochs=share.local_epochs,
                 num_samples=num_samples,
                 further=further,
             )
@@ -283,7 +283,7 @@ class Course:
         """Something to measure with; raises `ValueError` for too much of it."""
         if not 0 <= num_shards <= self._job.benchmark_shards:
             raise ValueError(f"{num_shards} shards to measure with; 0 to {self._job.benchmark_shards} are given")
-        shards = self.plan.shards(self._deck_to_measure.deal(num_shards))
+        shards = self.plan.shards(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
     def take(self, learner: str, round: int, num_shards: int) -> Work:
@@ -291,13 +291,13 @@ class Course:
         opened = self.round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
-        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.iterations)
+        allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.plan.terms.local_epochs)
         most = allocated.num_shards
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
-            share = opened.shares[learner] = self.plan.share(self._deck, num_shards, allocated.iterations)
+            share = opened.shares[learner] = self.plan.share(self._sampler, num_shards, allocated.local_epochs)
             opened.expect(learner)
             self.emit(
                 ShardsTaken(
@@ -305,7 +305,7 @@ class Course:
                     round=round,
                     learner=learner,
                     num_shards=share.num_shards,
-                    iterations=share.iterations,
+                    local_epochs=share.local_epochs,
                     seconds=self.time() - opened.opened_at,
                 )
             )
@@ -326,7 +326,7 @@ class Course:
         count = opened.pot.draw(learner, seconds)
         if not count:
             return Work(parameters={}, shards=[])
-        extra = self.plan.share(self._deck, count, share.iterations)
+        extra = self.plan.share(self._sampler, count, share.local_epochs)
         share.add(extra)
         self.emit(
             ShardsAdded(at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds)

@@ -35,13 +35,13 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
 
 
 class ShardsTaken(Event, frozen=True, tag="shards_taken"):
-    """A learner took the parameters and its shards, `seconds` after the round opened, for so many iterations."""
+    """A learner took the parameters and its shards, `seconds` after the round opened, for so many local epochs."""
 
     round: int
     learner: str
     num_shards: int
     seconds: float
-    iterations: int = 1
+    local_epochs: int = 1
 
 
 class ShardsAdded(Event, frozen=True, tag="shards_added"):
@@ -103,7 +103,7 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
         seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
             if a learner was still awaited.
         truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates are told by `UpdateRefused`.
-        staleness: the most that the iterations of two learners whose updates count differ by.
+        staleness: the most that the local epochs of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.
         fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
             were late, or never came for what was allocated to them.

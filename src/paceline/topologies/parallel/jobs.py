@@ -32,7 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         deadline_seconds: how long each may take.
         overtime: how far past its deadline a round waits for updates, as a ratio of it. At 0, it closes at the deadline
             and training halts in time for that; else, it waits so long, and all that was taken is trained.
-        iterations: passes of each learner over its shards.
+        local_epochs: passes of each learner over its shards.
         batch_size: samples per minibatch.
         seed: of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
@@ -46,7 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     overtime: float = 0.0
     rounds: int = 10
-    iterations: int = 1
+    local_epochs: int = 1
     batch_size: int = 32
     seed: int = 0
     min_learners: int = 1
@@ -60,7 +60,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     aggregation: AggregationSpec = AggregationSpec()
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "iterations", "batch_size", "min_learners", "benchmark_shards"):
+        for name in ("rounds", "local_epochs", "batch_size", "min_learners", "benchmark_shards"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if not 0 < self.deadline_seconds < math.inf:

@@ -272,7 +272,7 @@ class Learner:
             trained = await seat.trainer.train(
                 done.parameters,
                 shards,
-                iterations=allocation.iterations,
+                local_epochs=allocation.local_epochs,
                 until=halt_at,
                 seed=order_seed(*seeds, done.num_portions),
             )
@@ -338,7 +338,7 @@ class Learner:
         if ticket.allocation is None and seat.policy.allocate(seat.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
                 f"{self._name} cannot train one shard of {seat.terms.shard_samples} samples within "
-                f"{seat.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer iterations"
+                f"{seat.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer local epochs"
             )
 
     # Time.

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.allocation import Allocation, Terms
+from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.tasks import Task
 
@@ -36,7 +36,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     task: Task
-    terms: Terms
+    terms: RoundTerms
     policy: dict[str, Any]
     placement: Literal["served", "local"]
     benchmark_shards: int

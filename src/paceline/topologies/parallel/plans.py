@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from paceline import allocation
-from paceline.allocation import Terms
+from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
-from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.tasks import Task
 from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
@@ -31,7 +31,7 @@ class Plan:
 
     job: Job
     task: Task
-    terms: Terms
+    terms: RoundTerms
     store: ShardStore | None
     evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
 
@@ -43,7 +43,7 @@ class Plan:
     def draw(self, count: int) -> list[Shard]:
         """Some of the shards to serve, at random."""
         assert self.store is not None
-        return [self.store[number] for number in Deck(len(self.store), (self.job.seed,)).deal(count)]
+        return [self.store[number] for number in ShardSampler(len(self.store), (self.job.seed,)).draw(count)]
 
     @property
     def offer(self) -> Offer:
@@ -56,14 +56,14 @@ class Plan:
             benchmark_shards=self.job.benchmark_shards,
         )
 
-    def share(self, deck: Deck, num_shards: int, iterations: int) -> Share:
+    def share(self, sampler: ShardSampler, num_shards: int, local_epochs: int) -> Share:
         """Shards for one learner, at most all there are."""
         if self.store is None:
             num_shards = min(num_shards, MAX_SERVED_SHARDS)
-            return Share([[]], num_shards, num_shards * self.terms.shard_samples, iterations)
-        numbers = deck.deal(min(num_shards, MAX_SERVED_SHARDS))
+            return Share([[]], num_shards, num_shards * self.terms.shard_samples, local_epochs)
+        numbers = sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
         num_samples = sum(self.store[number].num_samples for number in numbers)
-        return Share([numbers], len(numbers), num_samples, iterations)
+        return Share([numbers], len(numbers), num_samples, local_epochs)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
         """Shards as they are sent: views of the store."""
@@ -89,9 +89,9 @@ def make_plan(job: Job) -> tuple[Plan, State]:
     state = model.state()
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
-    terms = Terms(
+    terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
-        iterations=job.iterations,
+        local_epochs=job.local_epochs,
         model_bytes=sum(tensor.nbytes for tensor in state.values()),
         shard_bytes=0 if store is None else store.shard_bytes,
         shard_samples=job.data.shard_size if store is None else store.shard_samples,

@@ -9,7 +9,7 @@ import torch
 
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.cycle import mean_difference
-from paceline.learning.averaging import Judge, RunningAverage
+from paceline.learning.averaging import RunningAverage, UpdateValidator
 from paceline.topologies.parallel.pots import Pot
 
 
@@ -20,13 +20,13 @@ class Share:
     Attributes:
         portions: the shards served, as they were taken; none if it trains on its own data.
         num_samples: in its shards.
-        iterations: passes over them that it is to do.
+        local_epochs: passes over them that it is to do.
     """
 
     portions: list[list[int]]
     num_shards: int
     num_samples: int
-    iterations: int
+    local_epochs: int
 
     def add(self, more: Share) -> None:
         """Take more shards."""
@@ -42,7 +42,7 @@ class OpenRound:
     Attributes:
         number: counts from 1.
         opened_at: loop time, in seconds.
-        judge: of the updates that come in.
+        validator: of the updates that come in.
         awaited: learners whose update, or word that none will come, is still missing.
         overtime_seconds: for which it stays open after its deadline while updates are awaited.
         allocation: by learner, if the orchestrator decides.
@@ -56,7 +56,7 @@ class OpenRound:
     number: int
     opened_at: float
     deadline_seconds: float
-    judge: Judge
+    validator: UpdateValidator
     awaited: set[str]
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
@@ -75,17 +75,17 @@ class OpenRound:
 
     @property
     def staleness(self) -> float:
-        """The most that two learners' iterations differ by; of those whose update is in."""
-        iterations = self._iterations_done
-        return max(iterations, default=0.0) - min(iterations, default=0.0)
+        """The most that two learners' local epochs differ by; of those whose update is in."""
+        local_epochs = self._local_epochs_done
+        return max(local_epochs, default=0.0) - min(local_epochs, default=0.0)
 
     @property
     def average_staleness(self) -> float:
-        """The mean difference in iterations over all pairs of them."""
-        return mean_difference(self._iterations_done)
+        """The mean difference in local epochs over all pairs of them."""
+        return mean_difference(self._local_epochs_done)
 
     @property
-    def _iterations_done(self) -> list[float]:
+    def _local_epochs_done(self) -> list[float]:
         return [num_samples / self.shares[name].num_samples for name, num_samples in self.delivered.items()]
 
     @property
@@ -105,13 +105,13 @@ class OpenRound:
 
     def fulfilment(self, shard_samples: int) -> float:
         """Samples trained over samples wanted, passes counted: of shards taken, allocated or held back."""
-        wanted = sum(share.num_samples * share.iterations for share in self.shares.values())
+        wanted = sum(share.num_samples * share.local_epochs for share in self.shares.values())
         if self.allocation is not None:
             untaken = [allocated for name, allocated in self.allocation.items() if name not in self.shares]
-            wanted += sum(allocated.num_shards * shard_samples * allocated.iterations for allocated in untaken)
+            wanted += sum(allocated.num_shards * shard_samples * allocated.local_epochs for allocated in untaken)
         if self.pot is not None:
-            iterations = max((share.iterations for share in self.shares.values()), default=1)
-            wanted += self.pot.num_left * shard_samples * iterations
+            local_epochs = max((share.local_epochs for share in self.shares.values()), default=1)
+            wanted += self.pot.num_left * shard_samples * local_epochs
         return self.average.weight / wanted if wanted else 0.0
 
     def occupancy(self, seconds: float) -> float:
@@ -146,7 +146,7 @@ class OpenRound:
             seconds: after the round opened.
             hold: keep it aside for an audit instead.
         """
-        reason = self._why_refused(learner, num_samples) or self.judge.why_unusable(state)
+        reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(state)
         if reason is None:
             if hold:
                 self.held[learner] = (state, num_samples)
@@ -169,7 +169,7 @@ class OpenRound:
             return f"took no shards in round {self.number}"
         if learner in self.delivered:
             return f"its update of round {self.number} is in already"
-        most = share.num_samples * share.iterations
+        most = share.num_samples * share.local_epochs
         if not 0 < num_samples <= most:
             return f"{num_samples} samples are impossible; its shards allow 1 to {most}"
         return None

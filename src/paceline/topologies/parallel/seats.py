@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from paceline import allocation, axon
-from paceline.allocation import AllocationPolicy, Terms, Timings
+from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import Link
 from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import why_unlike
-from paceline.learning.shards import Array, Deck, Shard, ShardStore
+from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Work
@@ -36,7 +36,7 @@ class Seat:
     """
 
     offer: Offer
-    terms: Terms
+    terms: RoundTerms
     policy: AllocationPolicy
     trainer: Trainer
     like: Vectors
@@ -88,7 +88,7 @@ class Seat:
         """Shards of the device's own data, drawn at random; none if data is served."""
         if self.store is None:
             return []
-        return [self.store[number] for number in Deck(len(self.store), seed).deal(count)]
+        return [self.store[number] for number in ShardSampler(len(self.store), seed).draw(count)]
 
 
 def round_seed(task_seed: int, round: int, learner: str) -> tuple[int, int, int]:

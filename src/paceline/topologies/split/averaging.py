@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from paceline.learning.averaging import Judge, State
+from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.engines import Engine
 from paceline.learning.segments import Operations
 from paceline.learning.shards import minibatch_sizes
@@ -33,8 +33,8 @@ class AveragingAtTrunk(TrunkScheme):
         self._terms = terms
         state = LocalModel(terms.task, allowed=None).state()
         self._layout = Layout(state)
-        self._judge = Judge(self._layout.pack(state))
-        self._judge_shared = Judge(Layout(shared := _shared(state, terms.layers)).pack(shared))
+        self._validator = UpdateValidator(self._layout.pack(state))
+        self._shared_validator = UpdateValidator(Layout(shared := _shared(state, terms.layers)).pack(shared))
         self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
         self._copies: dict[str, Vectors] = {}
 
@@ -43,9 +43,9 @@ class AveragingAtTrunk(TrunkScheme):
             case "test":
                 reason = _why_no_test(tensors, self._terms.num_test_samples)
             case "average":
-                reason = self._judge_shared.why_unusable(tensors)
+                reason = self._shared_validator.why_unusable(tensors)
             case _:
-                reason = self._judge.why_unusable(tensors)
+                reason = self._validator.why_unusable(tensors)
         if reason is not None:
             raise ValueError(f"{meeting.phase}: {reason}")
         return tensors

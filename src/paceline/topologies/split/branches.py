@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from paceline.errors import PacelineError
-from paceline.learning.averaging import Judge, State
+from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.coding import decode, encode
 from paceline.learning.datasets import Dataset
 from paceline.learning.engines import Engine
@@ -41,7 +41,7 @@ class BranchesAtTrunk(TrunkScheme):
         self._shape = chain.shapes[cut]
         branch = copy_of(chain.before(cut))
         self._layout = Layout(branch)
-        self._judge = Judge(self._layout.pack(branch))
+        self._validator = UpdateValidator(self._layout.pack(branch))
         self._head = make_head(terms.task, chain, cut, sources, job.merge)
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
@@ -51,7 +51,7 @@ class BranchesAtTrunk(TrunkScheme):
 
     def unpack(self, epoch: int, meeting: Meeting, tensors: Tensors) -> torch.Tensor | Vectors:
         if meeting.phase == "backup":
-            reason = self._judge.why_unusable(tensors)
+            reason = self._validator.why_unusable(tensors)
             if reason is not None:
                 raise ValueError(f"the copy of a branch does not fit: {reason}")
             return tensors
@@ -89,8 +89,8 @@ class BranchesAtTrunk(TrunkScheme):
 
     async def _test(self, meeting: Meeting, inputs: Mapping[str, torch.Tensor]) -> None:
         labels = labels_of(self._dataset.y_test[part(meeting.number)])
-        judge = functools.partial(self._head.judge, inputs, labels)
-        loss, num_right = await self._engine.run(judge, self._operations.forward * len(labels))
+        evaluate = functools.partial(self._head.evaluate, inputs, labels)
+        loss, num_right = await self._engine.run(evaluate, self._operations.forward * len(labels))
         self.tally.count_test(loss, num_right, len(labels))
 
     def _num_samples(self, meeting: Meeting) -> int:
