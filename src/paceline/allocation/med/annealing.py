@@ -31,7 +31,6 @@ _WARM, _COLD = 0.1, 0.01  # part of a task's time per learner, by which a change
 _REACHES = (0.02, 0.5)  # part of the same, by which targets change
 _COOLING = (100.0, 10.0, 1.0)  # temperatures on the way from no idea of prices to good ones
 _COOLER = (1.0, 0.3)  # and for an assignment: the cooler, the fewer learners are in more than one task
-_EXCESSES = (1.0, 0.3, 0.1, 0.03, 0.01)  # part of a shard's price that one more than needed is worth: less and less
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,23 +84,16 @@ class Annealing:
                 continue
             targets, most = now.targets.copy(), now.most.copy()
             targets[task], most[task] = tried[place], instance.capacities(task, tried[place : place + 1])[0]
-            point = self._point(
-                targets, most, now.shard_prices, self._temperature, _NUM_NEWTON, now.value + allowed
-            )
+            point = self._point(targets, most, now.shard_prices, self._temperature, _NUM_NEWTON, now.value + allowed)
             if point.value <= now.value + allowed:
                 self._now = point
                 if point.value < self._best.value:
                     self._best = point
 
-    def assign(self, slack: float) -> Indices:
-        """Give each learner a task that is good for the best targets, or for later ones by a part `slack`."""
-        best, instance = self._best, self._instance
-        targets = np.minimum(best.targets * (1 + slack), instance.deadlines)
-        most = instance.capacities(np.arange(len(targets)), targets)
-        point = self._cooled(targets, most, best.shard_prices, _COOLER)
-        tasks: Indices = point.parts.argmax(axis=0)
-        for excess in _EXCESSES:
-            tasks = _exchanged(instance, tasks, most, point.shard_prices, excess)
+    def assign(self) -> Indices:
+        """Give each learner a task that is good for the best targets."""
+        best = self._best
+        tasks: Indices = self._cooled(best.targets, best.most, best.shard_prices, _COOLER).parts.argmax(axis=0)
         return tasks
 
     def _changes(self, task: int, scale: float) -> tuple[Floats, Floats]:
@@ -178,36 +170,3 @@ class Annealing:
         barrier = np.log(shard_prices - self._cheapest).sum() + np.log(self._dearest - shard_prices).sum()
         value = shard_prices @ self._instance.shards - best.sum() + temperature * (barrier - np.log(sums).sum())
         return float(value), parts
-
-
-def _exchanged(instance: Instance, tasks: Indices, most: Floats, shard_prices: Floats, excess: float) -> Indices:
-    """Let learners join a task that lacks shards, or change places with one of its own, as long as less is missing."""
-    tasks, everyone = tasks.copy(), np.arange(instance.num_learners)
-    missing = instance.shards - np.bincount(tasks, weights=most[tasks, everyone], minlength=instance.num_tasks)
-    stuck = np.zeros(instance.num_tasks, dtype=bool)
-
-    def eased(missing: Floats, gained: Floats) -> Floats:
-        """Change of what is missing; what is more than needed counts a little, too."""
-        changes: Floats = np.maximum(missing - gained, 0.0) - np.maximum(missing, 0.0) - excess * gained
-        return changes
-
-    while np.any((missing > 0) & ~stuck):
-        task = int(np.where(stuck, -np.inf, shard_prices * missing).argmax())
-        own = np.flatnonzero(tasks == task)
-        # the last row is for nobody who leaves
-        gained = most[task] - np.append(most[task, own], 0.0)[:, None]
-        lost = most[tasks, everyone] - np.append(most[:, own][tasks].T, np.zeros((1, len(everyone))), axis=0)
-        changes = shard_prices[task] * eased(missing[task], gained) + shard_prices[tasks] * eased(missing[tasks], -lost)
-        changes[:, own] = np.inf
-        leaver, joiner = divmod(int(changes.argmin()), len(everyone))
-        if changes[leaver, joiner] >= 0:
-            stuck[task] = True
-            continue
-        source = tasks[joiner]
-        missing[task] -= gained[leaver, joiner]
-        missing[source] += lost[leaver, joiner]
-        tasks[joiner] = task
-        if leaver < len(own):
-            tasks[own[leaver]] = source
-        stuck[[task, source]] = False
-    return tasks

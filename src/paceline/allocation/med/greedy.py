@@ -20,7 +20,7 @@ class Outcome:
 
 def greedy(instance: Instance) -> Outcome:
     """Plan by the rule."""
-    sets = instance.sets_of(_assign(instance))
+    sets = instance.sets_of(assign(instance))
     targets = np.array([instance.fewest_seconds(task, own[None, :])[0] for task, own in enumerate(sets)])
     late = np.flatnonzero(~np.isfinite(targets))
     if late.size:
@@ -28,14 +28,7 @@ def greedy(instance: Instance) -> Outcome:
     return Outcome(plan=Plan.of(instance, sets, targets), late=None, bound=float(earliest_ends(instance).sum()))
 
 
-def earliest_ends(instance: Instance) -> Floats:
-    """Find when each task would end if it had all learners for itself, and none had to take part."""
-    idle = replace(instance, min_shards=0)
-    everyone = np.ones((1, instance.num_learners), dtype=bool)
-    return np.array([idle.fewest_seconds(task, everyone)[0] for task in range(instance.num_tasks)])
-
-
-def _assign(instance: Instance) -> Indices:
+def assign(instance: Instance) -> Indices:
     """Give every learner a task, the fastest first; a task takes no more learners than it has shards for."""
     tasks = np.zeros(instance.num_learners, dtype=np.intp)
     rates = np.zeros(instance.num_tasks)
@@ -49,3 +42,10 @@ def _assign(instance: Instance) -> Indices:
         rates[last] += 1.0 / instance.unit_seconds[last, learner]
         room[last] -= 1
     return tasks
+
+
+def earliest_ends(instance: Instance) -> Floats:
+    """Find when each task would end if it had all learners for itself, and none had to take part."""
+    idle = replace(instance, min_shards=0)
+    everyone = np.ones((1, instance.num_learners), dtype=bool)
+    return np.array([idle.fewest_seconds(task, everyone)[0] for task in range(instance.num_tasks)])

@@ -137,17 +137,19 @@ class Instance:
         ends = np.where(events_high > 0, fixed + unit * (events_high + first), 0.0).max(axis=1, initial=0.0)
         return np.where(is_possible, np.where(suffices, low, np.minimum(ends, high)), np.inf)
 
-    def fill(self, task: int, members: Bools, target: float) -> Floats:
-        """Share out a task's shards at the least cost by a target, which must leave time for them all."""
-        counts = np.zeros(self.num_learners)
-        most = np.where(members, self.capacities(task, np.array([target]))[0], 0.0)
-        if not self.may_idle:
-            counts[members] = self.least
-        left = self.shards[task] - counts.sum()
-        for learner in np.argsort(np.where(members, self.prices, np.inf), kind="stable")[: int(members.sum())]:
-            more = max(0.0, min(left, most[learner] - counts[learner]))
-            counts[learner] += more
-            left -= more
+    def cheapest_counts(self, task: int, members: Bools, targets: Floats) -> Floats:
+        """Share out a task's shards at the least cost by each target, which must leave time for them all.
+
+        Args:
+            members: a set of learners for each target, a row each, or one set for all.
+        """
+        order = np.argsort(self.prices, kind="stable")
+        most, members = self.capacities(task, targets)[:, order], members[..., order]
+        least = np.where(members, 0.0 if self.may_idle else self.least, 0.0)
+        more = np.where(members, np.maximum(most - least, 0.0), 0.0)
+        left = self.shards[task] - least.sum(axis=-1, keepdims=True)
+        counts = np.empty_like(most)
+        counts[:, order] = least + np.clip(left - (np.cumsum(more, axis=1) - more), 0.0, more)
         return counts
 
 
@@ -162,7 +164,9 @@ class Plan:
     @classmethod
     def of(cls, instance: Instance, sets: Bools, targets: Floats) -> Plan:
         """Share out the shards at the least cost for these sets of learners, a row for each task, by these targets."""
-        counts = np.stack([instance.fill(task, own, float(targets[task])) for task, own in enumerate(sets)])
+        counts = np.concatenate(
+            [instance.cheapest_counts(task, own, targets[task, None]) for task, own in enumerate(sets)]
+        )
         seconds = [float(instance.seconds(task, own).max()) for task, own in enumerate(counts)]
         return cls(counts=counts, objective=sum(seconds), cost=float((counts.sum(axis=0) * instance.prices).sum()))
 

@@ -20,6 +20,7 @@ from paceline.allocation.med.instance import Bools, Floats, Indices, Instance
 from paceline.allocation.rounding import TOLERANCE
 
 _NUM_PARTS = 4  # that an interval is split into
+_COLUMNS = ("tasks", "low", "high", "most", "shard_prices")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +44,7 @@ class Intervals:
         low: the least target.
         high: the largest.
         most: capacities by `high`, by row and learner; 0 where a learner cannot be in the task.
-        shard_prices: λ, the last that was found.
+        shard_prices: λ, the best at the prices that were last looked at.
     """
 
     instance: Instance
@@ -58,10 +59,10 @@ class Intervals:
         """Make so many intervals of equal width for each task, from its least to its largest target."""
         edges = np.linspace(low, high, num_each + 1)
         tasks = np.repeat(np.arange(instance.num_tasks), num_each)
-        return cls._shrunk(instance, tasks, edges[:-1].T.ravel(), edges[1:].T.ravel(), np.zeros(len(tasks)))
+        return cls._shrunk(instance, tasks, edges[:-1].T.ravel(), edges[1:].T.ravel())
 
     @classmethod
-    def _shrunk(cls, instance: Instance, tasks: Indices, low: Floats, high: Floats, shard_prices: Floats) -> Intervals:
+    def _shrunk(cls, instance: Instance, tasks: Indices, low: Floats, high: Floats) -> Intervals:
         """Shrink intervals to the first and last moment in them at which some learner can be done; drop empty ones."""
         fixed, unit = instance.fixed_seconds[tasks], instance.unit_seconds[tasks]
         most = instance.capacities(tasks, high)
@@ -71,7 +72,7 @@ class Intervals:
         last = np.minimum(high, down.max(axis=1))
         kept = (first <= last * (1 + 2 * TOLERANCE)) & (most.sum(axis=1) >= instance.shards[tasks])
         low = np.minimum(first, last)
-        rows = cls(instance=instance, tasks=tasks, low=low, high=last, most=most, shard_prices=shard_prices)
+        rows = cls(instance=instance, tasks=tasks, low=low, high=last, most=most, shard_prices=np.zeros(len(tasks)))
         return rows.take(kept)
 
     def __len__(self) -> int:
@@ -95,28 +96,16 @@ class Intervals:
 
     def take(self, kept: Bools | Indices) -> Intervals:
         """Select rows, in their order."""
-        return replace(
-            self,
-            tasks=self.tasks[kept],
-            low=self.low[kept],
-            high=self.high[kept],
-            most=self.most[kept],
-            shard_prices=self.shard_prices[kept],
-        )
+        return replace(self, **{name: getattr(self, name)[kept] for name in _COLUMNS})
 
     def split(self, wide: Bools) -> Intervals:
         """Split the wide rows in a few equal parts, and keep the others as they are."""
         edges = np.linspace(self.low[wide], self.high[wide], _NUM_PARTS + 1)
-        tasks, shard_prices = np.tile(self.tasks[wide], _NUM_PARTS), np.tile(self.shard_prices[wide], _NUM_PARTS)
-        parts = Intervals._shrunk(self.instance, tasks, edges[:-1].ravel(), edges[1:].ravel(), shard_prices)
+        tasks = np.tile(self.tasks[wide], _NUM_PARTS)
+        parts = Intervals._shrunk(self.instance, tasks, edges[:-1].ravel(), edges[1:].ravel())
         rest = self.take(~wide)
-        joined = Intervals(
-            instance=self.instance,
-            tasks=np.concatenate([rest.tasks, parts.tasks]),
-            low=np.concatenate([rest.low, parts.low]),
-            high=np.concatenate([rest.high, parts.high]),
-            most=np.concatenate([rest.most, parts.most]),
-            shard_prices=np.concatenate([rest.shard_prices, parts.shard_prices]),
+        joined = replace(
+            self, **{name: np.concatenate([getattr(rest, name), getattr(parts, name)]) for name in _COLUMNS}
         )
         return joined.take(np.lexsort((joined.low, joined.tasks)))
 

@@ -60,21 +60,8 @@ class LocalSearch:
                 return
             if self.total >= before * (1 - TOLERANCE):
                 # where the grid is too coarse, or costs were guessed too low
-                self.restore(tasks)
+                self.tasks = tasks
                 return
-
-    def restore(self, tasks: Indices) -> None:
-        """Put learners back into other tasks."""
-        changed = np.flatnonzero(self.tasks != tasks)
-        self.move(changed, tasks[changed])
-
-    def move(self, learners: Indices, tasks: Indices) -> None:
-        """Put some learners into other tasks, for better or worse."""
-        touched = np.unique(np.concatenate([self.tasks[learners], tasks]))
-        for learner, task in zip(learners.tolist(), tasks.tolist(), strict=True):
-            self._put(learner, task)
-        for task in touched[touched != IDLE].tolist():
-            self._evaluate(task)
 
     def _step(self) -> bool:
         """Make the best changes that touch no task twice; return whether there were any."""

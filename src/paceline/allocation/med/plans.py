@@ -28,23 +28,10 @@ def plan_for(instance: Instance, tasks: Indices) -> Plan | None:
     return None if cheaper is None else Plan.of(instance, sets, cheaper)
 
 
-def least_costs(instance: Instance, task: int, members: Bools, targets: Floats) -> Floats:
-    """Cost of the cheapest shards by each target for each set of learners, a row each, or one set for all targets."""
-    order = np.argsort(instance.prices, kind="stable")
-    prices, members = instance.prices[order], members[..., order]
-    most = instance.capacities(task, targets)[:, order]
-    least = 0.0 if instance.may_idle else float(instance.least)
-    more = np.where(members, np.maximum(most - least, 0.0), 0.0)
-    left = instance.shards[task] - least * members.sum(axis=-1, keepdims=True)
-    taken = np.clip(left - (np.cumsum(more, axis=1) - more), 0.0, more)
-    costs: Floats = ((least * members + taken) * prices).sum(axis=1)
-    return costs
-
-
 def _frontier(instance: Instance, task: int, members: Bools, earliest: float) -> tuple[Floats, Floats]:
     """Targets and costs of a set of learners, later and cheaper from one to the next."""
     targets = _targets(instance, task, np.flatnonzero(members), earliest)
-    costs = least_costs(instance, task, members, targets)
+    costs = instance.cheapest_counts(task, members, targets) @ instance.prices
     is_cheaper = np.append(True, costs[1:] < np.minimum.accumulate(costs)[:-1] * (1 - TOLERANCE))
     return targets[is_cheaper], costs[is_cheaper]
 

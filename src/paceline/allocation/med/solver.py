@@ -37,16 +37,10 @@ DEFAULT_SECONDS = 60.0
 OPTIMAL = 1e-7
 """Part of the objective by which the bound may be below it."""
 
-_MANY = 200  # learners, above which local search takes long
 _MAX_SEARCHED = 2_000  # learners, above which there is none: it looks at all pairs of them
 _NUM_INTERVALS = 8  # of each task, to begin with
 _NUM_ASCENTS = 12  # between two searches
-# walks of annealing one after the other, and steps of each, twice as many each time; also where learners are many
-_NUM_WALKS, _FIRST_STEPS = 10, 100
-_NUM_LONG_WALKS, _FIRST_LONG_STEPS = 1, 5_000
-_FIRST_KICKS = 50  # of iterated local search; twice as many each time
-_KICKED = 4  # learners that change places
-_SLACKS = (1e-3, 5e-4, 0.0)  # parts of targets by which learners may be later than annealing says
+_NUM_WALKS, _STEPS_PER_LEARNER = 4, 2  # of annealing at first; twice as many steps each time
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
 # part of the gap that columns are enumerated up to: few first, since a better plan makes fewer of all
@@ -97,7 +91,6 @@ class _Run:
 
     def __init__(self, instance: Instance, limit: Limit) -> None:
         self._instance, self._limit = instance, limit
-        self._has_many = instance.num_learners > _MANY
         self._plan: Plan | None = None
         self._bound = 0.0
         self._chance = np.random.default_rng(0)
@@ -117,15 +110,11 @@ class _Run:
         """Alternate bounding and search until they meet."""
         instance, limit = self._instance, self._limit
         tasks, prices = frank_wolfe.assign(instance)
-        self._offer(plan_for(instance, tasks))
         money_price = 0.0
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
             money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
-        num_steps, num_kicks = _FIRST_LONG_STEPS if self._has_many else _FIRST_STEPS, _FIRST_KICKS
-        if self._plan is None or not self._has_many:
-            self._descend(tasks, money_price)
-        else:
-            self._anneal(money_price, num_steps)
+        self._descend(tasks, money_price)
+        num_steps = _STEPS_PER_LEARNER * instance.num_learners
         parts = np.zeros((instance.num_tasks, instance.num_learners))
         bound = Bound(value=0.0, prices=prices, intervals=self._first_intervals(), parts=parts)
         while not self._is_done:
@@ -133,13 +122,10 @@ class _Run:
             self._raise(bound.value)
             if self._is_done or limit.is_over:
                 break
-            if not self._has_many:
-                self._descend(bound.parts.argmax(axis=0), bound.prices.money)
+            self._descend(bound.parts.argmax(axis=0), bound.prices.money)
             if not (table_size(bound.intervals) <= MAX_TABLE and self._finish(bound)):
                 self._anneal(bound.prices.money, num_steps)
-                if not self._has_many:
-                    self._iterate(bound.prices.money, num_kicks)
-                num_steps, num_kicks = 2 * num_steps, 2 * num_kicks
+                num_steps *= 2
             bound = bound.reheated()
         is_proven = self._is_done
         return Solution(plan=self._plan, bound=self._best_known if is_proven else self._bound, is_proven=is_proven)
@@ -188,36 +174,12 @@ class _Run:
 
     def _anneal(self, money_price: float, num_steps: int) -> None:
         """Improve assignments for targets that walks from those of the best plan have found."""
-        for _ in range(_NUM_LONG_WALKS if self._has_many else _NUM_WALKS):
-            if self._plan is None or self._limit.is_over:
+        for _ in range(_NUM_WALKS):
+            if self._plan is None or self._is_done or self._limit.is_over:
                 return
             annealing = Annealing(self._instance, self._plan, money_price, self._chance)
             annealing.walk(num_steps, self._limit)
-            for slack in _SLACKS:
-                tasks = annealing.assign(slack)
-                if self._has_many:
-                    self._offer(plan_for(self._instance, tasks))
-                else:
-                    self._descend(tasks, money_price)
-                if self._is_done or self._limit.is_over:
-                    return
-
-    def _iterate(self, money_price: float, num_kicks: int) -> None:
-        """Improve the best plan by local search after some learners have changed places, again and again."""
-        tasks = frank_wolfe.assign(self._instance)[0] if self._plan is None else self._plan.tasks
-        search = LocalSearch(self._instance, tasks, money_price)
-        best, best_tasks = search.total, search.tasks.copy()
-        for _ in range(num_kicks):
-            if self._limit.is_over:
-                return
-            learners = self._chance.choice(len(tasks), size=min(len(tasks), _KICKED), replace=False)
-            search.move(learners, np.roll(search.tasks[learners], 1))
-            search.descend(self._limit)
-            if search.total < best:
-                best, best_tasks = search.total, search.tasks.copy()
-                self._offer(plan_for(self._instance, best_tasks))
-            else:
-                search.restore(best_tasks)
+            self._descend(annealing.assign(), money_price)
 
     def _offer(self, plan: Plan | None) -> None:
         if plan is not None and (self._plan is None or plan.objective < self._plan.objective):
