@@ -1,17 +1,17 @@
-"""The list of sets is the same however it is cut into blocks."""
+"""The columns are the same however the intervals are cut into blocks."""
 
 import math
 
 import numpy as np
 import pytest
 
-from paceline.allocation.med import listing
-from paceline.allocation.med.cells import Cells
-from paceline.allocation.med.dual import Bound, improve
+from paceline.allocation.med import column_enumeration, frank_wolfe
 from paceline.allocation.med.greedy import earliest_ends
-from paceline.allocation.med.sharp import sharpen, to_moments
+from paceline.allocation.med.intervals import Intervals
+from paceline.allocation.med.lagrangian import Bound, improve
+from paceline.allocation.med.limit import Limit
 from paceline.allocation.med.solver import solve
-from paceline.allocation.med.start import spread
+from paceline.allocation.med.subgradient import improve_whole, to_moments
 from tests.allocation.med.instances import instance_of
 
 
@@ -22,23 +22,25 @@ def test_blocks_make_no_difference(monkeypatch, budget):
     low = earliest_ends(instance)
     bound = Bound(
         value=0.0,
-        prices=spread(instance)[1],
-        cells=Cells.cover(instance, low, np.minimum(instance.deadlines, best - low.sum() + low), 8),
+        prices=frank_wolfe.assign(instance)[1],
+        intervals=Intervals.cover(instance, low, np.minimum(instance.deadlines, best - low.sum() + low), 8),
         parts=np.zeros((3, 9)),
     )
-    bound = improve(bound, best, max_climbs=10, is_over=lambda: False)
-    sharp, covers = sharpen(to_moments(bound, best), best, max_steps=40, is_over=lambda: False)
+    bound = improve(bound, best, max_ascents=10, limit=Limit())
+    whole, knapsacks = improve_whole(to_moments(bound, best), best, Limit())
 
-    def listed(max_sets=10_000, is_over=lambda: False):
-        return listing.list_sets(sharp, covers, best, part=1.0, max_sets=max_sets, is_over=is_over)
+    def enumerated(max_columns=10_000, max_steps=None):
+        return column_enumeration.enumerate_columns(
+            whole, knapsacks, best, part=1.0, max_columns=max_columns, limit=Limit(max_steps=max_steps)
+        )
 
-    def keys(choices):
-        rows = zip(choices.tasks, choices.members, choices.targets, choices.costs, strict=True)
-        return sorted((int(task), own.tobytes(), round(target, 9), round(cost, 9)) for task, own, target, cost in rows)
+    def keys(columns):
+        rows = zip(columns.tasks, columns.members, columns.targets, columns.costs, strict=True)
+        return sorted((int(task), own.tobytes(), round(target, 7), round(cost, 7)) for task, own, target, cost in rows)
 
-    whole = keys(listed())
-    assert len(whole) > 3
-    monkeypatch.setattr(listing, "_BLOCK", 1)
-    assert keys(listed()) == whole
-    assert listed(max_sets=0) is None
-    assert listed(is_over=lambda: True) is None
+    found = keys(enumerated())
+    assert len(found) > 3
+    monkeypatch.setattr(column_enumeration, "_BLOCK", 1)
+    assert keys(enumerated()) == found
+    assert enumerated(max_columns=0) is None
+    assert enumerated(max_steps=0) is None

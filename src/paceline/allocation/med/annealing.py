@@ -8,8 +8,7 @@ target is worth the most. The best prices are the maximum of a concave function 
 at a little temperature it is smooth, and some Newton steps find it. So targets can be tried by the thousand. They
 matter, since learners take whole shards: at some moments many of them have just become able to take one more. A walk
 changes one target at a time, mostly for the better, ever more so with time (Kirkpatrick, Gelatt and Vecchi, 1983). All
-but a few learners are whole at the best targets found; when those are put somewhere, exchanges make good most of what
-is missing then.
+but a few learners are whole at the best targets found; local search makes good what is missing when those are, too.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Intervals:
         low: the least target.
         high: the largest.
         most: capacities by `high`, by row and learner; 0 where a learner cannot be in the task.
-        shard_prices: λ, the best at the prices that were last looked at.
+        shard_prices: λ, the last that was found.
     """
 
     instance: Instance
@@ -59,10 +59,10 @@ class Intervals:
         """Make so many intervals of equal width for each task, from its least to its largest target."""
         edges = np.linspace(low, high, num_each + 1)
         tasks = np.repeat(np.arange(instance.num_tasks), num_each)
-        return cls._shrunk(instance, tasks, edges[:-1].T.ravel(), edges[1:].T.ravel())
+        return cls._shrunk(instance, tasks, edges[:-1].T.ravel(), edges[1:].T.ravel(), np.zeros(len(tasks)))
 
     @classmethod
-    def _shrunk(cls, instance: Instance, tasks: Indices, low: Floats, high: Floats) -> Intervals:
+    def _shrunk(cls, instance: Instance, tasks: Indices, low: Floats, high: Floats, shard_prices: Floats) -> Intervals:
         """Shrink intervals to the first and last moment in them at which some learner can be done; drop empty ones."""
         fixed, unit = instance.fixed_seconds[tasks], instance.unit_seconds[tasks]
         most = instance.capacities(tasks, high)
@@ -72,7 +72,7 @@ class Intervals:
         last = np.minimum(high, down.max(axis=1))
         kept = (first <= last * (1 + 2 * TOLERANCE)) & (most.sum(axis=1) >= instance.shards[tasks])
         low = np.minimum(first, last)
-        rows = cls(instance=instance, tasks=tasks, low=low, high=last, most=most, shard_prices=np.zeros(len(tasks)))
+        rows = cls(instance=instance, tasks=tasks, low=low, high=last, most=most, shard_prices=shard_prices)
         return rows.take(kept)
 
     def __len__(self) -> int:
@@ -101,8 +101,8 @@ class Intervals:
     def split(self, wide: Bools) -> Intervals:
         """Split the wide rows in a few equal parts, and keep the others as they are."""
         edges = np.linspace(self.low[wide], self.high[wide], _NUM_PARTS + 1)
-        tasks = np.tile(self.tasks[wide], _NUM_PARTS)
-        parts = Intervals._shrunk(self.instance, tasks, edges[:-1].ravel(), edges[1:].ravel())
+        tasks, shard_prices = np.tile(self.tasks[wide], _NUM_PARTS), np.tile(self.shard_prices[wide], _NUM_PARTS)
+        parts = Intervals._shrunk(self.instance, tasks, edges[:-1].ravel(), edges[1:].ravel(), shard_prices)
         rest = self.take(~wide)
         joined = replace(
             self, **{name: np.concatenate([getattr(rest, name), getattr(parts, name)]) for name in _COLUMNS}

@@ -26,7 +26,7 @@ SAFETY = 1e-9
 """Part of the bound that is kept back for the rounding of sums."""
 
 _COLDEST, _REHEATED = 3e-4, 3e-3
-_MAX_STEPS = 60  # of an ascent
+_MIN_STEPS, _MAX_STEPS = 8, 60  # of an ascent
 _COOLING = 0.7  # part of the temperature that is left after an ascent
 _FINENESS = 32  # intervals are split until all together are off by this part of the gap
 _FEWEST_NEAR, _MOST_NEAR = 4, 24  # intervals of a task that an ascent looks at
@@ -43,6 +43,7 @@ class Bound:
         intervals: in which the targets of better plans are; a task has none left if there are no better plans.
         parts: part of each learner that each task took in the last ascent; a hint at good plans.
         temperature: of the next ascent, as a part of the average price of a learner.
+        num_steps: of the next ascent, at most.
     """
 
     value: float
@@ -50,6 +51,7 @@ class Bound:
     intervals: Intervals
     parts: Floats
     temperature: float = 0.03
+    num_steps: int = _MAX_STEPS
 
     @property
     def is_settled(self) -> bool:
@@ -58,7 +60,7 @@ class Bound:
 
     def reheated(self) -> Bound:
         """Allow more ascents, after a while in which the best known plan may have become better."""
-        return replace(self, temperature=max(self.temperature, _REHEATED))
+        return replace(self, temperature=max(self.temperature, _REHEATED), num_steps=_MAX_STEPS)
 
 
 def improve(bound: Bound, best_known: float, *, max_ascents: int, limit: Limit) -> Bound:
@@ -88,21 +90,33 @@ def improve(bound: Bound, best_known: float, *, max_ascents: int, limit: Limit) 
         if max_ascents == 0 or bound.is_settled:
             return bound
         max_ascents -= 1
-        if prices is not bound.prices:  # the last ones were worse
+        if prices is bound.prices:
+            bound = replace(bound, num_steps=min(bound.num_steps * 3 // 2, _MAX_STEPS))
+        else:  # worse: a shorter ascent has less to do with intervals that were not looked at
+            bound = replace(bound, num_steps=max(bound.num_steps // 2, _MIN_STEPS))
             intervals, values, _ = cheapest_rows(intervals, bound.prices)
-        near = intervals.take(_nearest(intervals, values))
+        near = intervals.take(_nearest(intervals, values)).with_best_shard_prices(bound.prices)
         seconds = bound.temperature * max(float(np.abs(bound.prices.learners).mean()), TOLERANCE * best_known)
         prices, parts = ascend(
-            near, bound.prices, temperature=seconds, goal=best_known, max_steps=_MAX_STEPS, limit=limit
+            near, bound.prices, temperature=seconds, goal=best_known, max_steps=bound.num_steps, limit=limit
         )
         bound = replace(bound, parts=parts, temperature=bound.temperature * _COOLING)
 
 
 def cheapest_rows(intervals: Intervals, prices: Prices) -> tuple[Intervals, Floats, Indices]:
-    """Find the best shard price and the value of each row, and each task's cheapest row."""
-    intervals = intervals.with_best_shard_prices(prices)
-    values = intervals.values(prices)
-    return intervals, values, first_of_least(values, intervals.starts)
+    """Find the value of each row and each task's cheapest row, which is exact; the others may be too low."""
+    values, starts = intervals.values(prices), intervals.starts
+    is_exact = np.zeros(len(intervals), dtype=bool)
+    shard_prices = intervals.shard_prices.copy()
+    while True:
+        chosen = first_of_least(values, starts)
+        stale = chosen[~is_exact[chosen]]
+        if not stale.size:
+            return replace(intervals, shard_prices=shard_prices), values, chosen
+        rows = intervals.take(stale).with_best_shard_prices(prices)
+        shard_prices[stale] = rows.shard_prices
+        values[stale] = np.maximum(values[stale], rows.values(prices))
+        is_exact[stale] = True
 
 
 def first_of_least(values: Floats, starts: Indices) -> Indices:

@@ -1,8 +1,8 @@
 """Better prices for the Lagrangian bound: the bound made smooth over a few intervals, and maximised by L-BFGS.
 
 A task takes its cheapest interval, and an interval those learners that are worth more than their price; both make
-corners, on which steps along a gradient get stuck. At a temperature h, in seconds, minima become soft: a task takes a
-little of every interval that is nearly the cheapest, an interval a part of every learner that is nearly worth its price:
+corners, on which steps along a gradient get stuck. At a temperature h, in seconds, minima become soft: a task takes
+a little of every interval that is nearly the cheapest, an interval a part of each learner nearly worth its price:
 
     maximise −h·Σ_i log Σ_{r of i} exp(−v_r/h) − Σ_j μ_j − ν·budget   over μ, ν and a shard price λ_r for each interval,
     v_r = low_r + λ_r·D − h·Σ_j log(1 + exp(((λ_r − ν·p_j)·cap_rj − μ_j)/h)).

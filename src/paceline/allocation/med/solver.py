@@ -5,8 +5,8 @@
 3. If few enough targets are left, the higher bound with whole learners (`subgradient`, `knapsack`). If few enough sets
    of learners are left then (`column_enumeration`), an integer program chooses among them (`set_partitioning`), and the
    best plan is proven. If not, it chooses among the most promising, which may give a better plan.
-4. More plans: from assignments for targets that annealing has found (`annealing`), and by iterated local search (Lourenço,
-   Martin and Stützle, 2003). With many learners, annealing also comes before the first bound, and replaces local search.
+4. More plans: from assignments for targets that annealing has found (`annealing`), and by iterated local search
+   (Lourenço, Martin and Stützle, 2003).
 
 Whenever it ends, the bound is proven. What is done depends on steps only; a clock can end it, but nothing else.
 """
@@ -40,7 +40,9 @@ OPTIMAL = 1e-7
 _MAX_SEARCHED = 2_000  # learners, above which there is none: it looks at all pairs of them
 _NUM_INTERVALS = 8  # of each task, to begin with
 _NUM_ASCENTS = 12  # between two searches
-_NUM_WALKS, _STEPS_PER_LEARNER = 4, 2  # of annealing at first; twice as many steps each time
+_NUM_WALKS = 3  # of annealing one after the other, of a step per learner; of twice as many each time
+_MAX_KICKS, _KICKED_LEARNERS = 50, 5_000  # of iterated local search, and of all those times the learners; as above
+_KICKED = 4  # learners that change places
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
 # part of the gap that columns are enumerated up to: few first, since a better plan makes fewer of all
@@ -114,7 +116,7 @@ class _Run:
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
             money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
         self._descend(tasks, money_price)
-        num_steps = _STEPS_PER_LEARNER * instance.num_learners
+        num_steps, num_kicks = instance.num_learners, min(_MAX_KICKS, _KICKED_LEARNERS // instance.num_learners)
         parts = np.zeros((instance.num_tasks, instance.num_learners))
         bound = Bound(value=0.0, prices=prices, intervals=self._first_intervals(), parts=parts)
         while not self._is_done:
@@ -125,7 +127,8 @@ class _Run:
             self._descend(bound.parts.argmax(axis=0), bound.prices.money)
             if not (table_size(bound.intervals) <= MAX_TABLE and self._finish(bound)):
                 self._anneal(bound.prices.money, num_steps)
-                num_steps *= 2
+                self._iterate(bound.prices.money, num_kicks)
+                num_steps, num_kicks = 2 * num_steps, 2 * num_kicks
             bound = bound.reheated()
         is_proven = self._is_done
         return Solution(plan=self._plan, bound=self._best_known if is_proven else self._bound, is_proven=is_proven)
@@ -180,6 +183,16 @@ class _Run:
             annealing = Annealing(self._instance, self._plan, money_price, self._chance)
             annealing.walk(num_steps, self._limit)
             self._descend(annealing.assign(), money_price)
+
+    def _iterate(self, money_price: float, num_kicks: int) -> None:
+        """Improve the best plan by local search after some learners have changed places, again and again."""
+        for _ in range(num_kicks):
+            if self._plan is None or self._is_done or self._limit.is_over:
+                return
+            tasks = self._plan.tasks
+            learners = self._chance.choice(len(tasks), size=min(len(tasks), _KICKED), replace=False)
+            tasks[learners] = np.roll(tasks[learners], 1)
+            self._descend(tasks, money_price)
 
     def _offer(self, plan: Plan | None) -> None:
         if plan is not None and (self._plan is None or plan.objective < self._plan.objective):
