@@ -8,23 +8,22 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.options import ResultAsJson, option
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.report import RunFolder, write_report
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or not.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, finished or not.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of RUN/report.html.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Page to write; by default RUN/report.html.")
     ] = None,
     grams_per_kwh: Annotated[
-        float, typer.Option(min=0.0, help="What a kWh emits where the learners are, in grams of CO2 equivalents.")
+        float, option("GRAMS", f"Grams of CO2 emitted per kWh ({GRAMS_CO2_PER_KWH:g}).", min=0.0)
     ] = GRAMS_CO2_PER_KWH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print where the page is as JSON.")] = False,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Make one HTML page of a run: accuracy, time against the deadline, energy, and who came and left.
-
-    The page needs no network and no other file.
+    """Write a report on a run, as one HTML page that needs no network.
 
     Example: paceline report runs/digits
     """

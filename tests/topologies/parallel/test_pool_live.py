@@ -75,7 +75,7 @@ def test_three_jobs_five_learners_one_killed_one_job_submitted(start, tmp_path, 
     serving = start("serve", "pool.toml", "--port", 0, "--token", "S3cret", "--folder", "run", "--json")
     url = json.loads(serving.stdout.readline())["url"]
     learners = [
-        start("join", url, "--token", "S3cret", "--name", f"d{n}", "--price", 1 + 0.1 * n, "--slowdown", 20,
+        start("join", url, "--token", "S3cret", "--name", f"d{n}", "--price", 1 + 0.1 * n, "--emulate", "slowdown=20",
               *(("--states", STATES) if n < 2 else ()), "--json")
         for n in range(5)
     ]  # fmt: skip

@@ -2,13 +2,13 @@
 
 import pytest
 
-from paceline.report import REPORTINGS
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel.events import DeviceMeasured, JobEnded, PoolStarted, RoundSpent
+from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.tables import METRICS
 from tests.report.synthetic_pool import POOL, placed, play, pool_events, submitted
 
-REPORTING = REPORTINGS["pool"]
+REPORTING = PoolReporting()
 
 
 @pytest.fixture(scope="module")
