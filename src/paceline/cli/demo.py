@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec
 from paceline.cli import running
+from paceline.cli.options import Folder, ResultAsJson, option
 
 DEVICES = (
     LocalDevice(name="laptop", slowdown=4),
@@ -20,11 +19,11 @@ DEVICES = (
 
 
 def demo(
-    rounds: Annotated[int, typer.Option(min=1, help="How many rounds to play.")] = 12,
-    folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="End with the result as one JSON object.")] = False,
+    rounds: Annotated[int, option("N", "Number of rounds (12).", min=1)] = 12,
+    folder: Folder = None,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.
+    """Train on four unequal devices, emulated on this machine.
 
     Example: paceline demo
     """

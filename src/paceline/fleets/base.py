@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
+from paceline.errors import ConfigError
+from paceline.fleets.devices import EmulatedDevice
 from paceline.topologies.base import Environment, Outcome, Plan
 
 HOST = "orchestrator"
@@ -12,7 +15,18 @@ HOST = "orchestrator"
 
 
 class Fleet(ABC):
-    """Devices, and where they run."""
+    """Devices, and where they run.
+
+    Attributes:
+        devices: those that take part; None where they join as they like.
+    """
+
+    devices: Sequence[EmulatedDevice] | None = None
+
+    def check(self, plan: Plan[Any]) -> None:
+        """Raise `ConfigError` if there are fewer devices than a plan begins with."""
+        if self.devices is not None and len(self.devices) < plan.min_devices:
+            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job begins with {plan.min_devices}")
 
     @abstractmethod
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:

@@ -1,35 +1,30 @@
 """Local search: learners move to another task, or two of them change places, as long as that helps.
 
 For every task there is a grid of targets around its own. What its members can take together by each of them, less what
-one of them can, plus what another learner could, tells at once the target after that exchange, for all pairs. With a
-price of money, ν, a task's value is its target plus ν times what its shards cost. Deadlines may be missed, at a
-price that makes it worth a lot to keep them.
+one of them can, plus what another learner could, gives at once the target after that exchange, for all pairs. With a
+price of money, ν, a task's value is its target plus ν times the cost of its shards. Deadlines may be missed, at a price
+that makes it worth a lot to keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from paceline.allocation.med.instance import IDLE, Bools, Floats, Indices, Instance
+from paceline.allocation.med.instance import IDLE, Floats, Indices, Instance
+from paceline.allocation.med.limit import Limit
 from paceline.allocation.rounding import TOLERANCE
 
 _MIN_GRID, _MAX_GRID = 20, 160
 _MAX_NUMBERS = 4_000_000  # of a grid times all pairs of one task
 _MAX_MOMENTS = 4_000
-_LATE = 1e3  # what a second after the deadline counts as
-_NEVER = 1e15  # and what a task that cannot be done
-_EXACT_IN_32_BITS = 2**23
-_REACH = 2.5  # how many average learners' worth of time a grid reaches to either side
+_LATE = 1e3  # seconds that one after the deadline counts as
+_NEVER = 1e15  # seconds that a task counts as that cannot be done
+_REACH = 2.5  # average learners' worth of time that a grid reaches to either side
 
 
-_Enough: TypeAlias = Callable[[int], Bools]
-
-
-class Search:
+class LocalSearch:
     """An assignment of learners to tasks that gets better.
 
     Attributes:
@@ -50,27 +45,26 @@ class Search:
         self._leaving = np.zeros(num_learners)
         self._joining = np.zeros((num_tasks, num_learners))
         for task in range(num_tasks):
-            self._look_at(task)
+            self._evaluate(task)
 
     @property
     def total(self) -> float:
-        """What is to be the least."""
+        """Sum of the tasks' values, which is to be the least."""
         return float(self.values.sum())
 
-    def descend(self, is_over: Callable[[], bool]) -> None:
+    def descend(self, limit: Limit) -> None:
         """Make changes as long as they help."""
-        while not is_over():
+        while limit.spend():
             before, tasks = self.total, self.tasks.copy()
             if not self._step():
                 return
             if self.total >= before * (1 - TOLERANCE):
                 # where the grid is too coarse, or costs were guessed too low
-                changed = np.flatnonzero(self.tasks != tasks)
-                self.move(changed, tasks[changed])
+                self.tasks = tasks
                 return
 
     def _step(self) -> bool:
-        """Make the best changes that touch no task twice; whether there were any."""
+        """Make the best changes that touch no task twice; return whether there were any."""
         instance = self._instance
         num = instance.num_learners
         threshold = -TOLERANCE * self.total
@@ -94,16 +88,8 @@ class Search:
                 for learner, task in change:
                     self._put(learner, task)
         for task in touched:
-            self._look_at(task)
+            self._evaluate(task)
         return bool(touched)
-
-    def move(self, learners: Indices, tasks: Indices) -> None:
-        """Put learners into other tasks, for better or worse."""
-        touched = np.unique(np.concatenate([self.tasks[learners], tasks]))
-        for learner, task in zip(learners.tolist(), tasks.tolist(), strict=True):
-            self._put(learner, task)
-        for task in touched[touched != IDLE].tolist():
-            self._look_at(task)
 
     def _put(self, learner: int, task: int) -> None:
         self.tasks[learner] = task
@@ -111,13 +97,13 @@ class Search:
             self._leaving[learner] = 0.0
             self._exchanging[learner] = np.where(self.tasks == IDLE, _NEVER, 0.0)
 
-    def _look_at(self, task: int) -> None:
+    def _evaluate(self, task: int) -> None:
         """Find a task's value, and what every exchange would change about it."""
         instance = self._instance
         is_member = self.tasks == task
         members = np.flatnonzero(is_member)
         grid = self._grid(task, members, float(instance.fewest_seconds(task, is_member[None, :])[0]))
-        most = instance.capacities(np.full(len(grid), task), grid)
+        most = instance.capacities(task, grid)
         # the last column and row are for nobody who comes or leaves
         ins = np.append(most, np.zeros((len(grid), 1)), axis=1)
         outs = np.append(most[:, members], np.zeros((len(grid), 1)), axis=1)
@@ -129,43 +115,40 @@ class Search:
             ins[:, :-1][most == 0] = -_NEVER
         late = grid + _LATE * np.maximum(grid - self._deadlines[task], 0.0)
         if self._money:
-            values = self._with_cost(task, members, late, most, lambda place: ins[place] >= needs[place][:, None])
-        else:
-            values = _first_enough(late, ins, needs)
+            costs, saved = self._costs(task, members, most)
+            cost = (costs[:, None] + saved[:, np.append(members, -1)])[:, :, None] - saved[:, None, :]
+            is_enough = ins[:, None, :] >= needs[:, :, None]
+            values = np.where(is_enough, late[:, None, None] + self._money * cost, _NEVER).min(axis=0)
+        else:  # the first target by which there is enough: there is by every later one
+            num_short = np.add.reduce(ins[:, None, :] < needs[:, :, None], axis=0, dtype=np.intp)
+            values = np.append(late, _NEVER)[num_short]
         if not instance.may_idle:
             num_after = len(members) + 1 - np.append(np.ones(len(members)), 0)[:, None] - (ins[-1] == 0)
             values[num_after * instance.least > instance.shards[task]] = _NEVER
-        now = values[-1, -1]
-        self.values[task] = now
-        changes = values - now
+        self.values[task] = values[-1, -1]
+        changes = values - values[-1, -1]
         changes[:-1, members] = _NEVER
         self._exchanging[members] = changes[:-1, :-1]
         self._leaving[members] = changes[:-1, -1]
         self._joining[task] = np.where(is_member, _NEVER, changes[-1, :-1])
 
-    def _with_cost(self, task: int, members: Indices, late: Floats, most: Floats, enough: _Enough) -> Floats:
-        """The least values with the price of shards: exact for the members, and as low as they can be for others.
+    def _costs(self, task: int, members: Indices, most: Floats) -> tuple[Floats, Floats]:
+        """Cost of a task's shards by each target, and what each learner saves of it: exact for the members.
 
         Shards go to the cheapest first, up to a marginal price. As seen from that price, a learner saves the same
-        whoever the others are, as long as an exchange does not change it.
+        whoever the others are, as long as an exchange does not change it; for others it is the most they can save.
         """
         instance = self._instance
         least = 0.0 if instance.may_idle else float(instance.least)
         order = members[np.argsort(instance.prices[members], kind="stable")]
         taken = np.cumsum(np.maximum(most[:, order] - least, 0.0), axis=1) + least * len(members)
-        marginal = np.full(len(late), float(instance.prices.max()))
+        marginal = np.full((len(most), 1), float(instance.prices.max()))
         if len(order):
             places = np.minimum((taken < instance.shards[task]).sum(axis=1), len(order) - 1)
-            marginal = instance.prices[order[places]]
-        saved = (marginal[:, None] - instance.prices) * np.where(instance.prices < marginal[:, None], most, least)
-        saved = np.append(np.where(most > 0, saved, 0.0), np.zeros((len(late), 1)), axis=1)
-        costs = marginal * instance.shards[task] - saved[:, members].sum(axis=1)
-        own = np.append(members, instance.num_learners)
-        best = np.full((len(own), instance.num_learners + 1), _NEVER)
-        for place in range(len(late)):
-            cost = (costs[place] + saved[place, own])[:, None] - saved[place]
-            np.minimum(best, np.where(enough(place), late[place] + self._money * cost, _NEVER), out=best)
-        return best
+            marginal = instance.prices[order[places]][:, None]
+        saved = (marginal - instance.prices) * np.where(instance.prices < marginal, most, least)
+        saved = np.append(np.where(most > 0, saved, 0.0), np.zeros((len(most), 1)), axis=1)
+        return marginal[:, 0] * instance.shards[task] - saved[:, members].sum(axis=1), saved
 
     def _grid(self, task: int, members: Indices, target: float) -> Floats:
         """Moments at which some learner is done with a shard: all that are near the target, and some further off."""
@@ -176,10 +159,8 @@ class Search:
         size = min(_MAX_GRID, max(_MIN_GRID, size))
         reach = _REACH * target / max(1, len(members))
         # money may ask for much later targets
-        above = max(reach, 2.0 * target) if self._money else reach
-        far = np.linspace(
-            max(0.0, target - reach), min(deadline, target + above), _MIN_GRID if not self._money else 3 * _MIN_GRID
-        )
+        above, num_far = (max(reach, 2.0 * target), 3 * _MIN_GRID) if self._money else (reach, _MIN_GRID)
+        far = np.linspace(max(0.0, target - reach), min(deadline, target + above), num_far)
         near = self._moments(task, target - reach, target + above)
         order = np.argsort(np.abs(near - target), kind="stable")
         return np.unique(np.concatenate([near[order[:size]], far, [target, deadline]]))
@@ -193,17 +174,6 @@ class Search:
         places = np.arange(min(_MAX_MOMENTS, int((high - low) / unit.min()) + 1) + 1)
         moments = (fixed + unit * first)[:, None] + unit[:, None] * places
         return np.unique(moments[(moments <= high) & (moments >= low)])
-
-
-def _first_enough(late: Floats, ins: Floats, needs: Floats) -> Floats:
-    """The first value by which what comes in is as much as is needed; more is by every later one."""
-    if np.abs(needs[-1]).max(initial=0.0) < _EXACT_IN_32_BITS:
-        ins, needs = ins.astype(np.float32), needs.astype(np.float32)
-    num_short = np.zeros((needs.shape[1], ins.shape[1]), dtype=np.uint8)
-    for place in range(len(late)):
-        num_short += ins[place] < needs[place][:, None]
-    values: Floats = np.append(late, _NEVER)[num_short]
-    return values
 
 
 def _lowest(numbers: Floats, threshold: float, most: int = 200) -> Indices:
