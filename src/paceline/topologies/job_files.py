@@ -61,11 +61,9 @@ def parse_submitted(tables: Mapping[str, Any]) -> JobSpec:
     for table in kind.tables:
         for key in ("path", "import"):
             if isinstance(tables.get(table), dict) and key in tables[table]:
-                raise ConfigError(
-                    f"{source}: [{table}] {key}: a job that is submitted cannot have files loaded; choose by name"
-                )
+                raise ConfigError(f"{source}: [{table}] {key}: a submitted job cannot load files; choose by name")
     if not table_named(tables, kind.table, source).get("name"):
-        raise ConfigError(f"{source}: [{kind.table}] name is missing; a job that is submitted needs one")
+        raise ConfigError(f"{source}: [{kind.table}] name is missing; a submitted job needs one")
     return parse_job(tables, source)
 
 
