@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from paceline.devices.machines import LiveMachine
 from paceline.learning.shards import Shard
+from paceline.learning.tasks import Task
 from paceline.learning.trainers import Trained, Trainer
 from paceline.learning.vectors import Layout, Vectors
 
@@ -59,3 +61,14 @@ class AddingTrainer(Trainer):
         add = torch.Tensor.add_ if self._is_in_place else torch.Tensor.add
         added = {kind: add(vector, self._number) for kind, vector in parameters.items()}
         return Trained(added, local_epochs * sum(shard.num_samples for shard in shards), 1e-3, False)
+
+
+class AddingMachine(LiveMachine):
+    """This machine, with a trainer that only adds."""
+
+    def __init__(self, trainer: AddingTrainer) -> None:
+        super().__init__()
+        self._trainer = trainer
+
+    def trainer(self, task: Task) -> Trainer:
+        return self._trainer

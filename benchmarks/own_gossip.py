@@ -70,50 +70,65 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
 
     import numpy as np
 
-    from adding import AddingTrainer, is_everywhere
+    from adding import AddingMachine, AddingTrainer, is_everywhere
+    from paceline.axon.transports import CountedTransport
     from paceline.events import Event
     from paceline.learning.shards import Shard
-    from paceline.topologies.gossip import Access, GossipJob, Holding, Known, Peer, PeerOptions, hosted
-    from paceline.topologies.gossip.events import EpochEnded
+    from paceline.learning.vectors import Vectors
+    from paceline.topologies.base import Contact, Node, serving
+    from paceline.topologies.gossip.events import EpochEnded, PeerEnded
+    from paceline.topologies.gossip.holdings import Holding
+    from paceline.topologies.gossip.jobs import GossipJob
+    from paceline.topologies.gossip.peer import Peer
+    from paceline.topologies.gossip.prepared import PreparedJob
+    from paceline.topologies.gossip.topology import GossipPlan
     from traffic import CountedHttp, Counter
+
+    class WithoutData(PreparedJob):
+        """A job whose model is nothing but its parameters."""
+
+        model_bytes = property(lambda self: model_bytes)
+
+        def state(self, parameters: Vectors) -> Vectors:
+            return parameters
 
     num_peers, num_epochs, widths = len(ports), setup["num_epochs"], setup["widths"]
     job = GossipJob(epochs=num_epochs, graph=setup["graph"], min_peers=num_peers, patience_seconds=60.0)
-    trainer = AddingTrainer(number + 1, widths, is_in_place=False)  # others are shown what it was given
+    trainer = AddingTrainer(number + 1, widths, is_in_place=False)  # others fetch what it was given
     model_bytes = sum(vector.nbytes for vector in trainer.initial_parameters().values())
-    counter, seen = Counter(model_bytes), []
+    counter, seen, averaged = Counter(model_bytes), [], []
 
     def emit(event: Event) -> None:
         if isinstance(event, EpochEnded):
             seen.append((asyncio.get_running_loop().time(), counter.traffic))
+        elif isinstance(event, PeerEnded):
+            averaged.extend(event.averaged)
 
     samples = Shard(np.zeros((_NUM_SAMPLES, 1), np.float32), np.zeros(_NUM_SAMPLES, np.uint8))
-    peer = Peer(
-        job,
-        f"peer-{number}",
-        Holding(samples),
-        trainer,
-        access=Access(transport=CountedHttp(counter)),
+    prepared = WithoutData(job, None, None, None)
+    node = Node(
+        name=f"peer-{number}",
+        contacts=[Contact(f"http://127.0.0.1:{ports[0]}")] if number else [],
+        transport=CountedTransport(CountedHttp(counter)),
+        machine=AddingMachine(trainer),
         emit=emit,
-        options=PeerOptions(known=[Known(f"http://127.0.0.1:{ports[0]}")] if number else []),
     )
-    async with hosted(peer, model_bytes, host="127.0.0.1", port=ports[number]) as address:
-        concluded = await peer.run(str(address))
-        await peer.leave()
-        await asyncio.to_thread(forks.wait_for_all)  # so that everybody can be told
+    peer = Peer(prepared, node, Holding(samples))
+    async with serving(peer, GossipPlan(prepared), node.name, host="127.0.0.1", port=ports[number]) as address:
+        finished = await peer.run(address)
+        await asyncio.to_thread(forks.wait_for_all)  # so that all can say goodbye
     (start, before), *_, (end, after) = seen
     expected = num_epochs * (num_peers + 1) / 2
     return {
         "seconds": (end - start) / (num_epochs - 1),
         **after.since(before)._asdict(),
         "model_bytes": model_bytes,
-        "is_average_right": len(concluded.averaged) == num_peers
-        and is_everywhere(expected, list(concluded.parameters.values())),
+        "is_average_right": len(averaged) == num_peers and is_everywhere(expected, list(finished.state.values())),
     }
 
 
 if __name__ == "__main__":
     import adding  # noqa: F401  (before processes are forked)
-    import paceline.topologies.gossip  # noqa: F401
+    import paceline.topologies.gossip.topology  # noqa: F401
 
     main()

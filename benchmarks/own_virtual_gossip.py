@@ -7,13 +7,15 @@ from unittest import mock
 
 from epochs import VIRTUAL_SECONDS, figures
 from paceline.events import Event
-from paceline.fleets import virtual_peers
+from paceline.fleets import virtual
 from paceline.fleets.modelled import VirtualDevice
-from paceline.fleets.peers import GossipLaunch
 from paceline.learning.models import ModelSpec
 from paceline.learning.training import LocalModel
-from paceline.topologies.gossip import GossipJob, GossipPlan
+from paceline.topologies.base import Environment
 from paceline.topologies.gossip.events import EpochEnded
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.prepared import PreparedJob
+from paceline.topologies.gossip.topology import GossipPlan
 from random_data import random_dataset, task_of
 from traffic import CountedNetwork, Counter, Traffic
 
@@ -27,8 +29,8 @@ def measure_virtual_epochs(*, exchange: str, num_peers: int, num_epochs: int) ->
     Args:
         exchange: ``push-sum``, with one push per peer and epoch on average, or the graph of mixing.
     """
-    plan = make_plan(exchange, num_peers, num_epochs)
-    network = CountedNetwork(Counter(plan.model_bytes))
+    prepared = prepare(exchange, num_peers, num_epochs)
+    network = CountedNetwork(Counter(prepared.model_bytes))
     marks: dict[int, tuple[float, float, Traffic]] = {}
 
     def emit(event: Event) -> None:
@@ -36,9 +38,9 @@ def measure_virtual_epochs(*, exchange: str, num_peers: int, num_epochs: int) ->
             marks.setdefault(event.epoch, (time.perf_counter(), event.at, network.counter.traffic))
 
     device = VirtualDevice(name="d", count=num_peers, samples_per_second=100, down_mbit=100, up_mbit=100, latency_ms=5)
-    # A fleet makes its network itself; nothing else tells all that goes over it.
-    with mock.patch.object(virtual_peers, "MemoryNetwork", return_value=network):
-        virtual_peers.VirtualPeers([device], is_time_only=True).run(GossipLaunch(plan=plan, emit=emit))
+    # A fleet makes its network itself; nothing else shows all that goes over it.
+    with mock.patch.object(virtual, "MemoryNetwork", return_value=network):
+        virtual.VirtualFleet([device], is_time_only=True).run(GossipPlan(prepared), Environment(emit=emit))
     (start, virtual_start, before), (end, virtual_end, after) = marks[1], marks[num_epochs]
     num_measured = num_epochs - 1
     total = network.counter.traffic
@@ -47,16 +49,16 @@ def measure_virtual_epochs(*, exchange: str, num_peers: int, num_epochs: int) ->
             seconds=(end - start) / num_measured,
             num_peers=num_peers,
             num_models=total.num_models / num_epochs,
-            model_bytes=plan.model_bytes,
+            model_bytes=prepared.model_bytes,
             exchange_bytes=total.exchange_bytes / num_epochs,
-            meeting_bytes=after.since(before).meeting_bytes / num_measured,  # peers meet before and after, too
+            meeting_bytes=after.since(before).meeting_bytes / num_measured,  # also before and after
         ),
         VIRTUAL_SECONDS: (virtual_end - virtual_start) / num_measured,
     }
 
 
-def make_plan(exchange: str, num_peers: int, num_epochs: int) -> GossipPlan:
-    """A job whose peers each have fifty samples."""
+def prepare(exchange: str, num_peers: int, num_epochs: int) -> PreparedJob:
+    """Prepare a job whose peers each have fifty samples."""
     dataset = random_dataset(NUM_SAMPLES * num_peers, side=28, num_test_samples=NUM_SAMPLES)
     job = GossipJob(
         exchange="push-sum" if exchange == "push-sum" else "mixing",
@@ -68,4 +70,4 @@ def make_plan(exchange: str, num_peers: int, num_epochs: int) -> GossipPlan:
         model=ModelSpec(name="two-nn"),
     )
     task = task_of(job, dataset)
-    return GossipPlan(job=job, task=task, dataset=dataset, model=LocalModel(task, allowed=None))
+    return PreparedJob(job, task, dataset, LocalModel(task, allowed=None))

@@ -6,8 +6,8 @@ import numpy as np
 
 from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.tasks import Task
-from paceline.topologies.gossip import GossipJob
-from paceline.topologies.split import SplitJob
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.split.jobs import SplitJob
 
 NUM_CLASSES = 10
 

@@ -8,17 +8,17 @@ from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.transports import Address, HttpTransport, Link
 from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
 
-_EXCHANGES = ("/rpc/show", "/rpc/push")
-_MEETINGS = ("/rpc/meet", "/")
+_EXCHANGES = ("/rpc/fetch_model", "/rpc/push")
+_VIEWS = ("/rpc/exchange_views", "/")
 
 
 class Traffic(NamedTuple):
     """What was asked and answered; bytes are those of bodies, without the heads of HTTP.
 
     Attributes:
-        num_models: that were shown or pushed in an epoch, not at the end of the run.
-        exchange_bytes: of these questions and answers, with the models in them.
-        meeting_bytes: of what peers told each other besides.
+        num_models: models that were fetched or pushed in an epoch, not at the end of the run.
+        exchange_bytes: bytes of these questions and answers, with the models in them.
+        meeting_bytes: bytes of what peers sent each other besides.
     """
 
     num_models: int = 0
@@ -48,7 +48,7 @@ class Counter:
         if path in _EXCHANGES:
             num_models = sum(size >= self._model_bytes for size in sizes)
             self.traffic = Traffic(models + num_models, exchanged + sum(sizes), met)
-        elif path in _MEETINGS:
+        elif path in _VIEWS:
             self.traffic = Traffic(models, exchanged, met + sum(sizes))
 
 

@@ -9,7 +9,6 @@ from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell, singles
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
-from paceline.fleets.virtual_peers import VirtualPeers
 
 
 def device(name, **fields):
@@ -63,7 +62,7 @@ def test_a_distance_is_one(distance):
         device("pi", distance_metres=distance)
 
 
-@pytest.mark.parametrize("use", [singles, VirtualFleet, VirtualPeers])
+@pytest.mark.parametrize("use", [singles, VirtualFleet])
 def test_a_distance_needs_a_cell(use):
     with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
         use([device("pi", distance_metres=30)])

@@ -12,7 +12,6 @@ from paceline.events import to_line
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, UpdateRefused
-from paceline.topologies.parallel.resuming import without_open_round
 from tests.report.synthetic import JOB, run_events
 from tests.report.synthetic_gossip import JOB as GOSSIP
 from tests.report.synthetic_gossip import gossip_events
@@ -145,7 +144,7 @@ def test_reopened_wherever_it_was_cut(make_run):
     for num_bytes in range(0, len(whole[folder.path / "events.jsonl"]), 211):
         for path, content in whole.items():
             path.write_bytes(content)
-        kept = cut_at(folder, num_bytes).reopen(without_open_round)
+        kept = cut_at(folder, num_bytes).reopen()
         folder.close()
         assert list(folder.events()) == kept
         opened = [event.round for event in kept if isinstance(event, RoundOpened)]
@@ -168,7 +167,7 @@ def test_reopen_keeps_what_came_late_to_a_closed_round_and_drops_the_open_one(ma
         RunEnded(at=9.5, reason="stopped", rounds=1),
     ]
     folder = make_run([*first, *after])
-    assert folder.reopen(without_open_round) == [*first, late]
+    assert folder.reopen() == [*first, late]
     assert list(folder.events()) == [*first, late]
     folder.close()
 
@@ -178,7 +177,7 @@ def test_recording_goes_on_after_reopen(make_run):
     (last,) = (i for i, event in enumerate(events) if isinstance(event, RoundClosed) and event.round == 4)
     folder = make_run(events[: last + 5])
     with RunFolder.open(folder.path) as again:
-        assert last_round(again.reopen(without_open_round)) == 4
+        assert last_round(again.reopen()) == 4
         for event in events[last + 1 :]:
             again.record(event)
     assert list(again.events()) == events
@@ -206,7 +205,7 @@ def test_killed_in_mid_recording(spawn, tmp_path, request):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait(20) == -signal.SIGKILL
     folder = RunFolder.open(tmp_path / "killed")
-    kept = folder.reopen(without_open_round)
+    kept = folder.reopen()
     folder.close()
     assert last_round(kept) >= 3
     assert len(rows_of(folder)) == last_round(kept)
@@ -222,9 +221,9 @@ def test_two_cannot_record_the_same_run(tmp_path):
         RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first,
         pytest.raises(ConfigError, match="another process is recording this run"),
     ):
-        RunFolder.open(first.path).reopen(without_open_round)
+        RunFolder.open(first.path).reopen()
     with RunFolder.open(first.path) as second:
-        second.reopen(without_open_round)
+        second.reopen()
 
 
 def test_the_jobs_of_a_pool_are_ordinary_run_folders(make_pool, tmp_path):
@@ -237,9 +236,9 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders(make_pool, tmp_path):
         job.record(jobs["mnist"][0])
         assert list(RunFolder.open(folder.path).jobs()["mnist"].events()) == jobs["mnist"][:1]
         with pytest.raises(ConfigError, match="another process is recording this run"):
-            RunFolder.open(job.path).reopen(without_open_round)
+            RunFolder.open(job.path).reopen()
     with RunFolder.open(job.path) as again:
-        again.reopen(without_open_round)
+        again.reopen()
     with pytest.raises(AssertionError, match="for reading"):
         job.record(jobs["mnist"][0])
 
@@ -270,6 +269,6 @@ def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
     with pytest.raises(PacelineError, match=r"mnist/events.jsonl is not complete: .*No space left on device"):
         folder.close()
     with RunFolder.open(other.path) as again:
-        again.reopen(without_open_round)
+        again.reopen()
     assert list(RunFolder.open(folder.path).events()) == events[:1]
     folder.close()

@@ -5,9 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.report import REPORTINGS, LinePrinter
+from paceline.report import LinePrinter
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel.events import UpdateAudited, UpdateRefused
+from paceline.topologies.parallel.pool_report import PoolReporting
+from paceline.topologies.parallel.report import RunReporting
 from tests.report.synthetic import run_events
 from tests.report.synthetic_pool import placed, play, pool_events, submitted
 
@@ -16,9 +18,9 @@ from tests.report.synthetic_pool import placed, play, pool_events, submitted
 def told():
     """What is printed for these events, or tuples of event and job, as lines."""
 
-    def told(events, encoding="utf-8", kind="job"):
+    def told(events, encoding="utf-8", reporting=RunReporting()):
         file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        lines = LinePrinter(Console(file=file, width=20), REPORTINGS[kind].progress())
+        lines = LinePrinter(Console(file=file, width=20), reporting.progress())
         for event in events:
             lines.feed(*event) if isinstance(event, tuple) else lines.feed(event)
         file.seek(0)
@@ -70,7 +72,7 @@ def test_a_cheat(told):
 def test_a_pool(told):
     events, jobs = pool_events()
     tagged = [(event, "") for event in events] + [(event, name) for name, own in jobs.items() for event in own]
-    lines = told(sorted(tagged, key=lambda one: one[0].at), kind="pool")
+    lines = told(sorted(tagged, key=lambda one: one[0].at), reporting=PoolReporting())
     assert lines[0] == "mnist submitted: 2 rounds of 20.0 s, 20 shards"
     assert (
         "placed mnist: pi 12, guest 8; fashion: jetson 8, laptop 12; expected: 30.0 s and 35.40 for a round of each"
@@ -93,7 +95,7 @@ def test_names_in_a_pool_cannot_act_on_the_terminal(told):
     job, learner = "\x1b[2Jmnist", "\x1bpi"
     (*_, closed), _ = play(job, 1, 5.0, {"jetson": 1})
     refused = UpdateRefused(at=9, round=1, learner=learner, reason="\x1b")
-    lines = told([(submitted(0, job), ""), (closed, job), (refused, job)], kind="pool")
+    lines = told([(submitted(0, job), ""), (closed, job), (refused, job)], reporting=PoolReporting())
     assert "\x1b" not in "".join(lines)
     assert lines[1].startswith("\\x1b[2Jmnist  round 1/2  1 learner  100 samples  15.0 s  ")
     assert lines[2] == "\\x1b[2Jmnist, round 1: update of \\x1bpi refused: \\x1b"
@@ -103,5 +105,5 @@ def test_a_pool_tells_of_waiting_when_there_are_more_learners_than_ever_since_th
     def waits(*ready):
         return [WaitingForLearners(at=0, round=0, num_ready=number, min_learners=4) for number in ready]
 
-    lines = told([*waits(0, 1, 0, 1, 2, 1), placed(3, {"pi": ("mnist", 4)}), *waits(1, 0)], kind="pool")
+    lines = told([*waits(0, 1, 0, 1, 2, 1), placed(3, {"pi": ("mnist", 4)}), *waits(1, 0)], reporting=PoolReporting())
     assert [line.split(": ")[1][0] for line in lines if line.startswith("waiting")] == ["0", "1", "2", "1"]

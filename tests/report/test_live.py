@@ -5,12 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.report import REPORTINGS, LiveTable, watcher
+from paceline.report import LiveTable, watcher
 from paceline.topologies.events import LearnerJoined, PhaseStarted
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened
+from paceline.topologies.parallel.report import RunReporting
 from tests.report.synthetic import FakeLearner, run_events
 
-JOB = REPORTINGS["job"]
+JOB = RunReporting()
 
 
 def console(width=80, height=40, **options):

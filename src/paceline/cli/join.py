@@ -54,6 +54,11 @@ async def _join(device: Device, contact: Contact) -> Finished:
     node = device.node([contact], emit, now, life)
     if topology.is_served:
         return await run_member(topology.join(node), node)
+    if any(isinstance(table, dict) and "path" in table for table in found.job.values()):
+        raise ConfigError(
+            f"the job at {contact.address} names a file of that device; with a job file of your own, run "
+            f"paceline gossip JOB --peer {contact.address}"
+        )
     plan = topology.prepare(parse_job(found.job, contact.address))
     unknown = [path for path in plan.import_paths if path not in (device.options.allowed or ())]
     if unknown:

@@ -121,9 +121,9 @@ class Reporting(ABC):
     recorded: ClassVar[tuple[RecordedTable, ...]]
     subfolder: ClassVar[str] = "checkpoints"
 
-    @abstractmethod
     def builder(self, settings: dict[str, Any]) -> TableBuilder:
-        """Begin the tables of a run of this resolved job."""
+        """Begin the tables of a run of this resolved job; by default those that are recorded."""
+        return _RecordedTables(self.kind, self.recorded)
 
     @abstractmethod
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
@@ -166,6 +166,30 @@ class Reporting(ABC):
             for event in of_job:
                 builder.feed(event, name)
         return Summary(builder.tables(grams_per_kwh))
+
+
+class _RecordedTables(TableBuilder):
+    """The tables that a run records as it goes, and the last row of each as headline figures."""
+
+    def __init__(self, kind: str, recorded: Sequence[RecordedTable]) -> None:
+        self._kind = kind
+        self._growing = [(Table(one.name, one.columns), one.make_rows()) for one in recorded]
+
+    def feed(self, event: Event, job: str = "") -> None:
+        for table, make_row in self._growing:
+            row = make_row(event)
+            if row is not None:
+                table.rows.append(tuple(row))
+
+    def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
+        made = [table for table, _ in self._growing]
+        last = {
+            column: table.rows[-1][place] if table.rows else None
+            for table in made
+            for place, column in enumerate(table.columns)
+        }
+        shown = (*columns("about text", "ended text"), *last)
+        return [Table("summary", shown, [(self._kind, None, *last.values())]), *made]
 
 
 class Summary:

@@ -12,21 +12,21 @@ from tests.report.synthetic_gossip import Peer, epoch_of, gossip_events, start_o
 
 
 @pytest.fixture
-def told():
+def printed():
     """What is printed for these events, as lines."""
 
-    def told(events):
+    def printed(events):
         file = io.StringIO()
         lines = LinePrinter(Console(file=file, width=20), GossipProgress())
         for event in events:
             lines.feed(event)
         return file.getvalue().splitlines()
 
-    return told
+    return printed
 
 
-def test_a_fleet(told):
-    lines = told(gossip_events())
+def test_a_fleet(printed):
+    lines = printed(gossip_events())
     epochs = [line for line in lines if line.startswith("epoch ") and "accuracy" in line]
     work, result = "epoch 1/6  4 peers  1,212 samples  6.00 s, at most 6.00 s", "apart 0.1  accuracy 53.0 %"
     assert epochs[0] == f"{work}  kept 60.6 %  sent 320 kB  {result}"
@@ -44,75 +44,75 @@ def test_a_fleet(told):
     assert len(lines) == 5 + 6 + 1 + 2 + 2 + 1
 
 
-def test_a_lone_peer_tells_each_epoch_as_it_ends(told):
+def test_a_lone_peer_reports_each_epoch_as_it_ends(printed):
     peer = Peer(name="pi", samples_per_second=50.0)
     events = [*start_of(peer, 3.0), *epoch_of(peer, 1, 3.0), *epoch_of(peer, 2, 9.0)]
-    lines = told(events)
+    lines = printed(events)
     assert lines[0] == "pi joined with 500 samples"
     assert lines[1] == "epoch 1  1 peer  250 samples  6.00 s  kept 50.0 %  sent 80 kB  accuracy 48.0 %"
     assert len(lines) == 3
 
 
-def test_an_epoch_is_told_when_all_have_ended_it_or_most_the_next(told):
+def test_an_epoch_is_printed_when_all_have_ended_it_or_most_the_next(printed):
     fleet = [Peer(name=name, samples_per_second=50.0) for name in "abc"]
     first, second = ([epoch_of(peer, epoch, 6.0 * epoch)[-1] for peer in fleet] for epoch in (1, 2))
     starts = [start_of(peer, 3.0)[-1] for peer in fleet]
-    assert len(told([*starts, *first[:2]])) == 3
-    assert told([*starts, *first])[3].startswith("epoch 1  3 peers")
-    assert len(told([*starts, *first[:2], second[0]])) == 3
-    assert told([*starts, *first[:2], *second[:2]])[3:][0].startswith("epoch 1  2 peers")
+    assert len(printed([*starts, *first[:2]])) == 3
+    assert printed([*starts, *first])[3].startswith("epoch 1  3 peers")
+    assert len(printed([*starts, *first[:2], second[0]])) == 3
+    assert printed([*starts, *first[:2], *second[:2]])[3:][0].startswith("epoch 1  2 peers")
 
 
-def test_a_peer_that_joins_late_is_not_waited_for_before(told):
+def test_a_peer_that_joins_late_is_not_waited_for_before(printed):
     early, late = Peer(name="a", samples_per_second=50.0), Peer(name="b", samples_per_second=50.0, first=3)
     events = [start_of(early, 3.0)[-1], start_of(late, 3.0)[-1], *(epoch_of(early, n, 6.0 * n)[-1] for n in (1, 2, 3))]
-    assert [line[:7] for line in told(events)[2:]] == ["epoch 1", "epoch 2"]
-    assert told([*events, epoch_of(late, 3, 18.0)[-1]])[-1].startswith("epoch 3  2 peers")
+    assert [line[:7] for line in printed(events)[2:]] == ["epoch 1", "epoch 2"]
+    assert printed([*events, epoch_of(late, 3, 18.0)[-1]])[-1].startswith("epoch 3  2 peers")
 
 
-def test_the_dead_and_those_that_ended_are_not_waited_for(told):
+def test_the_dead_and_those_that_ended_are_not_waited_for(printed):
     fleet = [Peer(name=name, samples_per_second=50.0) for name in "abcd"]
     starts = [start_of(peer, 3.0)[-1] for peer in fleet]
     ended = [epoch_of(fleet[0], 1, 6.0)[-1], epoch_of(fleet[1], 1, 6.0)[-1]]
     gone = [PeerLost(at=15.0, learner="a", other=name, reason="silent") for name in "cd"]
-    lines = told([*starts, *ended, *gone])
+    lines = printed([*starts, *ended, *gone])
     assert lines[4:] == ["c is gone: silent (missed first by a)", lines[5], "d is gone: silent (missed first by a)"]
     assert lines[5].startswith("epoch 1  2 peers")
     ends = [PeerEnded(at=20.0, learner=name, reason="stopped", epochs=1) for name in "bcd"]
-    lines = told([*starts, ended[0], *ends])
+    lines = printed([*starts, ended[0], *ends])
     assert lines[4:6] == ["b ended: stopped, 1 epoch", "c ended: stopped, 1 epoch"]
     assert lines[6].startswith("epoch 1  1 peer")
 
 
-def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all(told):
+def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all(printed):
     fleet = [Peer(name=name, samples_per_second=50.0) for name in "ab"]
     ends = [PeerEnded(at=20.0, learner=name, reason="epochs done", epochs=2) for name in "ab"]
-    assert len(told([*(start_of(peer, 3.0)[-1] for peer in fleet), *ends])) == 2
-    assert told([start_of(fleet[0], 3.0)[-1], ends[0]])[-1] == "a ended: epochs done, 2 epochs"
+    assert len(printed([*(start_of(peer, 3.0)[-1] for peer in fleet), *ends])) == 2
+    assert printed([start_of(fleet[0], 3.0)[-1], ends[0]])[-1] == "a ended: epochs done, 2 epochs"
 
 
-def test_names_cannot_act_on_the_terminal(told):
+def test_names_cannot_act_on_the_terminal(printed):
     nasty = "\x1b]0;owned\x07"
     started = PeerStarted(at=0, learner=nasty, address="", epoch=1, num_samples=1)
     gone = PeerLost(at=1, learner=nasty, other=nasty, reason=nasty)
-    lines = told([started, gone])
+    lines = printed([started, gone])
     assert len(lines) == 2
     assert "\x1b" not in "".join(lines)
 
 
-def test_many_epochs_are_all_told(told):
+def test_many_epochs_are_all_printed(printed):
     peer = Peer(name="pi", samples_per_second=50.0)
     events = [start_of(peer, 3.0)[-1]]
     for epoch in range(1, 61):
         events.append(epoch_of(peer, epoch, 6.0 * epoch)[-1])
     assert isinstance(events[-1], EpochEnded)
-    assert sum(line.startswith("epoch") for line in told(events)) == 60
+    assert sum(line.startswith("epoch") for line in printed(events)) == 60
 
 
-def test_an_average_that_was_not_evaluated(told):
+def test_an_average_that_was_not_evaluated(printed):
     peer = Peer(name="pi", samples_per_second=50.0)
     measured = ConsensusMeasured(at=15.0, epoch=1, num_learners=2, distance=0.25)
     other = Peer(name="tx", samples_per_second=50.0)
     ended = [epoch_of(one, 1, 3.0)[-1] for one in (peer, other)]
     events = [start_of(peer, 3.0)[-1], start_of(other, 3.0)[-1], ended[0], measured, ended[1]]
-    assert told(events)[-1].endswith("apart 0.25  accuracy 48.0 %")
+    assert printed(events)[-1].endswith("apart 0.25  accuracy 48.0 %")

@@ -1,4 +1,4 @@
-"""The store in a real Redis: the contract, what expires, what is rubbish, and a server that dies and comes back."""
+"""The store in a real Redis: the contract, what expires, and what is rubbish."""
 
 import asyncio
 import socket
@@ -10,8 +10,6 @@ import redis
 from paceline.errors import BadReply, ConfigError, Refused, TimedOut, Unreachable
 from paceline.testing.stores import StoreContract, make_figures, read_until
 from paceline.topologies.gossip.redis_store import MAX_FIGURES_BYTES, RedisStore
-from paceline.topologies.gossip.stores import FallbackStore
-from tests.topologies.gossip.test_stores import DictStore
 
 INDEX = "paceline:figures:1:run"
 
@@ -176,30 +174,3 @@ def test_passwords_are_not_shown():
         RedisStore("http://:hidden@localhost", "run")
     assert "hidden" not in str(raised.value)
     assert RedisStore("redis://me:hidden@localhost", "run").name == "Redis at localhost:6379"
-
-
-def test_a_run_goes_on_without_its_server_and_returns_to_it(redis_server, client):
-    reported = []
-
-    async def test(store):
-        await store.publish(make_figures("pi1", epoch=1))
-        redis_server.kill()
-        await store.publish(make_figures("pi1", epoch=2))
-        assert await store.read() == {"pi1": make_figures("pi1", epoch=2)}
-        assert len(reported) == 1
-        assert "Redis at 127.0.0.1" in reported[0]
-        redis_server.start()
-        await read_until(store, lambda read: len(reported) == 2)
-        assert reported[1] == "back"
-        await store.publish(make_figures("pi1", epoch=3))
-
-    backup = DictStore()
-    store = FallbackStore(
-        RedisStore(redis_server.url, "run"),
-        backup,
-        reported.append,
-        lambda: reported.append("back"),
-        retry_seconds=0.05,
-    )
-    use(store, test)
-    assert msgspec.json.decode(client.get(f"{INDEX}:pi1"))["epoch"] == 3

@@ -73,11 +73,12 @@ def fleet(**of_last):
     return [device("a", latency_ms=2), device("b", latency_ms=2.2), device("c", **{"latency_ms": 2.4, **of_last})]
 
 
-@dataclasses.dataclass(frozen=True)
 class WatchedPlan(SplitPlan):
     """A plan whose trunk can be looked at while it runs."""
 
-    trunks: list
+    def __init__(self, prepared, trunks):
+        super().__init__(prepared)
+        self.trunks = trunks
 
     def host(self, env):
         self.trunks.append(super().host(env))

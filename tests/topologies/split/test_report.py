@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from paceline.report import REPORTINGS
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.split.events import (
     NodeSpent,
@@ -14,9 +13,10 @@ from paceline.topologies.split.events import (
     SplitEpochEnded,
     SplitStarted,
 )
+from paceline.topologies.split.report import SplitReporting
 from tests.report.synthetic_split import BYTES, JOB, accuracy_after, loss_after, split_events
 
-REPORTING = REPORTINGS["split"]
+REPORTING = SplitReporting()
 
 
 @pytest.fixture(scope="module")

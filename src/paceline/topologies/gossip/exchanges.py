@@ -8,14 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from paceline.errors import BadReply
+from paceline.errors import BadReply, PacelineError
 from paceline.events import Phase
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trainer
 from paceline.learning.vectors import Vectors
-from paceline.topologies.gossip.calls import PAUSE_SECONDS, Gone, PeerCalls
+from paceline.topologies.gossip.calls import PAUSE_SECONDS, Delivery, Gone, PeerCalls
 from paceline.topologies.gossip.graphs import GraphSpec, Mixing
 from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.mass import MAX_MASS
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies, Snapshots, distance, mixed
@@ -200,6 +201,26 @@ class MixingExchange(Exchange):
                     self._context.membership.declare_dead(name, str(error))
                     return name, None, num_bytes
                 base = 0  # a whole model will do
+
+
+async def fetch_newest(name: str, context: ExchangeContext) -> ModelReply | None:
+    """Fetch the newest model of a peer for a newcomer, with a share of its mass; None if it is gone or sends rubbish.
+
+    Raises `PacelineError` if it may have given a share that did not arrive: a second one would not make up for it.
+    """
+    delivery, transfer = Delivery(), f"{context.name}/{context.membership.me.life}/adopted"
+    try:
+        reply: ModelReply = await context.calls.call(
+            name, lambda peer: delivery.attempt(peer.fetch_newest.coro(context.name, transfer))
+        )
+        if not 0 <= reply.mass <= MAX_MASS or reply.epoch > context.job.epochs:
+            raise BadReply(f"{name} sent a model of absurd mass, or of epoch {reply.epoch}")
+        Copies(context.start).take(name, reply)
+    except (Gone, BadReply) as error:
+        if delivery.is_uncertain and context.job.exchange == "push-sum":
+            raise PacelineError(f"{error}; join again, by another peer") from error
+        return None
+    return reply
 
 
 @functools.lru_cache(maxsize=8)

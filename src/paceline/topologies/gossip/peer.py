@@ -19,7 +19,6 @@ from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
-from paceline.topologies.gossip.catching_up import fetch_newest
 from paceline.topologies.gossip.consensus import OnEpoch
 from paceline.topologies.gossip.events import (
     EpochEnded,
@@ -31,7 +30,7 @@ from paceline.topologies.gossip.events import (
     StoreBack,
     StoreLost,
 )
-from paceline.topologies.gossip.exchanges import Exchange, ExchangeContext, MixingExchange
+from paceline.topologies.gossip.exchanges import Exchange, ExchangeContext, MixingExchange, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.mass import FULL_MASS
@@ -106,8 +105,8 @@ class Peer(Member, PeerService):
         )
         self._membership = Membership(me, self._report_change, epochs=job.epochs)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
-        self._rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
-        self._views = ViewExchange(job, self._membership, self._peer_calls, self._rng)
+        rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
+        self._views = ViewExchange(job, self._membership, self._peer_calls, rng)
         self._resources = Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
         self._activity = node.machine.activity(self._download)
@@ -203,7 +202,8 @@ class Peer(Member, PeerService):
         """Take the newest model of a peer; returns the epoch to begin with."""
         others = [record.name for record in self._membership.others() if record.name != introducer]
         for name in (introducer, *others):
-            reply = await fetch_newest(name, self._context, self._views)
+            await self._views.exchange_with(name)  # a share is given to those that are known
+            reply = await fetch_newest(name, self._context)
             if reply is not None:
                 break
         else:

@@ -31,20 +31,20 @@ from paceline.topologies.split.messages import Costs, CutCost, SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit
 
 EPOCHS_PER_LAYER = 1.5
-"""How many times as many epochs it takes where branches have a layer fewer that learns."""
+"""Factor on the number of epochs for each layer fewer that learns in a branch."""
 
 _REPEATS = 3  # after a warm-up; the median counts
 
 
 class Chosen(NamedTuple):
-    """A cut, and the seconds that an epoch is expected to take with each that was weighed."""
+    """The cut, and the expected seconds of an epoch with each that was weighed."""
 
     cut: str
     expected_seconds: dict[str, float]
 
 
 async def choose_cut(prepared: PreparedSplit, sources: Sequence[str], costs: Sequence[Costs], engine: Engine) -> Chosen:
-    """The cut that is expected to be the fastest to learn, by what sources measured and the trunk measures now."""
+    """Choose the cut that is expected to learn fastest, by what sources measured and the trunk measures now."""
     if not costs:
         raise ConfigError("no source has measured what a cut would cost it; name a cut")
     job, num_samples = prepared.job, len(prepared.dataset.y_train)
@@ -58,20 +58,20 @@ async def choose_cut(prepared: PreparedSplit, sources: Sequence[str], costs: Seq
 
 
 def fastest(expected_seconds: Mapping[str, float], num_layers: Mapping[str, int]) -> str:
-    """The cut that is expected to be the fastest to learn.
+    """Return the cut that is expected to learn fastest.
 
     Args:
-        expected_seconds: of an epoch, by cut.
-        num_layers: that learn in a branch, by cut.
+        expected_seconds: expected seconds of an epoch, by cut.
+        num_layers: layers of a branch that learn, by cut.
     """
     return min(expected_seconds, key=lambda cut: expected_seconds[cut] * EPOCHS_PER_LAYER ** -num_layers[cut])
 
 
 def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_bytes: float, depth: int) -> float:
-    """How long a step takes: see the module.
+    """Estimate how long a step takes, by the formula of this module.
 
     Args:
-        num_bytes: that a source sends, and is sent, in a step.
+        num_bytes: bytes that a source sends, and receives, in a step.
     """
     works, ups, downs = [], [], []
     for cost in costs:
@@ -84,13 +84,13 @@ def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_byt
 
 
 async def measure_cuts(terms: SplitTerms, engine: Engine, allowed: Collection[str] | None) -> dict[str, CutCost]:
-    """What each cut would cost a source."""
+    """Measure what each cut would cost this source."""
     chain = make_chain(terms.task, allowed)
     return {cut: await _time_branch(terms, chain, cut, engine) for cut in terms.cuts}
 
 
 async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine) -> CutCost:
-    """The subset benchmark of a branch, on a minibatch of no meaning."""
+    """Run the subset benchmark of a branch, on a minibatch of zeros."""
     branch = Branch(terms.task, chain.before(cut), chain.shapes[cut])
     x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
     gradient = torch.zeros(terms.task.batch_size, *chain.shapes[cut])
@@ -110,7 +110,7 @@ async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine
 
 
 async def _time_head(prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> float:
-    """How long a step takes the trunk, by a few of them on values of no meaning."""
+    """Measure how long a step takes the trunk, by a few of them on zeros."""
     head = await engine.run(
         functools.partial(make_head, prepared.task, prepared.chain(), cut, sources, prepared.job.merge), 0
     )

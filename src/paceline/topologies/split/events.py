@@ -25,11 +25,11 @@ class SplitStarted(Event, frozen=True, tag="split_started"):
 
 
 class NodeStarted(Event, frozen=True, tag="node_started"):
-    """A source or the trunk takes part (told on the device only).
+    """A source or the trunk takes part (recorded on the device only).
 
     Attributes:
-        number: of the source, from 1, by which it has its view; 0 for the trunk.
-        power: what its energy is told by.
+        number: number of the source, from 1, which decides on its view; 0 for the trunk.
+        power: power model or meter that its energy is from.
     """
 
     learner: str
@@ -42,7 +42,7 @@ class CutChosen(Event, frozen=True, tag="cut_chosen"):
 
     Attributes:
         cut: the layer that the junction comes before.
-        expected_seconds: of an epoch, by cut; those that were possible.
+        expected_seconds: expected seconds of an epoch, by cut that was possible.
         num_parameters: as in `SplitStarted`, which does not know them before.
     """
 
@@ -55,8 +55,8 @@ class JunctionChanged(Event, frozen=True, tag="junction_changed"):
     """The junction grew by a source, or lost one for good.
 
     Attributes:
-        sources: that it merges now.
-        num_parameters: that it has now.
+        sources: sources that it merges now.
+        num_parameters: parameters that it has now.
     """
 
     epoch: int
@@ -85,8 +85,8 @@ class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
     """All nodes have trained an epoch together, and tested what they learned.
 
     Attributes:
-        seconds: of training; testing is in `test_seconds`.
-        num_steps: minibatches.
+        seconds: time of training; testing is in `test_seconds`.
+        num_steps: number of minibatches.
         num_masked: inputs of sources that were missing, over all steps.
         train_loss: the mean over the epoch.
         loss: on the test data; None if not tested.
@@ -105,14 +105,14 @@ class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
 
 
 class NodeSpent(Event, frozen=True, tag="node_spent"):
-    """How a source or the trunk spent an epoch, with its test (told on the device only).
+    """How a source or the trunk spent an epoch, with its test (recorded on the device only).
 
     Attributes:
         epoch: 0 for what is outside of all, such as handing over what was learned.
-        compute_seconds: that it worked.
-        wait_seconds: that it had nothing to do but wait for others or for the network.
-        bytes_sent: by this node; likewise `bytes_received`.
-        cpu_seconds: of the processor, and what that took in `joules`.
+        compute_seconds: time that it worked.
+        wait_seconds: time that it waited for others or for the network.
+        bytes_sent: bytes sent by this node; likewise `bytes_received`.
+        cpu_seconds: processor time, and what that took in `joules`.
     """
 
     learner: str

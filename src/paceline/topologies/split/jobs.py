@@ -17,7 +17,7 @@ from paceline.learning.views import PAPER_VIEWS, ViewSpec
 from paceline.topologies.base import JobSpec
 
 AUTO = "auto"
-"""As a cut: the one that is expected to be the fastest."""
+"""Stands for the cut that is expected to learn fastest."""
 
 MAX_DEPTH = 64
 

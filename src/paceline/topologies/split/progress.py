@@ -150,7 +150,7 @@ def _describe_parts(job: dict[str, Any], num_parameters: dict[str, int]) -> str:
 
 
 def _num_sources(job: dict[str, Any]) -> int | None:
-    """How many sources the job is for; None if it does not say."""
+    """Return how many sources the job is for; None if it does not say."""
     for known in (setting(job, "split", "sources"), job.get("view")):
         if isinstance(known, int) and not isinstance(known, bool):
             return known

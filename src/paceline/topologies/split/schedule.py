@@ -12,7 +12,7 @@ PART_SAMPLES = 256
 
 
 def schedule_of(terms: SplitTerms, epoch: int) -> list[SyncPoint]:
-    """Return the sync points of an epoch; the one after the last is for the trunk to take what was learned."""
+    """Return the sync points of an epoch; in the one after the last, the trunk takes what was learned."""
     if terms.scheme == "images":
         num_parts = num_parts_of(terms.num_samples) + num_parts_of(terms.num_test_samples)
         return _points("images", num_parts if epoch == 1 else 0)

@@ -44,7 +44,7 @@ class EpochTotals:
 
 
 class TrunkScheme(ABC):
-    """The trunk's side.
+    """What the trunk does.
 
     Attributes:
         takes_newcomers: whether sources may come after training has begun.
@@ -88,7 +88,7 @@ class TrunkScheme(ABC):
 
 
 class SourceScheme(ABC):
-    """A source's side."""
+    """What a source does."""
 
     @abstractmethod
     def load(self, parameters: Vectors) -> None:

@@ -81,7 +81,7 @@ class _Node:
                 self._masked = None
 
     def presence(self, at: float) -> list[tuple[Value, ...]]:
-        """Rows of when it was there, and when masked, up to then."""
+        """Make rows of when it was there, and when masked, up to a moment."""
         there: list[tuple[Value, ...]] = []
         if self._since is not None:
             there.append((self.name, "there", self._since, at, None, None, None))
@@ -171,7 +171,7 @@ class SplitTables(TableBuilder):
         return spent
 
     def _progress_rows(self, epochs: list[events.SplitEpochEnded]) -> Iterator[tuple[Value, ...]]:
-        """The recorded epochs, with what went over the network, was used, and the size of the junction."""
+        """Make rows of the epochs, with traffic, energy and the size of the junction."""
         spent, changes = self._by_epoch(), list(self._junctions)
         size = self._started.num_parameters.get(JUNCTION) if self._started else None
         for row, ended in zip(EPOCHS_TABLE.rows(epochs), epochs, strict=True):
@@ -181,7 +181,7 @@ class SplitTables(TableBuilder):
             yield (*row, bytes_moved(some), sum(one.joules for one in some), size)
 
     def _part_rows(self) -> Iterator[tuple[Value, ...]]:
-        """The parts that have parameters; the junction and its sources are those of its last change, if it had any."""
+        """Make rows of the parts that have parameters; the junction is as after its last change, if it had any."""
         known = self._cut or self._started
         sizes = dict(known.num_parameters) if known else {}
         num_sources = max((one.num_sources for one in self._epochs.values()), default=0)
@@ -240,7 +240,7 @@ def _spent_row(one: events.NodeSpent) -> tuple[Value, ...]:
 
 
 def _cut_rows(chosen: events.CutChosen) -> list[tuple[Value, ...]]:
-    """A row per cut that was possible, the fastest first."""
+    """Make a row per cut that was possible, the fastest first."""
     by_seconds = sorted(chosen.expected_seconds.items(), key=lambda item: item[1])
     return [(cut, seconds, cut == chosen.cut) for cut, seconds in by_seconds]
 
@@ -250,6 +250,6 @@ def _is_tested(result: events.SplitEnded | events.SplitEpochEnded) -> bool:
 
 
 def _badness(ended: events.SplitEpochEnded) -> float:
-    """What the best of several epochs is found by: the loss, or where there is none, the errors."""
+    """Return what the best epoch has the least of: the loss, or where there is none, the errors."""
     badness = ended.loss if ended.loss is not None else 1 - (ended.accuracy or 0.0)
     return math.inf if math.isnan(badness) else badness

@@ -1,0 +1,146 @@
+"""Split job files: what they mean, and one line for everything that can be wrong with them."""
+
+import json
+
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.learning.datasets import DataSpec
+from paceline.learning.junction import JunctionSpec
+from paceline.learning.models import ModelSpec
+from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.views import PAPER_VIEWS, ViewSpec
+from paceline.topologies.job_files import load_job
+from paceline.topologies.split.jobs import AveragingSpec, SplitJob
+
+JOB = """\
+[split]
+scheme = "gfl"
+cut = "f1"
+epochs = 7
+batch_size = 48
+sources = 2
+depth = 3
+bits = 8
+patience_seconds = 4.5
+backup_epochs = 2
+test_epochs = 3
+stop_epochs = 4
+target_accuracy = 0.9
+seed = 11
+[junction]
+form = "low-rank"
+rank = 6
+groups = 2
+start = "plain"
+[averaging]
+layers = ["f1", "f2"]
+mu = 0.5
+[model]
+name = "resnet-8"
+[optimizer]
+name = "Adam"
+lr = 0.002
+[data]
+name = "mnist"
+[[view]]
+kind = "blur"
+sigma_pixels = 0.5
+[[view]]
+kind = "erase"
+erased_share = 0.3
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load a split job of this text."""
+
+    def load(text, name="job.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return load_job(path)
+
+    return load
+
+
+def test_a_file_makes_a_job(load):
+    job, usual = load(JOB), SplitJob()
+    assert job == SplitJob(
+        scheme="gfl",
+        cut="f1",
+        epochs=7,
+        batch_size=48,
+        sources=2,
+        depth=3,
+        bits=8,
+        patience_seconds=4.5,
+        backup_epochs=2,
+        test_epochs=3,
+        stop_epochs=4,
+        target_accuracy=0.9,
+        seed=11,
+        junction=JunctionSpec(form="low-rank", rank=6, groups=2, start="plain"),
+        averaging=AveragingSpec(layers=("f1", "f2"), mu=0.5),
+        model=ModelSpec(name="resnet-8"),
+        optimizer=OptimizerSpec(name="Adam", options={"lr": 0.002}),
+        data=DataSpec(name="mnist"),
+        view=(ViewSpec(kind="blur", sigma_pixels=0.5), ViewSpec(kind="erase", erased_share=0.3)),
+    )
+    assert [name for name in SplitJob.__struct_fields__ if getattr(job, name) == getattr(usual, name)] == []
+
+
+def test_an_empty_table_is_a_job_with_defaults(load):
+    job = load("[split]")
+    assert job == SplitJob()
+    assert (job.scheme, job.cut, job.depth, job.bits, job.view) == ("fpl", "auto", 1, 32, PAPER_VIEWS)
+    assert job.model == ModelSpec(name="leaf-cnn")
+
+
+@pytest.mark.parametrize("text", [JOB, "[split]", '[split]\n[data]\npath = "x.npz"'])
+def test_what_a_run_keeps_is_read_again(load, text):
+    job = load(text)
+    assert load(json.dumps(job.described()), "split.json") == job
+
+
+def test_paths_are_relative_to_the_file(load, tmp_path):
+    job = load('[split]\n[data]\npath = "mine.npz"\n[model]\nimport = "net.py:Net"')
+    assert job.data.path == str(tmp_path / "mine.npz")
+    assert job.model.import_path == f"{tmp_path / 'net.py'}:Net"
+
+
+WRONG = [
+    ("[split]\n[aggregation]", "unknown table 'aggregation'; "),
+    ("split = 3", "split is 3; it must be a table, [split]"),
+    ("[split]\nepoch = 3", "[split]: unknown key 'epoch'; did you mean 'epochs'? Allowed: scheme, cut, epochs,"),
+    ("[split]\nscheme = 'fp'", "[split] scheme = 'fp': Invalid enum value 'fp'; allowed: fpl, split-learning,"),
+    ("[split]\ncut = 3", "[split] cut = 3: Expected `str`, got `int`"),
+    ("[split]\nbits = 7", "[split] bits = 7: Invalid enum value 7; allowed: 32, 16, 8, 4"),
+    *((f"[split]\n{key} = 0", f"{key} is 0") for key in ("epochs", "batch_size", "sources", "depth", "test_epochs")),
+    *((f"[split]\n{key} = -1", f"{key} is -1") for key in ("backup_epochs", "stop_epochs", "seed")),
+    ("[split]\ndepth = 65", "depth is 65; allowed: 1 to 64"),
+    *((f"[split]\npatience_seconds = {wrong}", f"patience_seconds is {wrong}") for wrong in ("0.0", "inf", "nan")),
+    ("[split]\ntarget_accuracy = 90", "target_accuracy is 90"),
+    ("[split]\nscheme = 'split-learning'", "[split]: cut is \"auto\", which weighs junctions; split-learning needs"),
+    ("[split]\n[junction]\nform = 'ful'", "[junction] form = 'ful': Invalid enum value 'ful'; allowed: full, low-"),
+    ("[split]\n[junction]\nrank = 0", "rank is 0; it must be at least 1"),
+    ("[split]\n[junction]\nrnk = 3", "[junction]: unknown key 'rnk'; did you mean 'rank'? Allowed: form, rank"),
+    ("[split]\n[averaging]\nlayers = [1]", "[averaging] layers = [1]: Expected `str`, got `int`"),
+    ("[split]\n[averaging]\nmu = -1", "mu is -1"),
+    ("[split]\n[[view]]\n[[view]]\nkind = 'blurr'", "view 2: view 'blurr' is unknown; did you mean 'blur'?"),
+    ("[split]\n[[view]]\nkin = 'blur'", "view 1: unknown key 'kin'; did you mean 'kind'?"),
+    ("[split]\n[[view]]\nerased_share = 1", "erased_share is 1"),
+    ("[split]\n[view]\nkind = 'blur'", "view is {'kind': 'blur'}; "),
+    ("view = [3]\n[split]", "view 1: 3 must be a table"),
+    ("view = []\n[split]", "[split]: there is no [[view]]; a source sees something, such as kind = \"plain\""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_what_is_wrong_is_said_in_one_line(load, text, said):
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    message = str(caught.value)
+    assert "job.toml: " in message
+    assert said in message
+    assert "\n" not in message
