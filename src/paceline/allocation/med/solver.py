@@ -6,7 +6,7 @@
    of learners are left then (`column_enumeration`), an integer program chooses among them (`set_partitioning`), and the
    best plan is proven. If not, it chooses among the most promising, which may give a better plan.
 4. More plans: from assignments for targets that annealing has found (`annealing`), and by iterated local search
-   (Lourenço, Martin and Stützle, 2003).
+   (Lourenço, Martin and Stützle, 2003). With many learners, annealing also comes before the first bound.
 
 Whenever it ends, the bound is proven. What is done depends on steps only; a clock can end it, but nothing else.
 """
@@ -41,10 +41,8 @@ _MAX_SEARCHED = 2_000  # learners, above which there is none: it looks at all pa
 _NUM_INTERVALS = 8  # of each task, to begin with
 _NUM_ASCENTS = 12  # between two searches
 _MANY = 200  # learners, above which local search takes long: annealing comes first, and nothing is iterated
-_EFFORT, _EFFORT_FOR_MANY = (
-    (3, 1, 50),
-    (1, 5, 0),
-)  # walks of annealing, steps of each per learner, kicks of local search
+# walks of annealing, steps of each per learner, and kicks of local search; twice as many steps and kicks each time
+_EFFORT, _EFFORT_FOR_MANY = (3, 1, 50), (1, 5, 0)
 _KICKED = 4  # learners that change places
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
@@ -115,15 +113,15 @@ class _Run:
         """Alternate bounding and search until they meet."""
         instance, limit = self._instance, self._limit
         tasks, prices = frank_wolfe.assign(instance)
+        self._offer(plan_for(instance, tasks))
         money_price = 0.0
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
             money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
-        self._offer(plan_for(instance, tasks))
         has_many = instance.num_learners > _MANY
         num_walks, num_steps, num_kicks = _EFFORT_FOR_MANY if has_many else _EFFORT
         num_steps *= instance.num_learners
         if has_many and self._plan is not None:
-            self._anneal(money_price, num_walks, num_steps)
+            self._anneal(money_price, num_walks, int(min(num_steps, limit.steps_left / 2)))
         else:
             self._descend(tasks, money_price)
         parts = np.zeros((instance.num_tasks, instance.num_learners))
