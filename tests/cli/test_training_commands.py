@@ -228,7 +228,7 @@ def test_join_without_an_orchestrator_gives_up(paceline_in):
         (("--energy", "codecarbn"), "--energy is 'codecarbn'; did you mean 'codecarbon'? Allowed: model, codecarbon"),
         (("--states", "idle"), "--states 'idle', 'idle': allowed: NAME=PROBABILITY, with commas between"),
         (("--states", "idle=0.5,training=often"), "'training=often': allowed: NAME=PROBABILITY, with commas between"),
-        (("--states", "idle=2"), "state 'idle': probability is 2.0; allowed: 0 to 1"),
+        (("--states", "idle=2"), "--states 'idle=2', 'idle=2': probability is 2.0; allowed: 0 to 1"),
         (("--states", "idle=0.5"), "the probabilities of states ['idle'] add up to 0.5; they must add up to 1"),
         (("--states", "idle=0.5,idle=0.5"), "states ['idle', 'idle']: names must differ"),
         (("--states", "idle=0.5,trainig=0.5"), "state 'trainig' is unknown; did you mean 'training'? Allowed: idle,"),

@@ -121,12 +121,13 @@ def _parse_states(text: str) -> list[DeviceState]:
     for part in text.split(","):
         name, _, probability = part.partition("=")
         try:
-            states.append(DeviceState(name=name.strip(), probability=float(probability)))
+            number = float(probability)
+        except ValueError:
+            raise ConfigError(f"--states {text!r}, {part!r}: allowed: NAME=PROBABILITY, with commas between") from None
+        try:
+            states.append(DeviceState(name=name.strip(), probability=number))
         except ValueError as error:
-            reason = (
-                str(error) if probability and name in str(error) else "allowed: NAME=PROBABILITY, with commas between"
-            )
-            raise ConfigError(f"--states {text!r}, {part!r}: {reason}") from None
+            raise ConfigError(f"--states {text!r}, {part!r}: {error}") from None
     return states
 
 
