@@ -19,7 +19,7 @@ from paceline.devices.states import DeviceState
 from paceline.devices.subset import Transfer, benchmark, benchmark_states, fit_lane, measure_training, time_transfers
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
 
 SHARD = Shard(np.zeros((100, 1, 28, 28), np.uint8), np.zeros(100, np.uint8))
 MODEL_BYTES = 160_000
@@ -35,13 +35,13 @@ class PacedTrainer(Trainer):
     def initial_parameters(self):
         return {"dummy": len(self.states)}
 
-    async def train(self, state, shards, *, local_epochs=1, until=math.inf, seed=0):
+    async def train(self, state, shards, options=DEFAULT_OPTIONS):
         self.states.append(state)
         self.trained.append(tuple(shards))
-        self.passes.append(local_epochs)
+        self.passes.append(options.local_epochs)
         seconds = self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
         await asyncio.sleep(seconds)
-        return Trained({}, local_epochs * sum(shard.num_samples for shard in shards), seconds, False)
+        return Trained({}, options.local_epochs * sum(shard.num_samples for shard in shards), seconds, False)
 
 
 def lane(latency_seconds, bytes_per_second, sizes, noise=lambda: 1.0):
@@ -352,9 +352,9 @@ class SlowerTrainer(PacedTrainer):
         super().__init__(0.5)
         self._activity = activity
 
-    async def train(self, state, shards, **options):
+    async def train(self, state, shards, options=DEFAULT_OPTIONS):
         self._seconds = [0.5 * (1 + self._activity.states.index(self._activity.state))]
-        return await super().train(state, shards, **options)
+        return await super().train(state, shards, options)
 
 
 def test_a_device_is_measured_in_each_state(run_virtual):

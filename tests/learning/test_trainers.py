@@ -12,7 +12,7 @@ from paceline.learning import trainers
 from paceline.learning.points import Found, PointsSpec, aggregate
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.trainers import Clock, ThreadTrainer, Trainer
+from paceline.learning.trainers import Clock, ThreadTrainer, Trainer, TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 
 # Far more than the real seconds that a test takes, which count too: a trainer reads the loop's clock once.
@@ -32,7 +32,7 @@ class HandClock(Clock):
     def busy_time(self):
         return self.busy
 
-    def pause(self, seconds, is_unwanted):
+    def pause(self, seconds, is_cancelled):
         self.pauses.append(seconds)
         self.now += seconds
 
@@ -59,19 +59,13 @@ class TimedModel:
             yield step
 
 
-def train(trainer, shards, *, local_epochs=1, units=math.inf, state=None, **options):
+def train(trainer, shards, *, units=math.inf, state=None, **options):
     """Train for at most so many units of time."""
 
     async def main():
         until = asyncio.get_running_loop().time() + units * UNIT_SECONDS
-        return await trainer.train(
-            trainer.initial_parameters() if state is None else state,
-            shards,
-            local_epochs=local_epochs,
-            until=until,
-            seed=5,
-            **options,
-        )
+        start = trainer.initial_parameters() if state is None else state
+        return await trainer.train(start, shards, TrainOptions(until=until, seed=5, **options))
 
     return asyncio.run(main())
 
@@ -240,10 +234,10 @@ def test_cancelling_ends_a_pause():
     paused = threading.Event()
 
     class Telling(Clock):
-        def pause(self, seconds, is_unwanted):
+        def pause(self, seconds, is_cancelled):
             assert seconds > 1000
             paused.set()
-            super().pause(seconds, is_unwanted)
+            super().pause(seconds, is_cancelled)
 
     async def main():
         trainer = ThreadTrainer(make_model(), slowdown=1e12, clock=Telling())
@@ -390,14 +384,14 @@ def test_cancelling_ends_aggregation_within_a_class(monkeypatch):
 
 def test_a_trainer_of_learners_need_not_know_of_points():
     class Plain(Trainer):
-        async def train(self, parameters, shards, **options):
+        async def train(self, parameters, shards, options=None):
             return None
 
         def initial_parameters(self):
             return {}
 
     (shard,) = make_shards(4)
-    with pytest.raises(NotImplementedError, match="Plain finds no losses"):
+    with pytest.raises(NotImplementedError, match="Plain computes no losses"):
         asyncio.run(Plain().losses({}, shard))
     with pytest.raises(NotImplementedError, match="Plain aggregates no points"):
         asyncio.run(Plain().aggregate(shard, POINTS))

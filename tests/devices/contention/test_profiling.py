@@ -13,7 +13,7 @@ from paceline.devices.contention.regression import fit_slowdown
 from paceline.devices.contention.usage import Counters
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
 
 SHARDS = [Shard(np.zeros((4, 2), dtype=np.uint8), np.zeros(4, dtype=np.int64))]
 LOADS = (IDLE, Load(num_processes=1), Load(num_processes=2))
@@ -29,11 +29,11 @@ class ModelledDevice(Trainer):
     def initial_parameters(self):
         return None
 
-    async def train(self, parameters, shards, *, local_epochs=1, until=float("inf"), seed=0, **_):
+    async def train(self, parameters, shards, options=DEFAULT_OPTIONS):
         loop, num_samples, start = asyncio.get_running_loop(), 0, asyncio.get_running_loop().time()
         num_loads = len(psutil.Process().children())
         batch_seconds = self.batch_seconds * (1 + num_loads)
-        while num_samples < local_epochs * 4 and loop.time() + batch_seconds <= until:
+        while num_samples < options.local_epochs * 4 and loop.time() + batch_seconds <= options.until:
             await asyncio.sleep(batch_seconds)
             self.busy_seconds += batch_seconds * num_loads / (1 + num_loads)
             num_samples += self.num_batch_samples

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from paceline.devices.channel import DESKTOP_HERTZ, PI_HERTZ, Channel, Node, Workload, place_nodes
 from paceline.errors import ConfigError
+from papers.mel import DESKTOP_HERTZ, PI_HERTZ, Channel, Node, Workload, place_nodes
 
 WORKLOAD = Workload()
 
@@ -73,5 +73,5 @@ def test_bad_input():
 
 
 def test_it_needs_no_pytorch():
-    check = "import sys; import paceline.devices.channel; assert not {'torch', 'numpy'} & set(sys.modules)"
+    check = "import sys; import papers.mel; assert not {'torch', 'numpy'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], timeout=60).returncode == 0
