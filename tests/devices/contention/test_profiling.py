@@ -11,7 +11,6 @@ from paceline.devices.contention.loads import IDLE, Load
 from paceline.devices.contention.profiling import NUM_TURNS, profile_training
 from paceline.devices.contention.regression import fit_slowdown
 from paceline.devices.contention.usage import Counters
-from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
 
@@ -81,9 +80,3 @@ def test_a_device_that_is_too_slow_for_its_turns_is_given_the_time_it_takes(run_
     device = ModelledDevice(batch_seconds=10)
     observations = run_virtual(profile_training(device, SHARDS, (IDLE,), seconds=3, read=device.read))
     assert [observation.seconds_per_sample for observation in observations] == pytest.approx([2.5] * NUM_TURNS)
-
-
-def test_nothing_to_train_or_no_loads(run_virtual):
-    for shards, loads in (([], LOADS), (SHARDS, ())):
-        with pytest.raises(ConfigError, match="there are no shards, or no loads"):
-            run_virtual(profile_training(ModelledDevice(), shards, loads, seconds=1))
