@@ -13,6 +13,7 @@ from paceline.devices.states import DeviceState
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning.points import PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.trainers import TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 
 POINTS = PointsSpec(reduction="hash", division="lsh", ratio=4)
@@ -108,7 +109,7 @@ def test_devices_that_share_a_model_keep_their_optimizers_apart(run_virtual):
         async def main():
             for who in turns:
                 trained = await trainers[who].train(
-                    known[who], (mine, others)[who], is_shuffled=False, keeps_optimizer=True
+                    known[who], (mine, others)[who], TrainOptions(is_shuffled=False, keeps_optimizer=True)
                 )
                 known[who] = trained.parameters
 
