@@ -30,7 +30,7 @@ from paceline.errors import (
 
 if TYPE_CHECKING:
     from paceline.axon.fanout import Outcomes, fan_out, fan_out_coro
-    from paceline.axon.handles import Handle
+    from paceline.axon.stubs import Handle
 
 __all__ = [
     "BadReply",
@@ -56,7 +56,7 @@ __all__ = [
     "worker",
 ]
 
-_HOMES = {"Handle": "handles", "Outcomes": "fanout", "fan_out": "fanout", "fan_out_coro": "fanout"}
+_HOMES = {"Handle": "stubs", "Outcomes": "fanout", "fan_out": "fanout", "fan_out_coro": "fanout"}
 
 
 def __getattr__(name: str) -> Any:

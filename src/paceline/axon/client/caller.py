@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.axon import loops, wire
-from paceline.axon.description import RemoteFailure, WorkerDescription
-from paceline.axon.messages import AXON_TYPE, Body, Reply, Request, Stream
+from paceline.axon.messages import AXON_TYPE, Body, ItemStream, Reply, Request, Stream
+from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import bearer, check_token
 from paceline.axon.wire import Kind, Limits
@@ -202,18 +202,8 @@ class Caller:
         raise RemoteError(failure.type, failure.message, device=failure.device, remote_traceback=failure.traceback)
 
 
-class ValueStream:
+class ValueStream(ItemStream[Any]):
     """The items of a generator as they come, for ``async for``. Closing it early stops the far generator."""
-
-    def __init__(self, items: AsyncGenerator[Any, None], close: Callable[[], Awaitable[object]]) -> None:
-        self._items = items
-        self._close = close
-
-    def __aiter__(self) -> ValueStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await anext(self._items)
 
     async def take(self) -> tuple[bool, Any]:
         """Return True and the next item, or False at the end: what can be passed to another thread."""
@@ -230,11 +220,6 @@ class ValueStream:
                 yield convert(item)
 
         return ValueStream(items(), self.aclose)
-
-    async def aclose(self) -> None:
-        """Stop: the far generator is closed. Does nothing the second time."""
-        await self._items.aclose()
-        await self._close()
 
 
 def new_call_id() -> str:

@@ -10,8 +10,7 @@ from weakref import WeakSet
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport, answer
-from paceline.axon.transports.links import Line, Link
-from paceline.axon.transports.pump import Pump
+from paceline.axon.transports.links import Line, Link, Pump
 from paceline.errors import ConfigError, Unreachable
 
 

@@ -13,8 +13,8 @@ import msgspec
 
 import paceline
 from paceline.axon import wire
-from paceline.axon.description import RemoteFailure, WorkerDescription
 from paceline.axon.messages import Body, Reply, Request, Stream
+from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.axon.wire import Kind, Limits

@@ -18,7 +18,7 @@ EXECUTORS = ("loop", "thread", "process")
 def executor_type(name: str) -> type[Executor]:
     """Return the executor of a name in `EXECUTORS`; that of processes is loaded only here."""
     if name == "process":
-        from paceline.axon.processes.executor import ProcessExecutor
+        from paceline.axon.processes import ProcessExecutor
 
         return ProcessExecutor
     return LoopExecutor if name == "loop" else ThreadExecutor
@@ -56,14 +56,6 @@ class Registry:
             raise ConfigError(f"rpc {name!r} is offered twice, by {_origin(known.function)} and {_origin(function)}")
         executor_type(executor).check(function)
         self._rpcs[name] = Rpc(name, function, executor, Signature.of(function, name))
-
-    def add_methods(self, subject: object, name: str | None, executor: str | None) -> None:
-        """Offer an object's public methods, as ``method`` or, with a name given, ``name.method``."""
-        methods = [m for m in dir(subject) if not m.startswith("_") and callable(getattr(subject, m))]
-        if not methods:
-            raise ConfigError(f"{subject!r} has no public methods to offer")
-        for method in methods:
-            self.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
 
     def find(self, name: str) -> Rpc:
         """Find the function of that name; raises `KeyError` that says what there is."""
