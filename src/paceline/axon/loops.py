@@ -78,10 +78,7 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
 
 
 async def settled(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future for at most so long, and return whether it is done; it goes on if not.
-
-    Like `asyncio.wait` for a single one, at half the cost.
-    """
+    """Wait for a future for at most so long, and return whether it is done: as `asyncio.wait`, at half the cost."""
     loop = future.get_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 

@@ -21,8 +21,7 @@ T = TypeVar("T")
 class ItemStream(Generic[T]):
     """Items as they come, for ``async for``, and a way to stop them, which also works before the first was asked for.
 
-    Args:
-        close: called once when the stream is closed, besides closing `items`.
+    `close` is called once when the stream is closed, besides closing `items`.
     """
 
     def __init__(self, items: AsyncGenerator[T, None], close: Callable[[], Awaitable[object]] | None = None) -> None:

@@ -37,14 +37,8 @@ _CALL_SECONDS = 366 * 86400.0  # bounded by the caller, who cancels
 
 @dataclass(eq=False)
 class _Child:
-    """A running child process and the way to call it."""
-
     process: asyncio.subprocess.Process
     caller: Caller
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
 
 
 class ProcessExecutor(Executor):
@@ -77,10 +71,7 @@ class ProcessExecutor(Executor):
                 yield item
 
     async def close(self) -> None:
-        for child in self._children:
-            child.kill()
-        for child in list(self._children):
-            await child.process.wait()
+        await asyncio.gather(*map(self._remove, self._children))
 
     @contextlib.asynccontextmanager
     async def _child(self, function: Function) -> AsyncIterator[_Child]:
@@ -105,9 +96,8 @@ class ProcessExecutor(Executor):
                 idle.append(child)
 
     async def _remove(self, child: _Child) -> int:
-        """End a child; its exit status."""
-        child.kill()
-        status = await child.process.wait()
+        """Kill a child and return its exit status."""
+        status = await _kill(child.process)
         self._children.discard(child)
         return status
 
@@ -119,7 +109,7 @@ class ProcessExecutor(Executor):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "paceline.axon.processes", *_location_of(function), self.device),
-            stdin=asyncio.subprocess.PIPE,  # its end tells the child that this process is gone
+            stdin=asyncio.subprocess.PIPE,  # ends when this process is gone, and the child with it
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdin is not None and process.stdout is not None
@@ -128,9 +118,7 @@ class ProcessExecutor(Executor):
             line = await loops.within(START_SECONDS, process.stdout.readline())
             port = int(line)
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            status = await asyncio.shield(process.wait())
+            status = await asyncio.shield(_kill(process))
             if not isinstance(error, (ValueError, OSError, asyncio.TimeoutError)):
                 raise  # given up by the caller
             raise RuntimeError(f"the process for {function.__qualname__} did not start: {_death(status)}") from error
@@ -177,6 +165,12 @@ def _location_of(function: Function) -> tuple[str, str]:
     if module.__spec__ is None:  # the script that was started
         return os.path.abspath(str(module.__file__)), name
     return module.__spec__.name, name  # also for python -m, where the module calls itself __main__
+
+
+async def _kill(process: asyncio.subprocess.Process) -> int:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    return await process.wait()
 
 
 def _death(status: int) -> str:

@@ -72,15 +72,9 @@ def _num_plain(parameters: tuple[Parameter, ...]) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _callable_of(parameters: tuple[Parameter, ...]) -> inspect.Signature:
+    kinds, empty = inspect._ParameterKind, inspect.Parameter.empty
     return inspect.Signature(
-        [
-            inspect.Parameter(
-                parameter.name,
-                inspect._ParameterKind[parameter.kind],
-                default=None if parameter.has_default else inspect.Parameter.empty,
-            )
-            for parameter in parameters
-        ]
+        [inspect.Parameter(p.name, kinds[p.kind], default=None if p.has_default else empty) for p in parameters]
     )
 
 

@@ -21,20 +21,14 @@ from paceline.errors import TimedOut
 
 
 class Handle:
-    """A call under way. Wait for it with `join`, from any thread, or await it.
-
-    Its `call_id` is what another process needs to reattach to a duplex call.
-    """
+    """A call under way: `join` it from any thread, or await it; another process can reattach to its `call_id`."""
 
     def __init__(self, call_id: str, coroutine: Coroutine[Any, Any, Any]) -> None:
         self.call_id = call_id
         self._future = loops.background.submit(coroutine)
 
     def join(self, timeout: float | None = None) -> Any:
-        """Wait for the result and return it, or raise what the call raised.
-
-        After `timeout` seconds `TimedOut` is raised, and the call goes on.
-        """
+        """Return the result or raise what the call raised; `TimedOut` after `timeout` seconds, and the call goes on."""
         try:
             return for_threads(self._future.result(timeout), loops.background)
         except TimedOut:

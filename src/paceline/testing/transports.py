@@ -22,18 +22,16 @@ STUBS = [f"{form}{way}" for form in ("Sync", "Async", "Coro") for way in ("Simpl
 
 
 class EchoApp:
-    """Answers with what it was sent; ``/slow`` never answers, ``/stream`` sends three bodies."""
+    """Answers with what it was sent; ``/forbidden`` is refused, ``/slow`` never answered, ``/stream`` three bodies."""
 
     def __init__(self) -> None:
         self.cancelled = asyncio.Event()
         self.requests: list[Request] = []
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        """Refuse ``/forbidden`` unread."""
         return Reply.refusal(403, "forbidden") if head.path == "/forbidden" else None
 
     async def handle(self, request: Request) -> Reply:
-        """Echo, stall or stream."""
         self.requests.append(request)
         if request.path == "/slow":
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -166,8 +167,9 @@ class RemoteFunction:
 
     def options(self, **changes: Any) -> RemoteFunction:
         """Return the same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
-        options = dataclasses.replace(self._caller.options, **changes)
-        return RemoteFunction(self._remote, self._name, self._caller.with_options(options))
+        caller = copy.copy(self._caller)
+        caller.options = dataclasses.replace(caller.options, **changes)
+        return RemoteFunction(self._remote, self._name, caller)
 
 
 @functools.cache

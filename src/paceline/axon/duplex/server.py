@@ -118,19 +118,12 @@ class Call:
 
 
 class _Ended(NamedTuple):
-    """A duplex call that is over."""
-
     at: float  # loop time
     is_stream: bool
 
 
 class DuplexServer:
-    """The duplex calls of one worker, and the ids of those that have ended lately.
-
-    Args:
-        transport: carries results back to their callers.
-        device: the worker's name, for messages.
-    """
+    """The duplex calls of one worker, and the ids of those that have ended lately."""
 
     def __init__(self, transport: Transport, device: str) -> None:
         self._transport = transport
@@ -163,7 +156,6 @@ class DuplexServer:
         if len(self._calls) >= MAX_CALLS:
             return Reply.refusal(503, f"{self._device} is full of calls")
         call = self._calls[call_id] = Call(call_id, content_type, is_stream)
-        call.touch()
         call.running = asyncio.ensure_future(self._run(call, bodies))
         self._expire(call)
         self._deliver_to(call, ReplyTo.parse(request.headers["axon-reply-to"]), request.peer)
@@ -263,11 +255,7 @@ class DuplexServer:
 
     async def _post(self, call: Call, message: Message) -> None:
         assert call.reply_address is not None
-        headers = {
-            "content-type": call.content_type,
-            "axon-number": str(message.number),
-            **bearer(call.reply_token),
-        }
+        headers = {"content-type": call.content_type, "axon-number": str(message.number), **bearer(call.reply_token)}
         request = Request("POST", f"/results/{call.call_id}", {}, headers, message.body)
         num_body_bytes = num_bytes(message.body)
         stall_seconds = STALL_SECONDS + num_body_bytes / SLOW_BYTES_PER_SECOND

@@ -13,17 +13,12 @@ class CountedTransport(TransportWrapper):
 
     Bodies are counted as they are sent and received. Heads, which have some 200 bytes, and what the network adds are
     not. A request that fails on its way counts as sent.
-
-    Attributes:
-        bytes_sent: in the bodies of requests.
-        bytes_received: in the bodies of replies.
     """
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.is_free_of_loops = inner.is_free_of_loops
-        self.bytes_sent = 0
-        self.bytes_received = 0
+        self.bytes_sent = self.bytes_received = 0
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         self.bytes_sent += num_bytes(request.body)

@@ -10,14 +10,7 @@ from paceline.axon.transports.links import Fault, Line, Link
 
 
 class FaultyTransport(TransportWrapper):
-    """Another transport's requests over a bad link.
-
-    Args:
-        link: delays, bandwidth and random loss.
-        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
-
-    `cut` and `mend` break the link and make it whole again; see `Line`.
-    """
+    """Another transport's requests over a bad link, which `cut` and `mend` break and make whole again; see `Line`."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from paceline.axon import loops
@@ -19,6 +19,8 @@ from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
 _BYTES_PER_MBIT = 1e6 / 8
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
+
+Ask: TypeAlias = Callable[[], Awaitable[Reply]]
 
 
 class Fault(enum.Enum):
@@ -69,11 +71,7 @@ class Link:
 class Line:
     """A link in use: exchanges go over it, take their time, and may be lost.
 
-    Args:
-        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
-
-    Attributes:
-        bandwidth: what is left of the link, as a ratio. It may change; what is queued goes on as before.
+    A `plan` decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
     """
 
     def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
@@ -82,7 +80,7 @@ class Line:
         self._fate = plan or self._by_chance
         self._up = _Lane(link.up_bytes_per_second, link, self)
         self._down = _Lane(link.down_bytes_per_second, link, self)
-        self.bandwidth = 1.0
+        self.bandwidth = 1.0  # what is left of the link; it may change, and what is queued goes on as before
         self._is_cut = False
         self._under_way: dict[asyncio.Task[Reply], None] = {}  # in the order in which they began
         self._pumps: WeakSet[Pump] = WeakSet()
@@ -100,21 +98,13 @@ class Line:
         self._is_cut = False
 
     async def exchange(
-        self,
-        address: Address,
-        request: Request,
-        ask: Callable[[], Awaitable[Reply]],
-        *,
-        timeout: float,
-        far: Line | None = None,
+        self, address: Address, request: Request, ask: Ask, *, timeout: float, far: Line | None = None
     ) -> Reply:
         """Have a request answered by `ask`, there and back over the link, in a task of its own.
 
-        Whoever cancels that task, from the far side for instance, has closed the connection.
-
-        Args:
-            far: the link of whoever answers, if that is known; bytes go over both at once, so the slower one counts,
-                and cutting either breaks the exchange.
+        Whoever cancels that task, from the far side for instance, has closed the connection. `far` is the link of
+        whoever answers, if that is known; bytes go over both at once, so the slower one counts, and cutting either
+        breaks the exchange.
         """
         lines = (self,) if far is None else (self, far)
         if any(line._is_cut for line in lines):
@@ -133,9 +123,7 @@ class Line:
             raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
         return exchange.result()
 
-    async def _there_and_back(
-        self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]], lines: tuple[Line, ...]
-    ) -> Reply:
+    async def _there_and_back(self, address: Address, request: Request, ask: Ask, lines: tuple[Line, ...]) -> Reply:
         fault = self._fate(request)
         await _carry(request.body, [self._up, *(line._down for line in lines[1:])])
         if fault is Fault.LOSE_REQUEST:
@@ -202,12 +190,10 @@ def _arrive(arrived: asyncio.Future[None]) -> None:
 
 
 class Pump:
-    """Moves the bodies of a stream on, one ahead, in a task of its own.
+    """Moves the bodies of a stream on, one ahead, in a task of its own; can be broken off from outside.
 
-    Args:
-        source: where they come from; closed when the pump ends, however it ends.
-        carry: takes a body on its way and returns it as it arrives.
-        broken: message of the consumer's error when `break_off` is called.
+    The source is closed however the pump ends. `carry` takes a body on its way and returns it as it arrives; `broken`
+    is the message of the consumer's error.
     """
 
     def __init__(self, source: Stream, carry: Callable[[Body], Awaitable[Body]], broken: str) -> None:

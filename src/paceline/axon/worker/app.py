@@ -32,13 +32,7 @@ _MAX_ERROR_LENGTH = 1 << 16
 
 
 class WorkerApp:
-    """Serves a registry's functions.
-
-    Args:
-        device: the name shown in descriptions and errors.
-        token: what callers must show, or None.
-        transport: carries the results of duplex calls back to their callers.
-    """
+    """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
     def __init__(
         self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits

@@ -1,7 +1,4 @@
-"""Where a called function runs: on the event loop, in a thread, or in a process of its own.
-
-Functions get their arguments and return plain values, or yield them; they need not know where they run.
-"""
+"""Where a called function runs, which need not know it: on the event loop, or in a thread."""
 
 from __future__ import annotations
 

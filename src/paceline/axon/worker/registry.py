@@ -46,7 +46,8 @@ class Registry:
     def add(self, function: Callable[..., Any], name: str | None, executor: str | None) -> None:
         """Offer a function; raises `ConfigError` for one that cannot be served."""
         name = name or function.__name__
-        executor = executor or _default_executor(function)
+        is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        executor = executor or ("loop" if is_async else "thread")
         if executor not in EXECUTORS:
             raise ConfigError(f"rpc {name!r}: executor {executor!r} is unknown; allowed: {', '.join(EXECUTORS)}")
         if not all(part.isidentifier() for part in name.split(".")):
@@ -66,8 +67,3 @@ class Registry:
 
 def _origin(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
-
-
-def _default_executor(function: Callable[..., Any]) -> str:
-    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-    return "loop" if is_async else "thread"

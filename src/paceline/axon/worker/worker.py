@@ -83,17 +83,12 @@ class Worker:
         trust.check_bind(host, token, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
         app = WorkerApp(self.registry, self.device, token, transport, self._limits)
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(app.close_executors)
             listener = await transport.listen(app, host, port, identity)
-            try:
-                yield listener.address
-            finally:
-                try:
-                    await app.close(grace_seconds)
-                finally:
-                    await listener.close()
-        finally:
-            await app.close_executors()
+            stack.push_async_callback(listener.close)
+            stack.push_async_callback(app.close, grace_seconds)
+            yield listener.address
 
     @contextlib.contextmanager
     def serve(self, **settings: Any) -> Iterator[Address]:
@@ -106,11 +101,7 @@ class Worker:
             loops.background.run(serving.__aexit__(None, None, None))
 
     def run(self, *, announce: Callable[[Address], None] | None = None, **settings: Any) -> None:
-        """Serve until SIGINT or SIGTERM; settings as for `serving`.
-
-        Args:
-            announce: called with the address once calls are accepted.
-        """
+        """Serve until SIGINT or SIGTERM; `announce` gets the address once it accepts calls. Settings as for `serving`."""
         loop = loops.new_event_loop()
         try:
             loop.run_until_complete(self._serve_until_stopped(announce, settings))

@@ -261,11 +261,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
 
 class Head:
-    """The fields of one head, as httptools reports them while it parses.
-
-    Args:
-        make_parser: ``httptools.HttpRequestParser`` or ``HttpResponseParser``.
-    """
+    """The fields of one head, as a parser of httptools (for requests or responses) reports them."""
 
     def __init__(self, make_parser: Callable[[object], Any], head: bytes) -> None:
         self.target = b""
