@@ -1,12 +1,12 @@
 """Pool files and jobs that are submitted: what they mean, and one line for everything that can be wrong with them."""
 
 import pytest
+from paceline.topologies.multitask import PoolSpec
 
 from paceline import config
 from paceline.allocation import MedAllocation, MmttAllocation
 from paceline.errors import ConfigError
 from paceline.learning.datasets import DataSpec
-from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job
 
 JOB = "[job]\ndeadline_seconds = 3\n"
