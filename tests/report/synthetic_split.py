@@ -94,12 +94,7 @@ def epoch_of(fleet, epoch):
             reason = "nothing came within 0.5 s"
             events.append(SourceMasked(at=half, learner=one.name, epoch=epoch, step=NUM_STEPS // 2 + 1, reason=reason))
             events.append(SourceBack(at=end, learner=one.name, epoch=epoch + 1, step=1))
-    counts = {
-        "num_steps": NUM_STEPS,
-        "num_samples": 64 * NUM_STEPS,
-        "num_sources": len(there),
-        "num_masked": num_masked,
-    }
+    counts = {"num_steps": NUM_STEPS, "num_samples": 64 * NUM_STEPS, "num_masked": num_masked}
     losses = {"train_loss": round(0.9 * 0.8**epoch, 4), "loss": loss_after(epoch), "accuracy": accuracy_after(epoch)}
     times = {"num_sources": len(there), "seconds": EPOCH_SECONDS, "test_seconds": TEST_SECONDS}
     events.append(SplitEpochEnded(at=end, epoch=epoch, **counts, **times, **losses))
