@@ -47,9 +47,7 @@ def allowed_values(terms):
         "round": lambda value: type(value) is int and value in (0, 1, 2),
         "shards": lambda value: type(value) is int and 1 <= value <= terms.num_shards,
         "samples": lambda value: type(value) is int and 1 <= value <= terms.num_shards * terms.shard_samples,
-        "parameters": lambda value: (
-            {name: (one.dtype, one.shape) for name, one in value.items()} == {"float32": vector}
-        ),
+        "parameters": lambda value: {name: (one.dtype, one.shape) for name, one in value.items()} == vectors,
     }
 
 
