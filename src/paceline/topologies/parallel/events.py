@@ -15,8 +15,8 @@ class RunStarted(Event, frozen=True, tag="run_started"):
         job: the resolved job, as in the run folder.
         clock: whether times are real or virtual.
         first_round: 1, or the round at which an interrupted run goes on.
-        num_parameters: of the model.
-        num_shards: that the orchestrator serves; 0 if data stays on the devices.
+        num_parameters: size of the model.
+        num_shards: shards that the orchestrator serves; 0 if data stays on the devices.
     """
 
     job: dict[str, Any]
@@ -65,7 +65,7 @@ class UpdateRefused(RoundEvent, frozen=True, tag="update_refused"):
     """A learner's update was not used.
 
     Attributes:
-        seconds: since its round opened; None if there is no such round.
+        seconds: time since its round opened; None if there is no such round.
         is_late: whether all that was wrong with it is the time.
     """
 
@@ -99,11 +99,11 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
         fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
             were late, or never came for what was allocated to them.
         is_satisfied: whether all was trained by the deadline.
-        occupancy: of the learners' time in the round, the part until their updates came.
-        num_learners: that took work.
+        occupancy: part of the learners' time in the round until their updates came.
+        num_learners: learners that took work.
         late: learners that took work and whose update was not in.
         num_samples: samples trained by all whose update counts.
-        loss: of the averaged model on the test data; None if not evaluated.
+        loss: loss of the averaged model on the test data; None if not evaluated.
     """
 
     round: int
@@ -155,7 +155,7 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     Attributes:
         placements: the job and the number of shards, by learner.
         expected_seconds: Σ over jobs of how long a round is expected to take; no placement is below `bound`.
-        cost: of one round of every job.
+        cost: price of one round of every job.
         idle: learners without a job.
         waiting: jobs that got nobody.
         waived: constraints that had to be given up.
@@ -175,11 +175,11 @@ class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     """The account of a learner's work in a round of a job: a line of the ledger.
 
     Attributes:
-        num_shards: allocated to it.
-        num_samples: of its update, passes counted; 0 if none counts.
-        shards: that those come to, a part of one included.
-        price: of a shard.
-        amount: paid.
+        num_shards: shards allocated to it.
+        num_samples: samples of its update, passes counted; 0 if none counts.
+        shards: number of shards that those make, a part of one included.
+        price: price of a shard.
+        amount: sum paid.
     """
 
     job: str
@@ -224,13 +224,13 @@ class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
     """How a learner spent a round (recorded on the device only).
 
     Attributes:
-        start_seconds: after the round opened.
-        upload_seconds: None if the update did not arrive.
+        start_seconds: time from the opening of the round until it was taken.
+        upload_seconds: time of the upload; None if the update did not arrive.
         is_halted: whether training stopped early to be in time.
         is_accepted: whether the orchestrator used the update.
-        bytes_sent: from when the round was taken to the end of the upload; likewise `bytes_received`. None if nobody
-            counted.
-        cpu_seconds: of the processor in that time, and what it took in `joules`; None if nobody metered.
+        bytes_sent: bytes sent from when the round was taken to the end of the upload; likewise `bytes_received`. None
+            if nobody counted.
+        cpu_seconds: processor time meanwhile, and the energy it took in `joules`; None if nobody metered.
     """
 
     deadline_seconds: float

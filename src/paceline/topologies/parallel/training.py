@@ -114,8 +114,8 @@ class JobTraining:
 
         Args:
             awaited: learners to wait for.
-            allocation: by learner, if the orchestrator decides.
-            reserve: shards besides those, for whoever is done first.
+            allocation: shards and local epochs by learner, if the orchestrator decides.
+            reserve: further shards, for whoever is done first.
         """
         number, deadline_seconds = self.num_closed + 1, self._job.deadline_seconds
         opened = OpenRound(
@@ -148,7 +148,7 @@ class JobTraining:
         return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
-        """Average what came, evaluate and save it. After `last`, and at once: a round that is over takes no updates."""
+        """Average what came, evaluate and save it; called right after `last`: a round that is over takes no updates."""
         self.round = None
         self._late = {(closed.number, learner) for learner in closed.late}
         await self._audit(closed)
