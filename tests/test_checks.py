@@ -10,7 +10,6 @@ from msgspec import Meta
 from paceline.allocation import AdaptiveDabAllocation, EdgeGossipAllocation, MedAllocation, SyncAllocation
 from paceline.checks import Count, Positive, Ratio, Remainder, Share, range_of, why_outside, why_refused
 from paceline.devices.cell import Cell
-from paceline.devices.channel import Channel
 from paceline.devices.contention import Usage
 from paceline.devices.energy import PowerModel
 from paceline.devices.profiles import Profile, Rate
@@ -63,7 +62,6 @@ def test_what_is_inside_or_no_number_is_not_refused(hint, value):
         ),
         (lambda: msgspec.structs.replace(TERMS, overtime=101.0), "overtime is 101.0; allowed: 0 to 100"),
         (lambda: Cell(station_dbm=101.0), "station_dbm is 101.0; allowed: -200 to 100"),
-        (lambda: Channel(bandwidth_hertz=0), "bandwidth_hertz is 0; it must be above 0"),
         (lambda: Usage(cpu_ratio=-0.1), "cpu_ratio is -0.1; allowed: 0 to 1"),
         (lambda: PowerModel(idle_watts=-1.0), "idle_watts is -1.0; it must be at least 0"),
         (lambda: Rate(math.inf), "per_second is inf; it must be above 0"),

@@ -55,11 +55,11 @@ def test_every_key_is_understood(pool, tmp_path):
         policy = "med"
         budget = 10.5
         min_shards = 0
-        time_limit_seconds = 2
+        max_steps = 2000
         held_back = 0.5
         """
     )
-    policy = MedAllocation(budget=10.5, min_shards=0, time_limit_seconds=2, held_back=0.5)
+    policy = MedAllocation(budget=10.5, min_shards=0, max_steps=2000, held_back=0.5)
     assert spec == PoolSpec(
         allocation=policy,
         min_learners=3,

@@ -15,7 +15,7 @@ EXTRAS = {
     "solvers": ["highspy", "scipy"],
 }
 OPTIONAL = [package for packages in EXTRAS.values() for package in packages]
-AXON_CORNER = [f"paceline.axon.{name}" for name in ("duplex", "fanout", "handles", "processes", "stubs")]
+AXON_CORNER = [f"paceline.axon.{name}" for name in ("duplex", "fanout", "processes", "stubs")]
 MED = """{"policy": "med",
  "tasks": [{"name": "a", "shards": 2, "deadline_seconds": 9, "model_bytes": 1e3, "shard_bytes": 1e3}],
  "learners": [{"name": "w0", "states": [{"bytes_per_second": 4e6, "shards_per_second": {"a": 2.0}}]}]}"""

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paceline import Job, VirtualDevice, config
+from paceline import Job, VirtualDevice
+from paceline.fleets.files import load_fleet
 from paceline.learning.datasets import DataSpec
 from paceline.reproduction import About, Row
 from paceline.reproduction.rows import where
@@ -86,7 +87,7 @@ def _of_size(size: Size, folder: Path) -> tuple[DataSpec, list[VirtualDevice]]:
             MNIST, path, num_samples=SAMPLES // size.scale, num_test_samples=size.num_test_samples, seed=size.scale
         )
     speed = SAMPLES_PER_SECOND / size.scale
-    devices = config.load_fleet(FLEET)
+    devices = load_fleet(FLEET, VirtualDevice)
     return data, [slowed(device, SPEEDUP, samples_per_second=speed, cpu_share=1.0) for device in devices]
 
 

@@ -293,9 +293,7 @@ def test_worker_that_falls_silent_is_noticed(run_virtual, path):
         start = loop.time()
         with pytest.raises((ConnectionLost, TimedOut)):
             await duplex(
-                lambda t: StallingTransport(t, path),
-                lambda t: StallingTransport(t, "/results/"),
-                patience_seconds=20,
+                lambda t: StallingTransport(t, path), lambda t: StallingTransport(t, "/results/"), patience_seconds=20
             )
         return loop.time() - start
 

@@ -171,11 +171,7 @@ def test_tensors_of_every_dtype_and_shape(dtype, shape):
     assert_same_tensor(received["t"][1][0], tensor)
 
 
-@given(
-    st.sampled_from(TORCH_DTYPES),
-    st.lists(st.integers(0, 4), max_size=4).map(tuple),
-    st.integers(0, 1 << 32),
-)
+@given(st.sampled_from(TORCH_DTYPES), st.lists(st.integers(0, 4), max_size=4).map(tuple), st.integers(0, 1 << 32))
 @settings(max_examples=200, deadline=None)
 def test_tensors_come_back_exactly(dtype, shape, seed):
     tensor = random_tensor(dtype, shape, seed)

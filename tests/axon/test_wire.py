@@ -385,11 +385,7 @@ NESTINGS = {
     "enum": lambda inner: [Mix.PURPLE, inner],
 }
 
-KEYED = {
-    "dict": lambda key: {key: 1},
-    "set": lambda key: {key},
-    "frozenset": lambda key: [frozenset([key])],
-}
+KEYED = {"dict": lambda key: {key: 1}, "set": lambda key: {key}, "frozenset": lambda key: [frozenset([key])]}
 
 
 def nested(container, depth):

@@ -32,18 +32,6 @@ def test_cut_anywhere_both_parts_make_up_the_model(name, shape):
     assert all(one is other for one, other in zip(chain.layers.values(), model.children(), strict=True))
 
 
-def test_before_the_first_layer_there_is_nothing():
-    _, chain = chain_of("lenet-5", (1, 28, 28))
-    assert len(chain.before("0")) == 0
-    assert chain.shapes["0"] == (1, 28, 28)
-    assert len(chain.after("0")) == len(chain.layers)
-
-
-def test_shapes_are_those_of_the_paper():
-    _, chain = chain_of("leaf-cnn", (1, 28, 28), 62)
-    assert {cut: chain.shapes[cut] for cut in ("c2", "f1", "f2")} == {"c2": (32, 14, 14), "f1": (3136,), "f2": (2048,)}
-
-
 def test_a_model_that_declares_its_cuts_has_no_others():
     _, chain = chain_of("resnet-8", (3, 32, 32))
     assert chain.cuts == ("block2", "block3", "f1")

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from paceline.cli.options import ResultAsJson, flag, option
 from paceline.errors import ConfigError
 from paceline.reproduction import (
     About,
@@ -31,25 +32,23 @@ _STYLES = {"yes": "green", "no": "red", "unclear": "yellow"}
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; --list tells which.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small run, to see that it works; kept apart.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; else as the experiment says.")] = None,
-    only_redraw: Annotated[
-        bool, typer.Option("--redraw", help="Draw and judge the rows that are there; run nothing.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where the results go.")] = None,
-    experiments: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of all experiments.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts, or the list, as JSON.")] = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the experiment.")] = None,
+    list_all: Annotated[bool, flag("--list", "List the experiments.")] = False,
+    quick: Annotated[bool, flag("--quick", "Make a small run, as a trial.")] = False,
+    seeds: Annotated[int | None, option("N", "Number of seeds; by default the experiment's.", min=1)] = None,
+    only_redraw: Annotated[bool, flag("--redraw", "Draw and judge existing results; run nothing.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")] = None,
+    experiments: Annotated[Path | None, option("DIR", "Folder of all experiments.")] = None,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Make a figure of a paper again: rows, a plot, and a verdict on each number that the paper gives.
+    """Reproduce a figure of a paper and check it against the paper.
 
     Results of a full run are kept beside the experiment; those of a quick one in runs/reproduce.
 
     Example: paceline reproduce mel-staleness --quick
     """
     if (name is None) != list_all:
-        raise ConfigError("give the name of an experiment, or --list to see which there are")
+        raise ConfigError("give either the name of an experiment, or --list to list them")
     if name is None:
         _list({name: read_about(folder) for name, folder in find_experiments(experiments).items()}, as_json=as_json)
         return
@@ -69,7 +68,7 @@ def reproduce(
 
 @contextlib.contextmanager
 def _progress(name: str, num_seeds: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error; on anything but a terminal, only its end."""
+    """Show a bar on standard error; on anything but a terminal, only its end."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -80,8 +79,8 @@ def _progress(name: str, num_seeds: int) -> Iterator[Callable[[int, int], None]]
         bar = progress.add_task(f"{name}: seed 1 of {num_seeds}", total=num_seeds, rows=0)
 
         def watch(seed: int, num_rows: int) -> None:
-            told = f"{name}: seed {seed + 1} of {num_seeds}"
-            progress.update(bar, completed=seed, description=told, rows=num_rows)
+            description = f"{name}: seed {seed + 1} of {num_seeds}"
+            progress.update(bar, completed=seed, description=description, rows=num_rows)
 
         yield watch
         progress.update(bar, completed=num_seeds)

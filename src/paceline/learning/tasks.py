@@ -15,7 +15,7 @@ from msgspec import Meta
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import models
-from paceline.learning.datasets import Normalisation
+from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.normal_form import MAX_CLASSES
 from paceline.spelling import suggest
@@ -113,6 +113,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     proximal_layers: tuple[str, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=_MAX_SEED)] = 0
     name: str = ""
+
+    @classmethod
+    def on(cls, dataset: Dataset, **settings: Any) -> Task:
+        """Make a task on the samples of a dataset."""
+        return cls(
+            normalisation=dataset.normalisation,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            **settings,
+        )
 
     def __post_init__(self) -> None:
         check_fields(self)

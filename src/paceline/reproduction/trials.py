@@ -13,16 +13,18 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.events import Event
-from paceline.fleets.base import Fleet, JobLaunch, PoolLaunch
+from paceline.events import Emit, Event
+from paceline.fleets.base import Fleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.training import normalised
-from paceline.topologies.multitask import Admitted, PoolSpec
-from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.base import Environment, JobSpec, Plan, Save
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.topology import JobPlan, PoolPlan
 
 _CHUNK_SAMPLES = 1000
 E = TypeVar("E", bound=Event)
@@ -30,35 +32,25 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Events of one run, in order."""
+    """What is kept of one run.
+
+    Attributes:
+        events: in order.
+        states: models that were saved, in order; of one job, the one before the first round, too.
+        jobs: the same of each job of a pool, by its name.
+    """
 
     events: list[Event] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    jobs: dict[str, Trial] = field(default_factory=dict)
 
     def events_of(self, kind: type[E]) -> list[E]:
         """Return the events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
-
-@dataclass(frozen=True, kw_only=True)
-class JobTrial(Trial):
-    """A run of one job.
-
-    Attributes:
-        states: the parameters before the first round and after each.
-    """
-
-    states: list[State]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolTrial(Trial):
-    """A run of several jobs over one pool; its own events are those of the pool and of learners.
-
-    Attributes:
-        jobs: the events of each job, by its name.
-    """
-
-    jobs: dict[str, Trial] = field(default_factory=dict)
+    def save(self, key: int | str, state: State) -> None:
+        """Keep a model."""
+        self.states.append({name: tensor.clone() for name, tensor in state.items()})
 
 
 class Scores(NamedTuple):
@@ -81,55 +73,56 @@ def simulate(
     *,
     is_time_only: bool = False,
     normalisation: Normalisation | None = None,
-) -> JobTrial:
-    """Run `play` on virtual time; if it is time only, nothing is learned."""
-    return play(job, VirtualFleet(devices, is_time_only=is_time_only), normalisation=normalisation)
+) -> Trial:
+    """Run `play_job` on virtual time; if it is time only, nothing is learned."""
+    return play_job(job, VirtualFleet(devices, is_time_only=is_time_only), normalisation=normalisation)
 
 
-def play(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) -> JobTrial:
-    """Run a job, and keep nothing on disk. Rounds are not evaluated; see `assess`.
+def play_job(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) -> Trial:
+    """Run a job. Rounds are not evaluated; see `assess`.
 
     Args:
         normalisation: how models are fed, if not as in any other run.
     """
-    plan, state = make_plan(job)
-    task = plan.task if normalisation is None else msgspec.structs.replace(plan.task, normalisation=normalisation)
-    events: list[Event] = []
-    states = [state]
-
-    def save(round: int, state: State) -> None:
-        states.append({name: tensor.clone() for name, tensor in state.items()})
-
-    fleet.run(JobLaunch(plan=replace(plan, task=task, evaluate=None), state=state, emit=events.append, save=save))
-    return JobTrial(events=events, states=states)
+    prepared = prepare_job(job)
+    task = prepared.task
+    if normalisation is not None:
+        task = msgspec.structs.replace(task, normalisation=normalisation)
+    trial = play(JobPlan(replace(prepared, task=task, evaluate=None)), fleet)
+    return replace(trial, states=[prepared.state, *trial.states])
 
 
-def play_pool(spec: PoolSpec, plans: Sequence[tuple[Plan, State]], fleet: Fleet) -> PoolTrial:
-    """Run several jobs over one pool of learners, and keep nothing on disk.
+def play_pool(pool: Pool, jobs: Sequence[PreparedJob], fleet: Fleet) -> Trial:
+    """Run several jobs over one pool of learners.
 
     Args:
-        plans: as `make_plan` gives them, of jobs with names. Their policies are replaced by that of the pool, so that
-            they can be used again with another.
+        jobs: with names. Their policies are replaced by that of the pool, so that they can be used again with another.
     """
-    trial = PoolTrial()
+    pooled = [replace(one, job=msgspec.structs.replace(one.job, allocation=pool.allocation)) for one in jobs]
+    return play(PoolPlan(pool, pooled), fleet)
 
-    def let_in(plan: Plan, state: State) -> Admitted:
-        events = trial.jobs.setdefault(plan.job.name, Trial()).events
-        pooled = msgspec.structs.replace(plan.job, allocation=spec.allocation)
-        return Admitted(plan=replace(plan, job=pooled), state=state, emit=events.append)
 
-    def admit(tables: dict[str, Any]) -> Admitted:
-        raise ValueError("this pool takes no other jobs")
+def play(plan: Plan[Any], fleet: Fleet, watch: Emit = lambda event: None) -> Trial:
+    """Carry out a plan, and keep nothing on disk; `watch` receives each event when it happens."""
+    trial = Trial()
 
-    jobs = [let_in(plan, state) for plan, state in plans]
-    fleet.run(PoolLaunch(emit=trial.events.append, spec=spec, jobs=jobs, admit=admit))
+    def emit(event: Event) -> None:
+        trial.events.append(event)
+        watch(event)
+
+    def keep_apart(job: JobSpec) -> tuple[Emit, Save]:
+        assert isinstance(job, Job)
+        own = trial.jobs[job.name] = Trial()
+        return own.events.append, own.save
+
+    fleet.run(plan, Environment(emit=emit, save=trial.save, keep_apart=keep_apart))
     return trial
 
 
 def assess(
     job: Job, states: Sequence[Mapping[str, torch.Tensor]], *, normalisation: Normalisation | None = None
 ) -> list[Scores]:
-    """Score each of these parameters of the job's model on its test data, normalised as in `play`."""
+    """Score each of these parameters of the job's model on its test data, normalised as in `play_job`."""
     dataset = datasets.load(job.data)
     model = models.build(job.model, dataset.input_shape, dataset.num_classes, allowed=None).eval()
     x = normalised(dataset.x_test, normalisation or dataset.normalisation)

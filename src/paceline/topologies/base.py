@@ -310,26 +310,22 @@ J = TypeVar("J", bound=JobSpec)
 
 
 class Plan(ABC, Generic[J]):
-    """A job made ready to run: its data loaded, its model built."""
+    """A job made ready to run: its data loaded, its model built.
 
-    def __init__(self, topology: Topology[Any], job: J) -> None:
+    Attributes:
+        min_devices: devices that a run needs to begin.
+        max_message_bytes: most bytes of parameters in a message; anything larger is refused unread.
+        seed: seed of everything that a fleet draws at random.
+    """
+
+    def __init__(
+        self, topology: Topology[Any], job: J, *, min_devices: int, max_message_bytes: int, seed: int = 0
+    ) -> None:
         self.topology = topology
         self.job = job
-
-    @property
-    @abstractmethod
-    def seed(self) -> int:
-        """Seed of everything that a fleet draws at random."""
-
-    @property
-    @abstractmethod
-    def min_devices(self) -> int:
-        """Devices that a run needs to begin."""
-
-    @property
-    @abstractmethod
-    def max_message_bytes(self) -> int:
-        """Most bytes of parameters in a message; anything larger is refused unread."""
+        self.min_devices = min_devices
+        self.max_message_bytes = max_message_bytes
+        self.seed = seed
 
     @property
     def import_paths(self) -> Sequence[str]:

@@ -3,7 +3,6 @@
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.report import REPORTINGS
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
 from paceline.topologies.parallel.board import RunBoard
 from paceline.topologies.parallel.events import (
@@ -18,9 +17,10 @@ from paceline.topologies.parallel.events import (
     UpdateAudited,
     UpdateRefused,
 )
+from paceline.topologies.parallel.report import RunReporting
 from tests.report.synthetic import FLEET, JOB, FakeLearner, run_events
 
-REPORTING = REPORTINGS["job"]
+REPORTING = RunReporting()
 COUNTS = {"num_updates": 0, "num_samples": 0, "num_shards": 0}
 
 

@@ -45,20 +45,10 @@ class GossipPlan(Plan[GossipJob]):
     """A gossip job made ready to run."""
 
     def __init__(self, prepared: PreparedJob) -> None:
-        super().__init__(TOPOLOGY, prepared.job)
+        job = prepared.job
+        largest = prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
+        super().__init__(TOPOLOGY, job, min_devices=job.min_peers, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_peers
-
-    @property
-    def max_message_bytes(self) -> int:
-        return self.prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if num_shards is not None:

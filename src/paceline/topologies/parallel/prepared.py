@@ -78,12 +78,10 @@ class PreparedJob:
 def prepare_job(job: Job) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task(
+    task = Task.on(
+        dataset,
         model=job.model,
         optimizer=job.optimizer,
-        normalisation=dataset.normalisation,
-        input_shape=dataset.input_shape,
-        num_classes=dataset.num_classes,
         batch_size=job.batch_size,
         proximal_mu=job.aggregation.mu,
         seed=job.seed,

@@ -75,21 +75,10 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        super().__init__(TOPOLOGY, prepared.job)
+        job, largest = prepared.job, prepared.terms.model_bytes
+        super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_learners
-
-    @property
-    def max_message_bytes(self) -> int:
-        return self.prepared.terms.model_bytes
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if self.prepared.store is None:
@@ -124,20 +113,9 @@ class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
     def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
-        super().__init__(TOPOLOGY, pool)
+        largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
+        super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.min_learners
-
-    @property
-    def max_message_bytes(self) -> int:
-        return max([self.job.max_model_bytes, *(prepared.terms.model_bytes for prepared in self.jobs)])
 
     @property
     def import_paths(self) -> Sequence[str]:

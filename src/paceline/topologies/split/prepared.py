@@ -88,12 +88,10 @@ class PreparedSplit:
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task(
+    task = Task.on(
+        dataset,
         model=job.model,
         optimizer=job.optimizer,
-        normalisation=dataset.normalisation,
-        input_shape=dataset.input_shape,
-        num_classes=dataset.num_classes,
         batch_size=job.batch_size,
         proximal_mu=job.averaging.mu,
         proximal_layers=job.averaging.layers,

@@ -47,20 +47,9 @@ class SplitPlan(Plan[SplitJob]):
     """A split job made ready to run."""
 
     def __init__(self, prepared: PreparedSplit) -> None:
-        super().__init__(TOPOLOGY, prepared.job)
+        job, largest = prepared.job, prepared.max_message_bytes
+        super().__init__(TOPOLOGY, job, min_devices=job.sources, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.sources
-
-    @property
-    def max_message_bytes(self) -> int:
-        return self.prepared.max_message_bytes
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         return () if self.job.data.path is None else ("--data", self.job.data.path, "--apply-view")

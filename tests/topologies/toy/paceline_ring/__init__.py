@@ -118,13 +118,6 @@ class RingReporting(Reporting):
 
 
 class RingPlan(Plan[RingJob]):
-    seed = 0
-    max_message_bytes = 1000
-
-    @property
-    def min_devices(self) -> int:
-        return self.job.nodes
-
     def host(self, env: Environment) -> Hub:
         return Hub(self.job, env)
 
@@ -138,7 +131,7 @@ class Ring(Topology[RingJob]):
     noun = "node"
 
     def prepare(self, job: RingJob) -> RingPlan:
-        return RingPlan(self, job)
+        return RingPlan(self, job, min_devices=job.nodes, max_message_bytes=1000)
 
     def join(self, node: Node) -> RingNode:
         return RingNode(node)
