@@ -189,7 +189,7 @@ def test_absurd_values_are_not_believed(value, is_believed):
     reason = why_unusable({"w": torch.tensor([0.0, value])}, like)
     assert (reason is None) == is_believed
     if not is_believed:
-        assert "is the most that is believed" in reason
+        assert "is the limit" in reason
 
 
 def test_large_values_are_believed_where_they_are_usual():

@@ -49,9 +49,9 @@ def test_a_cut_that_is_none_is_told_with_a_suggestion():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (own_models.Skipping, "Skipping cannot be cut: its children one after the other give something else"),
-        (own_models.Backwards, "Backwards cannot be cut: one of its layers does not take what comes before: Runtime"),
-        (own_models.Idle, "Idle cannot be cut: its children one after the other"),
+        (own_models.Skipping, "Skipping cannot be cut: its children in sequence give another output"),
+        (own_models.Backwards, "Backwards cannot be cut: a layer does not take the previous one's output: Runtime"),
+        (own_models.Idle, "Idle cannot be cut: its children in sequence"),
         (own_models.Childless, "Childless has no children, so it cannot be cut; make it an nn.Sequential"),
         (own_models.Declaring, "Declaring declares a cut before 'nowhere'; "),
     ],

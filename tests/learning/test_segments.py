@@ -8,16 +8,15 @@ from paceline.learning.junction import JunctionSpec
 from paceline.learning.segments import (
     Branch,
     SplitModel,
-    copy_of,
     count_parameters,
     epoch_order,
-    load_into,
     make_chain,
     make_head,
     operations_of,
     sizes,
 )
 from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.vectors import copy_of, load_into
 from tests.learning.small_tasks import make_task
 
 NAMES = ("a", "b", "c")

@@ -28,8 +28,8 @@ from paceline.learning.tasks import Task
 from paceline.learning.trainers import (
     DEFAULT_OPTIONS,
     Aggregated,
+    KeptOptimizer,
     Losses,
-    Minibatches,
     Trained,
     Trainer,
     TrainOptions,
@@ -187,7 +187,7 @@ class ModelledTrainer(Trainer):
         self._device = condition.device
         self._chance = random.Random(seed)
         self._meter = meter
-        self._minibatches = Minibatches()
+        self._kept = KeptOptimizer()
 
     def initial_parameters(self) -> Vectors:
         return self._initial
@@ -202,7 +202,7 @@ class ModelledTrainer(Trainer):
             batch = self._task.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         else:
-            minibatches = self._minibatches.start(self._model, parameters, shards, options)
+            minibatches = self._kept.minibatches(self._model, parameters, shards, options)
             num_samples = 0
             end = (1 - self._device.skips) * num_wanted
             while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:

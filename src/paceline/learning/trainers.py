@@ -77,25 +77,25 @@ class Aggregated(NamedTuple):
     is_cached: bool
 
 
-class Minibatches:
-    """Starts trainings of a model, and keeps the optimizer of those that ask for it."""
+class KeptOptimizer:
+    """Optimizer that trainings of one trainer may keep from one to the next."""
 
     def __init__(self) -> None:
-        self._kept: torch.optim.Optimizer | None = None
+        self._optimizer: torch.optim.Optimizer | None = None
 
-    def start(
+    def minibatches(
         self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
     ) -> Iterator[int]:
         """Train minibatch by minibatch, yielding the samples of each; see `LocalModel.minibatches`."""
-        if options.keeps_optimizer and self._kept is None:
-            self._kept = model.new_optimizer()
+        if options.keeps_optimizer and self._optimizer is None:
+            self._optimizer = model.new_optimizer()
         return model.minibatches(
             model.layout.unpack(parameters),
             shards,
             options.seed,
             options.local_epochs,
             is_shuffled=options.is_shuffled,
-            optimizer=self._kept if options.keeps_optimizer else None,
+            optimizer=self._optimizer if options.keeps_optimizer else None,
         )
 
 
@@ -196,7 +196,7 @@ class ThreadTrainer(Trainer):
         self._clock = clock
         self._cache = cache
         self._watch_points = watch_points
-        self._minibatches = Minibatches()
+        self._kept = KeptOptimizer()
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
             model.task.optimizer.try_out()
 
@@ -223,7 +223,7 @@ class ThreadTrainer(Trainer):
         halt_at: float,
         is_cancelled: threading.Event,
     ) -> Trained:
-        minibatches = self._minibatches.start(self._model, parameters, shards, options)  # checks the shards
+        minibatches = self._kept.minibatches(self._model, parameters, shards, options)  # checks the shards
         num_samples, num_wanted = 0, options.local_epochs * sum(shard.num_samples for shard in shards)
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
         num_batches, seconds_per_batch = 0, 0.0
