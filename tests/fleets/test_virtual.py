@@ -8,9 +8,9 @@ from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
 from paceline.learning.training import LocalModel
-from paceline.reproduction.trials import write_part
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, ShardsTaken, UpdateAccepted
+from reproduction.trials import write_part
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 

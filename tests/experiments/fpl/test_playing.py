@@ -2,11 +2,11 @@
 
 import pytest
 
-from paceline.reproduction import keeping
 from paceline.topologies.split.events import SplitEpochEnded
 from papers.fpl import playing
 from papers.fpl.playing import joint_accuracy, learning_rows, play_case
 from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, Size
+from reproduction import keeping
 
 
 def test_there_is_a_row_for_each_epoch(case):
