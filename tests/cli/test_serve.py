@@ -33,8 +33,7 @@ def run(paceline_in):
 )
 def test_bad_input_gets_one_clear_line(refused, tmp_path, arguments, message):
     assert message in refused("serve", *arguments)
-    if "--cert" not in arguments:
-        assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp_path):

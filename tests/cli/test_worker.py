@@ -121,7 +121,7 @@ def test_errors_of_calls_are_one_line(serve):
     ("arguments", "code", "message"),
     [
         (["frobnicate"], 2, "No such command 'frobnicate'"),
-        (["call"], 2, "url"),
+        (["call"], 2, "Missing argument 'URL'"),
         (["call", "127.0.0.1"], 2, "is not a worker's address; it looks like http://"),
         (["call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
         (["worker", "no-such.py"], 2, "no-such.py: no such file"),
