@@ -65,13 +65,8 @@ def test_allocations_and_moves(summary):
     assert first["above_bound"] == pytest.approx(0.2)  # of 25 s
     assert (second["idle"], second["waived"], second["cost"]) == ("jetson", "min_shards", 15.0)
     assert summary.num_moves == 2
-    idle_between = [
-        placed(1, {"pi": ("a", 4)}),
-        placed(2, {}),
-        placed(3, {"pi": ("a", 4)}),
-        placed(4, {"pi": ("b", 4)}),
-    ]
-    assert summed_up(*idle_between).num_moves == 1
+    jobs = ({"pi": ("a", 4)}, {}, {"pi": ("a", 4)}, {"pi": ("b", 4)})  # to be idle in between is no move
+    assert summed_up(*(placed(at, placements) for at, placements in enumerate(jobs))).num_moves == 1
 
 
 def test_stays_end_with_the_job_the_learner_or_the_next_allocation(summary):
