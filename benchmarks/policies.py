@@ -18,12 +18,12 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import play
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.topology import TOPOLOGY
 from repeats import Case, Measurements
 from report import Page
+from reproduction.trials import play
 
 POLICIES: dict[str, AllocationPolicy] = {
     "dab": DabAllocation(),

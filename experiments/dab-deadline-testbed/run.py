@@ -11,11 +11,11 @@ import msgspec
 from paceline.fleets.files import load_fleet
 from paceline.fleets.testbed import TestbedDevice, TestbedFleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import Trial, drawn_part, play_job
 from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted
 from papers.dab import MNIST, TESTBED, job_of
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import Trial, drawn_part, play_job
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 and 3.7, at 105 s",

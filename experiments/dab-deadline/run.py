@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from paceline import Job, VirtualDevice
 from paceline.fleets.files import load_fleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import Scores, Trial, assess, simulate, write_part
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken, UpdateAccepted
 from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import Scores, Trial, assess, simulate, write_part
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 to 3.8",

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from paceline import Job, VirtualDevice
 from paceline.fleets.files import load_fleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import assess, drawn_part, simulate
 from paceline.topologies.parallel.events import RoundClosed
 from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import assess, drawn_part, simulate
 
 ABOUT = About(
     figure="Mays et al., Fig. 2 and 3",

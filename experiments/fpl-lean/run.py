@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.fpl.variants import (
     FULL,
     FULL_SIZE,
@@ -16,6 +14,8 @@ from papers.fpl.variants import (
     num_junction,
     prepared,
 )
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6",

@@ -25,14 +25,14 @@ from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
-from paceline.reproduction import About, Row
-from paceline.reproduction.companions import started
-from paceline.reproduction.rows import where
 from paceline.testing.redis_server import is_installed, started_redis
 from paceline.topologies.gossip.redis_store import RedisStore
 from paceline.topologies.gossip.stores import Figures
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import prepare_job
+from reproduction import About, Row
+from reproduction.companions import started
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Han et al., Fig. 9 to 11",

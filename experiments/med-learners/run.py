@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
 from papers.med.measures import Averages, checks, learned, med_above
 from papers.med.playing import Case, learning_rows, time_rows
 from papers.med.setting import SCHEMES, Size, devices_of, jobs_of
+from reproduction import About, Row
 
 ABOUT = About(
     figure="Mays, Fig. 4.1 to 4.5",

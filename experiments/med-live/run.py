@@ -10,14 +10,14 @@ from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import play_pool
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from papers.med.playing import job_row
 from papers.med.setting import HEAT, policy_of
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import play_pool
 
 ABOUT = About(
     figure="Mays, Fig. 4.1, in small",

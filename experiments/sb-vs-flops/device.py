@@ -11,9 +11,9 @@ from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from paceline.reproduction.companions import answer_all
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from reproduction.companions import answer_all
 
 OPERATIONS_PER_PARAMETER = 6  # for a sample: two forward, four backward
 

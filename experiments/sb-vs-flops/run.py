@@ -14,9 +14,9 @@ from paceline.fleets.files import load_fleet
 from paceline.fleets.testbed import TestbedDevice, bed, tools
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.companions import Companion, started
-from paceline.reproduction.rows import where
+from reproduction import About, Row
+from reproduction.companions import Companion, started
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Mays, Fig. 3.2",

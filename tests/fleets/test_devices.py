@@ -1,7 +1,5 @@
 """Devices of a fleet file: in a cell, or with links of their own."""
 
-import math
-
 import pytest
 
 from paceline.devices.cell import Cell, rates
@@ -54,12 +52,6 @@ def test_a_place_does_not_depend_on_who_else_is_there():
 def test_what_does_not_fit_a_cell_is_refused(fields, message):
     with pytest.raises(ConfigError, match=message):
         in_cell(Cell(), [device("pi", **fields)])
-
-
-@pytest.mark.parametrize("distance", [-1, math.inf, math.nan])
-def test_a_distance_is_one(distance):
-    with pytest.raises(ValueError, match="distance_metres is .*; it must be at least 0"):
-        device("pi", distance_metres=distance)
 
 
 @pytest.mark.parametrize("use", [singles, VirtualFleet])

@@ -42,7 +42,7 @@ def split_job(**rules):
 
 def test_a_fleet_that_is_too_small_is_refused_at_once(tmp_path):
     fleet = LocalFleet([LocalDevice(name="device", count=2)])
-    with pytest.raises(ConfigError, match="there are 2 devices on this machine; the job begins with 3"):
+    with pytest.raises(ConfigError, match="the fleet has 2 devices; the job begins with 3"):
         train(split_job(sources=3), fleet, folder=tmp_path / "run")
 
 

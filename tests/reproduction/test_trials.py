@@ -12,9 +12,9 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.reproduction.trials import assess, play_pool, simulate, write_part
 from paceline.topologies.parallel.events import DeviceMeasured, PoolStarted, RoundClosed
 from paceline.topologies.parallel.prepared import prepare_job
+from reproduction.trials import assess, play_pool, simulate, write_part
 
 DEVICES = [VirtualDevice(name="device", count=2, samples_per_second=500)]
 

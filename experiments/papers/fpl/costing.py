@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import msgspec
 
-from paceline.reproduction.rows import Row
 from paceline.topologies.split.events import TRUNK, NodeSpent, SplitEpochEnded
 from papers.fpl.playing import play_case
 from papers.fpl.setting import NUM_SOURCES, Case, prepared, shortened
+from reproduction.rows import Row
 
 
 def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:

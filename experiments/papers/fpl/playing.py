@@ -14,9 +14,6 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.training import normalised
-from paceline.reproduction.keeping import kept
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial, play
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SplitEpochEnded
 from paceline.topologies.split.prepared import PreparedSplit
@@ -24,6 +21,9 @@ from paceline.topologies.split.samples import view_of
 from paceline.topologies.split.topology import SplitPlan
 from papers.fpl import setting
 from papers.fpl.setting import Case, devices_of, prepared
+from reproduction.keeping import kept
+from reproduction.rows import Row
+from reproduction.trials import Trial, play
 
 
 @dataclass(frozen=True, kw_only=True)

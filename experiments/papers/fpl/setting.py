@@ -17,9 +17,9 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import drawn_part
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
+from reproduction.trials import drawn_part
 
 NUM_SOURCES = 5
 PAPER_SAMPLES = 697_932  # EMNIST's by-class training part; the paper does not say how many of all 814,255 it trains on

@@ -19,14 +19,14 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.keeping import kept
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import drawn_part, play
 from paceline.topologies.split.events import TRUNK, CutChosen, NodeSpent, SplitEpochEnded
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.topology import SplitPlan
 from papers.fpl.setting import NUM_SOURCES, PATIENCE_SECONDS, shortened
+from reproduction.keeping import kept
+from reproduction.rows import Row
+from reproduction.trials import drawn_part, play
 
 RANK, GROUPS = 64, 16
 LOW_RANK = JunctionSpec(form="low-rank", rank=RANK)

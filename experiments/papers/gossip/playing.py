@@ -10,11 +10,11 @@ import msgspec
 
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.points import PointsSpec
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial, play
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded
 from paceline.topologies.gossip.topology import GossipPlan
 from papers.gossip.setting import Case, base_job, devices_of, job_of
+from reproduction.rows import Row
+from reproduction.trials import Trial, play
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,9 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import drawn_part
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
+from reproduction.trials import drawn_part
 
 WHOLE_SAMPLES = 50_000  # that the paper trains on
 RATE = 0.01  # of learning, in the paper

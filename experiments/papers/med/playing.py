@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial, play_pool
 from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 from paceline.topologies.parallel.jobs import Pool
 from paceline.topologies.parallel.prepared import PreparedJob
 from papers.med.setting import SCHEMES, policy_of
+from reproduction.rows import Row
+from reproduction.trials import Trial, play_pool
 
 _UNPROVEN = 1e-6  # of the expected seconds, by which the bound may be below them
 

@@ -21,9 +21,9 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import write_part
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from reproduction.trials import write_part
 
 SCHEMES = ("med", "mmtt-ideal", "mmtt-uncertain", "med-held-back")
 HELD_BACK = 0.5

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from rich.console import Console
-
 from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec
 from paceline.cli import running
 from paceline.cli.options import Folder, ResultAsJson, option
@@ -38,6 +36,5 @@ def demo(
         data=DataSpec(name="digits", shard_size=16),
         allocation=DabAllocation(),
     )
-    console = Console(stderr=as_json)
-    console.print(f"Starting {len(DEVICES)} devices on this machine; each measures itself first …", highlight=False)
-    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json)
+    opening = f"Starting {len(DEVICES)} devices on this machine; each measures itself first …"
+    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json, opening=opening)

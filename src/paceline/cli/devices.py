@@ -255,15 +255,15 @@ def _parse_states(text: str | None) -> list[DeviceState]:
 
 
 def _parse_energy(text: str) -> MakeMeter:
-    if "=" not in text:
-        if text not in METERS:
-            raise ConfigError(f"--energy is {text!r}; {suggest(text, METERS)}")
-        return functools.partial(METERS[text], PowerModel())
+    first, _, rest = text.partition(",")
+    kind, numbers = ("model", text) if "=" in first else (first, rest)
+    if kind not in METERS:
+        raise ConfigError(f"--energy is {text!r}; {suggest(kind, METERS)}")
     try:
-        power = PowerModel(**parse_numbers("--energy", text, dict.fromkeys(PowerModel.__struct_fields__)))
+        power = PowerModel(**parse_numbers("--energy", numbers, dict.fromkeys(PowerModel.__struct_fields__)))
     except ValueError as error:
         raise ConfigError(f"--energy {text!r}: {error}") from None
-    return functools.partial(METERS["model"], power)
+    return functools.partial(METERS[kind], power)
 
 
 class _PointsBar:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+import paceline
 from paceline.cli.options import ResultAsJson, flag, option
 from paceline.errors import ConfigError
-from paceline.reproduction import (
-    About,
-    Experiment,
-    Outcome,
-    find_experiments,
-    load_experiment,
-    read_about,
-    redraw,
-    wording,
-)
-from paceline.reproduction import reproduce as run_experiment
-
-_STYLES = {"yes": "green", "no": "red", "unclear": "yellow"}
 
 
 def reproduce(
@@ -49,65 +33,19 @@ def reproduce(
     """
     if (name is None) != list_all:
         raise ConfigError("give either the name of an experiment, or --list to list them")
+    command = _load_command()
     if name is None:
-        _list({name: read_about(folder) for name, folder in find_experiments(experiments).items()}, as_json=as_json)
+        command.list_all(experiments, as_json=as_json)
         return
-    experiment = load_experiment(name, experiments)
-    if only_redraw:
-        outcome = redraw(experiment, output=output)
-    else:
-        about = experiment.about
-        num_seeds = seeds or (about.num_quick_seeds if quick else about.num_seeds)
-        with _progress(name, num_seeds) as watch:
-            outcome = run_experiment(experiment, output=output, is_quick=quick, num_seeds=num_seeds, watch=watch)
-    if as_json:
-        print(json.dumps(outcome.described()))
-    else:
-        _print(experiment, outcome)
+    command.run(name, experiments, output, is_quick=quick, num_seeds=seeds, only_redraw=only_redraw, as_json=as_json)
 
 
-@contextlib.contextmanager
-def _progress(name: str, num_seeds: int) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error; on anything but a terminal, only its end."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[rows]} rows"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(f"{name}: seed 1 of {num_seeds}", total=num_seeds, rows=0)
-
-        def watch(seed: int, num_rows: int) -> None:
-            description = f"{name}: seed {seed + 1} of {num_seeds}"
-            progress.update(bar, completed=seed, description=description, rows=num_rows)
-
-        yield watch
-        progress.update(bar, completed=num_seeds)
-
-
-def _list(experiments: Mapping[str, About], *, as_json: bool) -> None:
-    rows = [
-        {"name": name, "figure": about.figure, "claim": about.claim, "duration": about.duration}
-        for name, about in experiments.items()
-    ]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    table = Table("name", "figure", "claim", "full run")
-    table.columns[0].no_wrap = True
-    for row in rows:
-        table.add_row(*map(escape, row.values()))
-    Console().print(table)
-
-
-def _print(experiment: Experiment, outcome: Outcome) -> None:
-    size = "quick run, " if outcome.made["is_quick"] else ""
-    title = f"{experiment.about.figure} ({size}{outcome.made['num_seeds']} seeds)"
-    table = Table(*wording.HEADINGS, title=escape(title))
-    for verdict in outcome.verdicts:
-        table.add_row(*map(escape, wording.cells(verdict)), style=_STYLES.get(verdict.answer, ""))
-    console = Console()
-    console.print(table)
-    console.print(wording.tally(outcome.verdicts), highlight=False)
-    console.print(f"results  {outcome.output}", highlight=False, soft_wrap=True, markup=False)
+def _load_command() -> ModuleType:
+    """Load what runs experiments, which comes with them, from the checkout of Paceline."""
+    current = Path.cwd()
+    for parent in (Path(paceline.__file__).parents[2], current, *current.parents):
+        folder = parent / "experiments"
+        if (folder / "reproduction").is_dir():
+            sys.path.append(str(folder))
+            return importlib.import_module("reproduction.command")
+    raise ConfigError("experiments come with a checkout of Paceline, not with the package; go there")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from paceline import topologies
 from paceline.cli import running
 from paceline.cli.options import Folder, JobFile, ResultAsJson, Save, option
@@ -38,6 +36,5 @@ def run(
     else:
         started = [LocalDevice(name=f"{noun}-{number}") for number in range(1, (devices or 0) + 1)]
     local = LocalFleet(started, options=() if store is None else ("--store", store))
-    console = Console(stderr=as_json)
-    console.print(f"Starting {len(local.devices)} devices on this machine …", highlight=False)
-    running.play(spec, local, folder, as_json=as_json, save=save)
+    opening = f"Starting devices on this machine: {len(local.devices)} …"
+    running.play(spec, local, folder, as_json=as_json, save=save, opening=opening)

@@ -17,9 +17,25 @@ from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
 
-def play(job: JobSpec, fleet: Fleet, folder: Path | None, *, as_json: bool, save: Path | None = None) -> None:
-    """Run a job on a fleet; shows its progress, then its result."""
-    start(prepare(job, folder, fleet), fleet, as_json=as_json, save=save)
+def play(
+    job: JobSpec,
+    fleet: Fleet,
+    folder: Path | None,
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    opening: str = "",
+) -> None:
+    """Run a job on a fleet; shows its progress, then its result.
+
+    Args:
+        save: file to save the final model in, too.
+        opening: line to print before devices start.
+    """
+    prepared = prepare(job, folder, fleet)
+    if opening:
+        Console(stderr=as_json).print(opening, highlight=False)
+    start(prepared, fleet, as_json=as_json, save=save)
 
 
 def start(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:

@@ -57,9 +57,10 @@ def status(
 
 
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Show each value on a line of its own; entries of a list of tables, too."""
     for name, value in values.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            for entry in value:
-                yield ", ".join(f"{key} {shown}" for key, shown in entry.items() if shown not in (None, ""))
+            yield from (", ".join(_lines(entry)) for entry in value)
         elif value not in (None, "", []):
-            yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+            words = name.removeprefix("num_").replace("_", " ")
+            yield f"{words}: {', '.join(map(str, value)) if isinstance(value, list) else value}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from paceline.cli import running
 from paceline.cli.options import FleetFile, Folder, JobFile, ResultAsJson
 from paceline.fleets.files import load_fleet
@@ -24,6 +22,5 @@ def testbed(
     Example: paceline testbed job.toml fleet.toml
     """
     devices = TestbedFleet(load_fleet(fleet, TestbedDevice))
-    spec = load_job(job)
-    Console(stderr=as_json).print(f"Starting {len(devices.devices)} devices …", highlight=False)
-    running.play(spec, devices, folder, as_json=as_json)
+    opening = f"Starting devices on the testbed: {len(devices.devices)} …"
+    running.play(load_job(job), devices, folder, as_json=as_json, opening=opening)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +26,10 @@ class Fleet(ABC):
 
     def check(self, plan: Plan[Any]) -> None:
         """Raise `ConfigError` if there are fewer devices than a plan begins with."""
-        if self.devices is not None and len(self.devices) < plan.min_devices:
-            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job begins with {plan.min_devices}")
+        num_devices, least = math.inf if self.devices is None else len(self.devices), plan.min_devices
+        if num_devices < least:
+            devices = "1 device" if num_devices == 1 else f"{num_devices} devices"
+            raise ConfigError(f"the fleet has {devices}; the job begins with {least}")
 
     @abstractmethod
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:

@@ -31,7 +31,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
         distance_metres: to the base station of the cell that its rates are from; see `in_cell`.
-        power: what it draws; its energy is told by that.
+        power: what it draws, by which its energy is counted.
     """
 
     name: str

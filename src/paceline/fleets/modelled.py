@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, TypeVar
 
 import numpy as np
-import torch
 from msgspec import Meta
 
 from paceline.axon.transports.links import Line, Link
@@ -26,7 +25,15 @@ from paceline.learning.engines import Engine
 from paceline.learning.points import PointsSpec, remembered
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.learning.trainers import Aggregated, Losses, Trained, Trainer
+from paceline.learning.trainers import (
+    DEFAULT_OPTIONS,
+    Aggregated,
+    KeptOptimizer,
+    Losses,
+    Trained,
+    Trainer,
+    TrainOptions,
+)
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 
@@ -161,7 +168,7 @@ class ModelledTrainer(Trainer):
         condition: of the device; what it leaves of the speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
-        meter: is told how long the processor worked; None if nobody asks for it.
+        meter: counts how long the processor worked; None if nobody asks for it.
     """
 
     def __init__(
@@ -180,39 +187,22 @@ class ModelledTrainer(Trainer):
         self._device = condition.device
         self._chance = random.Random(seed)
         self._meter = meter
-        self._kept: torch.optim.Optimizer | None = None
+        self._kept = KeptOptimizer()
 
     def initial_parameters(self) -> Vectors:
         return self._initial
 
     async def train(
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        local_epochs: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-        is_shuffled: bool = True,
-        keeps_optimizer: bool = False,
+        self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
         per_second = self._now(self._device.speed(self._task.name))
-        most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        num_wanted = local_epochs * sum(shard.num_samples for shard in shards)
+        most = (options.until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
+        num_wanted = options.local_epochs * sum(shard.num_samples for shard in shards)
         if self._model is None or parameters is self._initial:
             batch = self._task.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         else:
-            if keeps_optimizer and self._kept is None:
-                self._kept = self._model.new_optimizer()
-            minibatches = self._model.minibatches(
-                self._model.layout.unpack(parameters),
-                shards,
-                seed,
-                local_epochs,
-                is_shuffled=is_shuffled,
-                optimizer=self._kept if keeps_optimizer else None,
-            )
+            minibatches = self._kept.minibatches(self._model, parameters, shards, options)
             num_samples = 0
             end = (1 - self._device.skips) * num_wanted
             while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:

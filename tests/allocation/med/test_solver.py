@@ -1,5 +1,6 @@
 """MED's solver against trying everything, and its promises about bounds and time."""
 
+import itertools
 import math
 import random
 
@@ -67,6 +68,16 @@ def test_larger_problems_keep_all_constraints_and_come_close(num_tasks, num_lear
     solution = solve(instance, Limit(max_steps=400))
     assert_plan(instance, solution.plan)
     assert 0.9 * solution.plan.objective <= solution.bound <= solution.plan.objective * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("budget", [math.inf, 0.7])
+def test_a_limit_of_steps_gives_the_same_plan_however_slow_the_machine_is(budget):
+    instance = instance_of(np.random.default_rng(8), num_tasks=5, num_learners=40, budget=budget)
+    hours = itertools.count(step=3600.0)
+    fast, slow = solve(instance, Limit(max_steps=300)), solve(instance, Limit(max_steps=300, clock=lambda: next(hours)))
+    assert not fast.is_proven
+    assert np.array_equal(fast.plan.counts, slow.plan.counts)
+    assert fast.bound == slow.bound
 
 
 def test_more_of_anything_is_no_worse():

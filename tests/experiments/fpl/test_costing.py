@@ -7,7 +7,7 @@ from paceline.topologies.split.events import SplitEpochEnded
 from papers.fpl.costing import cost_rows, num_parameters
 from papers.fpl.measures import taken
 from papers.fpl.playing import play_case
-from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, SPLIT, prepared
+from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, prepared
 
 WIDTH = 256  # values before f1, for digits of 8 by 8
 
@@ -38,7 +38,7 @@ def test_images_travel_once(case):
     assert found.once[1] == pytest.approx(NUM_SOURCES * 8 * 8, rel=0.02)  # a byte for a pixel
 
 
-@pytest.mark.parametrize("scheme", [FPL_F1, SPLIT, GFL_FF])
+@pytest.mark.parametrize("scheme", [FPL_F1, GFL_FF])
 def test_short_runs_tell_how_long_longer_ones_take(case, scheme):
     own = case._replace(scheme=scheme)
     rows = costs(own, 64, 128)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from paceline.reproduction import keeping
 from paceline.topologies.split.events import SplitEpochEnded
 from papers.fpl import playing
 from papers.fpl.playing import joint_accuracy, learning_rows, play_case
 from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, Size
+from reproduction import keeping
 
 
 def test_there_is_a_row_for_each_epoch(case):
@@ -14,10 +14,6 @@ def test_there_is_a_row_for_each_epoch(case):
     assert [(row["scheme"], row["epoch"], row["steps"]) for row in rows] == [(FPL_F1, 1, 2), (FPL_F1, 2, 2)]
     assert all(row["loss"] > 0 and 0 <= row["accuracy"] <= 100 and row["seconds"] > 0 for row in rows)
     assert [row["joint_accuracy"] for row in rows] == [None, rows[-1]["accuracy"]]  # one model takes all views
-
-
-def test_training_is_the_same_when_it_is_repeated(case):
-    assert learning_rows(case, is_kept=False) == learning_rows(case, is_kept=False)
 
 
 def test_training_ends_when_the_loss_does_not_fall(case):

@@ -4,10 +4,10 @@ import pytest
 
 from paceline.fleets.modelled import Condition
 from paceline.learning.models import ModelSpec
-from paceline.reproduction.trials import Trial
 from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 from papers.med.playing import job_row, learning_rows, play, time_rows
 from papers.med.setting import SCHEMES
+from reproduction.trials import Trial
 from tests.experiments.med.cases import ROUNDS, case
 
 LARGE = ModelSpec(name="three-nn")  # whose upload takes longer than a minibatch

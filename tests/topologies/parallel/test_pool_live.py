@@ -70,7 +70,7 @@ def test_a_learner_is_killed_and_a_job_is_submitted(start, tmp_path, capsys):
     serving = start("serve", "pool.toml", "--port", 0, "--folder", "run")
     url = json.loads(serving.stdout.readline())["url"]
     states = ("--states", "idle=0.6,training=0.3,downloading=0.1")
-    rules = ("--price", 1.1, "--emulate", "slowdown=10")
+    rules = ("--price", 1.1, "--emulate", "slowdown=100")
     learners = [
         start("join", url, "--name", name, *rules, *more) for name, more in (("d0", states), ("d1", ()), ("d2", ()))
     ]

@@ -13,6 +13,7 @@ takes where it pays to take it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from paceline.allocation.med.instance import Bools, Floats, Indices, Instance
 from paceline.allocation.rounding import TOLERANCE
 
 _NUM_PARTS = 4  # that an interval is split into
-_COLUMNS = ("tasks", "low", "high", "most", "shard_prices")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Prices:
         return float(self.learners.sum()) + (self.money * instance.budget if self.money else 0.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """Intervals of all tasks, a row each, by task, then by target.
 
@@ -72,8 +72,7 @@ class Intervals:
         last = np.minimum(high, down.max(axis=1))
         kept = (first <= last * (1 + 2 * TOLERANCE)) & (most.sum(axis=1) >= instance.shards[tasks])
         low = np.minimum(first, last)
-        rows = cls(instance=instance, tasks=tasks, low=low, high=last, most=most, shard_prices=shard_prices)
-        return rows.take(kept)
+        return cls(instance, tasks, low, last, most, shard_prices).take(kept)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -96,18 +95,20 @@ class Intervals:
 
     def take(self, kept: Bools | Indices) -> Intervals:
         """Select rows, in their order."""
-        return replace(self, **{name: getattr(self, name)[kept] for name in _COLUMNS})
+        return Intervals(self.instance, *(column[kept] for column in self._columns))
 
     def split(self, wide: Bools) -> Intervals:
         """Split the wide rows in a few equal parts, and keep the others as they are."""
         edges = np.linspace(self.low[wide], self.high[wide], _NUM_PARTS + 1)
         tasks, shard_prices = np.tile(self.tasks[wide], _NUM_PARTS), np.tile(self.shard_prices[wide], _NUM_PARTS)
         parts = Intervals._shrunk(self.instance, tasks, edges[:-1].ravel(), edges[1:].ravel(), shard_prices)
-        rest = self.take(~wide)
-        joined = replace(
-            self, **{name: np.concatenate([getattr(rest, name), getattr(parts, name)]) for name in _COLUMNS}
-        )
+        columns = zip(self.take(~wide)._columns, parts._columns, strict=True)
+        joined = Intervals(self.instance, *(np.concatenate(pair) for pair in columns))
         return joined.take(np.lexsort((joined.low, joined.tasks)))
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        return self.tasks, self.low, self.high, self.most, self.shard_prices
 
     def values(self, prices: Prices) -> Floats:
         """Bound the cost of each row's task from below, by the shard prices that are known."""

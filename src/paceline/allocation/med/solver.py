@@ -6,7 +6,7 @@
    of learners are left then (`column_enumeration`), an integer program chooses among them (`set_partitioning`), and the
    best plan is proven. If not, it chooses among the most promising, which may give a better plan.
 4. More plans: from assignments for targets that annealing has found (`annealing`), and by iterated local search
-   (Lourenço, Martin and Stützle, 2003).
+   (Lourenço, Martin and Stützle, 2003). With many learners, annealing also comes before the first bound.
 
 Whenever it ends, the bound is proven. What is done depends on steps only; a clock can end it, but nothing else.
 """
@@ -40,8 +40,9 @@ OPTIMAL = 1e-7
 _MAX_SEARCHED = 2_000  # learners, above which there is none: it looks at all pairs of them
 _NUM_INTERVALS = 8  # of each task, to begin with
 _NUM_ASCENTS = 12  # between two searches
-_NUM_WALKS = 3  # of annealing one after the other, of a step per learner; of twice as many each time
-_MAX_KICKS, _KICKED_LEARNERS = 50, 5_000  # of iterated local search, and of all those times the learners; as above
+_MANY = 200  # learners, above which local search takes long: annealing comes first, and nothing is iterated
+# walks of annealing, steps of each per learner, and kicks of local search; twice as many steps and kicks each time
+_EFFORT, _EFFORT_FOR_MANY = (3, 1, 50), (1, 5, 0)
 _KICKED = 4  # learners that change places
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
@@ -112,11 +113,17 @@ class _Run:
         """Alternate bounding and search until they meet."""
         instance, limit = self._instance, self._limit
         tasks, prices = frank_wolfe.assign(instance)
+        self._offer(plan_for(instance, tasks))
         money_price = 0.0
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
             money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
-        self._descend(tasks, money_price)
-        num_steps, num_kicks = instance.num_learners, min(_MAX_KICKS, _KICKED_LEARNERS // instance.num_learners)
+        has_many = instance.num_learners > _MANY
+        num_walks, num_steps, num_kicks = _EFFORT_FOR_MANY if has_many else _EFFORT
+        num_steps *= instance.num_learners
+        if has_many and self._plan is not None:
+            self._anneal(money_price, num_walks, int(min(num_steps, limit.steps_left / 2)))
+        else:
+            self._descend(tasks, money_price)
         parts = np.zeros((instance.num_tasks, instance.num_learners))
         bound = Bound(value=0.0, prices=prices, intervals=self._first_intervals(), parts=parts)
         while not self._is_done:
@@ -126,7 +133,7 @@ class _Run:
                 break
             self._descend(bound.parts.argmax(axis=0), bound.prices.money)
             if not (table_size(bound.intervals) <= MAX_TABLE and self._finish(bound)):
-                self._anneal(bound.prices.money, num_steps)
+                self._anneal(bound.prices.money, num_walks, num_steps)
                 self._iterate(bound.prices.money, num_kicks)
                 num_steps, num_kicks = 2 * num_steps, 2 * num_kicks
             bound = bound.reheated()
@@ -175,9 +182,9 @@ class _Run:
             tasks = search.tasks
         self._offer(plan_for(self._instance, tasks))
 
-    def _anneal(self, money_price: float, num_steps: int) -> None:
+    def _anneal(self, money_price: float, num_walks: int, num_steps: int) -> None:
         """Improve assignments for targets that walks from those of the best plan have found."""
-        for _ in range(_NUM_WALKS):
+        for _ in range(num_walks):
             if self._plan is None or self._is_done or self._limit.is_over:
                 return
             annealing = Annealing(self._instance, self._plan, money_price, self._chance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from paceline.events import Event
+from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent
 
 
 class RunStarted(Event, frozen=True, tag="run_started"):
@@ -34,39 +35,33 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
     num_learners: int
 
 
-class ShardsTaken(Event, frozen=True, tag="shards_taken"):
+class ShardsTaken(RoundEvent, frozen=True, tag="shards_taken"):
     """A learner took the parameters and its shards, `seconds` after the round opened, for so many local epochs."""
 
-    round: int
-    learner: str
     num_shards: int
     seconds: float
     local_epochs: int = 1
 
 
-class ShardsAdded(Event, frozen=True, tag="shards_added"):
+class ShardsAdded(RoundEvent, frozen=True, tag="shards_added"):
     """A learner that was done took further shards of the round, `seconds` after it opened."""
 
-    round: int
-    learner: str
     num_shards: int
     seconds: float
 
 
-class UpdateAccepted(Event, frozen=True, tag="update_accepted"):
+class UpdateAccepted(RoundEvent, frozen=True, tag="update_accepted"):
     """A learner's update was averaged in, `seconds` after the round opened.
 
     Attributes:
         num_samples: samples trained, counted once per pass.
     """
 
-    round: int
-    learner: str
     num_samples: int
     seconds: float
 
 
-class UpdateRefused(Event, frozen=True, tag="update_refused"):
+class UpdateRefused(RoundEvent, frozen=True, tag="update_refused"):
     """A learner's update was not used.
 
     Attributes:
@@ -74,35 +69,31 @@ class UpdateRefused(Event, frozen=True, tag="update_refused"):
         is_late: whether all that was wrong with it is the time.
     """
 
-    round: int
-    learner: str
     reason: str
     seconds: float | None = None
     is_late: bool = False
 
 
-class UpdateAudited(Event, frozen=True, tag="update_audited"):
+class UpdateAudited(RoundEvent, frozen=True, tag="update_audited"):
     """An update was trained again, to see whether the work was done.
 
     Attributes:
         is_honest: if not, the update does not count, and the learner is excluded.
-        distance: how far the update is from the result of training again, over how far that is from the start; None
+        distance: between the update and what came of training again, over that between the latter and the start; None
             if it could not be trained again as reported.
     """
 
-    round: int
-    learner: str
     is_honest: bool
     distance: float | None = None
 
 
-class RoundClosed(Event, frozen=True, tag="round_closed"):
+class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
     Attributes:
-        seconds: time from opening to the last update that counts, or to the deadline (and the job's overtime) if a
-            learner was still awaited.
-        truancy: (seconds − deadline) / deadline; below 0 if all were early. Each late update is an `UpdateRefused`.
+        seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
+            if a learner was still awaited.
+        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates have an `UpdateRefused`.
         staleness: the most that the local epochs of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.
         fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
@@ -128,17 +119,13 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
     is_satisfied: bool = False
     occupancy: float = 0.0
     late: tuple[str, ...] = ()
-    loss: float | None = None
-    accuracy: float | None = None
 
 
-class RunEnded(Event, frozen=True, tag="run_ended"):
+class RunEnded(ResultEvent, frozen=True, tag="run_ended"):
     """The run is over; `rounds` were closed in all."""
 
     reason: Literal["rounds done", "target accuracy reached", "budget spent", "stopped"]
     rounds: int
-    loss: float | None = None
-    accuracy: float | None = None
 
 
 class PoolStarted(Event, frozen=True, tag="pool_started"):
@@ -154,7 +141,7 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
-    """A job came to a pool; what happens in it is recorded by events of its own."""
+    """A job came to a pool; what happens in it has events of its own."""
 
     job: str
     rounds: int
@@ -184,7 +171,7 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     waived: tuple[str, ...] = ()
 
 
-class LearnerPaid(Event, frozen=True, tag="learner_paid"):
+class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     """The account of a learner's work in a round of a job: a line of the ledger.
 
     Attributes:
@@ -196,8 +183,6 @@ class LearnerPaid(Event, frozen=True, tag="learner_paid"):
     """
 
     job: str
-    round: int
-    learner: str
     num_shards: int
     num_samples: int
     shards: float
@@ -205,14 +190,12 @@ class LearnerPaid(Event, frozen=True, tag="learner_paid"):
     amount: float
 
 
-class JobEnded(Event, frozen=True, tag="job_ended"):
+class JobEnded(ResultEvent, frozen=True, tag="job_ended"):
     """A job of a pool is over."""
 
     job: str
     reason: str
     rounds: int
-    loss: float | None = None
-    accuracy: float | None = None
 
 
 class PoolEnded(Event, frozen=True, tag="pool_ended"):
@@ -222,23 +205,22 @@ class PoolEnded(Event, frozen=True, tag="pool_ended"):
     spent: float
 
 
-class DeviceMeasured(Event, frozen=True, tag="device_measured"):
+class DeviceMeasured(DeviceEvent, frozen=True, tag="device_measured"):
     """A learner benchmarked itself (recorded on the device only).
 
     Attributes:
         profile: the fields of a `paceline.devices.Profile`.
-        power: how its energy is known: the `source`, and the fields of a `paceline.devices.energy.PowerModel`; None if
-            it is not.
+        power: what its energy is computed from: the `source`, and the fields of a `PowerModel`; None
+            if nobody meters it.
     """
 
-    learner: str
     profile: dict[str, Any]
     seconds: float
     power: dict[str, Any] | None = None
     job: str = ""
 
 
-class RoundSpent(Event, frozen=True, tag="round_spent"):
+class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
     """How a learner spent a round (recorded on the device only).
 
     Attributes:
@@ -251,8 +233,6 @@ class RoundSpent(Event, frozen=True, tag="round_spent"):
         cpu_seconds: processor time meanwhile, and the energy it took in `joules`; None if nobody metered.
     """
 
-    learner: str
-    round: int
     deadline_seconds: float
     start_seconds: float
     num_shards: int

@@ -16,7 +16,7 @@ from paceline.devices.subset import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
 from paceline.events import Phase
 from paceline.learning.shards import Array
-from paceline.learning.trainers import Trained
+from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
 from paceline.topologies.events import PhaseStarted
@@ -228,13 +228,9 @@ class Learner(Member):
             downloaded = self._time()
             self._start("train", round)
             shards = enrolment.shards_of(work, allocation.num_shards, round_seed(*seeds))
-            trained = await enrolment.trainer.train(
-                done.parameters,
-                shards,
-                local_epochs=allocation.local_epochs,
-                until=halt_at,
-                seed=order_seed(*seeds, done.num_portions),
-            )
+            order = order_seed(*seeds, done.num_portions)
+            options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order)
+            trained = await enrolment.trainer.train(done.parameters, shards, options)
             done.add(trained, len(shards), num_bytes(work), downloaded - start, self._time() - downloaded)
             if done.is_halted or not work.may_be_more:
                 return done

@@ -328,7 +328,7 @@ class JobPool(Orchestrator):
 
     def _admit(self, tables: dict[str, Any]) -> PreparedJob:
         try:
-            job = parse_submitted(tables)
+            job = parse_submitted(tables, Pool)
             if not isinstance(job, Job):
                 raise ConfigError(f"a pool takes ordinary jobs, which have a [{Job.table}] table")
             prepared = prepare_job(msgspec.structs.replace(job, allocation=self._policy))

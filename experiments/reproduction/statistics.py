@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from paceline.extras import extra
-from paceline.reproduction.rows import Row
+from reproduction.rows import Row
 
 CONFIDENCE = 0.95
 

@@ -1,6 +1,6 @@
 """The page of results in the documentation, made of what full runs left beside the experiments.
 
-``python -m paceline.reproduction.page docs`` writes ``docs/results.md`` and the figures that it shows.
+``python -m reproduction.page docs`` writes ``docs/results.md`` and the figures that it shows.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paceline.reproduction import wording
-from paceline.reproduction.experiments import Experiment, find_experiments, load_experiment
-from paceline.reproduction.rows import read_rows
-from paceline.reproduction.running import FIGURE, ROWS, judge_rows, read_made
+from reproduction import wording
+from reproduction.experiments import Experiment, find_experiments, load_experiment
+from reproduction.rows import read_rows
+from reproduction.running import FIGURE, ROWS, judge_rows, read_made
 
 PAGE, FIGURES = "results.md", "results"
 

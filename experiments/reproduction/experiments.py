@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import paceline
 from paceline.errors import ConfigError
-from paceline.reproduction.rows import Row
-from paceline.reproduction.verdicts import Expectation, read_expectations
 from paceline.spelling import suggest
+from reproduction.rows import Row
+from reproduction.verdicts import Expectation, read_expectations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from paceline.reproduction.statistics import Estimate
-from paceline.reproduction.verdicts import Expectation, Verdict
+from reproduction.statistics import Estimate
+from reproduction.verdicts import Expectation, Verdict
 
 HEADINGS = ("measure", "paper", "counts as reproduced", "here (± 95 %)", "reproduced?")
 _NOTHING = "–"

@@ -3,11 +3,11 @@
 An experiment is a folder outside the package, loaded by path; what experiments have in common is here.
 """
 
-from paceline.reproduction.experiments import About, Experiment, find_experiments, load_experiment, read_about
-from paceline.reproduction.rows import Row
-from paceline.reproduction.running import Outcome, redraw, reproduce
-from paceline.reproduction.statistics import Estimate, estimate
-from paceline.reproduction.verdicts import Expectation, Verdict
+from reproduction.experiments import About, Experiment, find_experiments, load_experiment, read_about
+from reproduction.rows import Row
+from reproduction.running import Outcome, redraw, reproduce
+from reproduction.statistics import Estimate, estimate
+from reproduction.verdicts import Expectation, Verdict
 
 __all__ = [
     "About",

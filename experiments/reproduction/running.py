@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import ConfigError
-from paceline.reproduction import wording
-from paceline.reproduction.experiments import Experiment
-from paceline.reproduction.machine import describe_machine
-from paceline.reproduction.rows import SEED, Row, by_seed, read_rows, write_rows
-from paceline.reproduction.verdicts import Verdict, judge
+from reproduction import wording
+from reproduction.experiments import Experiment
+from reproduction.machine import describe_machine
+from reproduction.rows import SEED, Row, by_seed, read_rows, write_rows
+from reproduction.verdicts import Verdict, judge
 
 ROWS, FIGURE, VERDICTS, TABLE, MADE = "results.csv", "figure.svg", "verdict.csv", "verdict.md", "made.json"
 QUICK_RESULTS = Path("runs") / "reproduce"
@@ -112,7 +112,7 @@ def read_made(folder: Path) -> dict[str, Any]:
 
 
 def _conclude(experiment: Experiment, folder: Path, target: Path, made: dict[str, Any]) -> Outcome:
-    from paceline.reproduction import style  # matplotlib takes long to load
+    from reproduction import style  # matplotlib takes long to load
 
     rows = read_rows(folder / ROWS)
     verdicts = judge_rows(experiment, rows)

@@ -51,7 +51,7 @@ def started(program: Path, *, prefix: Sequence[str] = (), environment: Mapping[s
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )
     try:
         yield Companion(process)

@@ -16,10 +16,10 @@ import torch
 
 import paceline
 from paceline.learning.datasets import default_directories
-from paceline.reproduction.rows import Row
+from reproduction.rows import Row
 
 _PACKAGE = Path(paceline.__file__).parent
-_PARTS = ("axon", "devices", "events.py", "fleets", "learning", "reproduction/trials.py", "topologies")
+_PARTS = ("axon", "devices", "events.py", "fleets", "learning", "topologies")
 """Parts of the package on which any trial depends."""
 
 
@@ -59,8 +59,8 @@ def _digest(key: Sequence[Any], sources: Iterable[Path | str]) -> str:
 
 @functools.cache
 def _source_digest() -> str:
-    """Digest the package's source, as far as trials depend on it."""
-    digest = hashlib.blake2b(digest_size=16)
+    """Digest the source of the package, as far as trials depend on it, and of what plays them."""
+    digest = hashlib.blake2b(Path(__file__).with_name("trials.py").read_bytes(), digest_size=16)
     for part in _PARTS:
         place = _PACKAGE / part
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:

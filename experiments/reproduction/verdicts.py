@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from paceline.errors import ConfigError
-from paceline.reproduction.statistics import Estimate, estimate
 from paceline.spelling import suggest
+from reproduction.statistics import Estimate, estimate
 
 Answer: TypeAlias = Literal["yes", "no", "unclear", "not judged", "not measured"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.extras import extra
-from paceline.reproduction.rows import Row
-from paceline.reproduction.statistics import curve
+from reproduction.rows import Row
+from reproduction.statistics import curve
 
 with extra("experiments"):
     import matplotlib

@@ -1,4 +1,4 @@
-"""Modelled devices on an 802.11-like channel: how long a cycle takes where nothing can be measured.
+"""The devices of the experiments with MEL: modelled, on an 802.11-like channel.
 
 After Mohammad and Sorour, "Adaptive Task Allocation for Asynchronous Federated Mobile Edge Learning" (2019), Eq. 1 to 5
 and section V: learners within 50 m indoors, half of them like a desktop, half like a Raspberry Pi. A link's rate is
@@ -67,20 +67,20 @@ class Channel:
         check_fields(self)
 
     def loss_db(self, distance_metres: float) -> float:
-        """The mean path loss at a distance, without shadowing."""
+        """Return the mean path loss at a distance, without shadowing."""
         distance = max(distance_metres, self.min_distance_metres)
         near = min(distance, self.breakpoint_metres)
         free = 20 * math.log10(4 * math.pi * near * self.carrier_hertz / LIGHT_METRES_PER_SECOND)
         return free + 10 * self.far_exponent * math.log10(distance / near)
 
     def bytes_per_second(self, loss_db: float) -> float:
-        """The rate of a link with this loss, R in bytes."""
+        """Return the rate of a link with this loss, R in bytes."""
         noise_dbm = self.noise_dbm_per_hertz + 10 * math.log10(self.bandwidth_hertz)
         ratio = 10 ** ((self.transmit_dbm - loss_db - noise_dbm) / 10)
         return self.bandwidth_hertz * math.log2(1 + ratio) / 8
 
     def shadow_db(self, distance_metres: float) -> float:
-        """Standard deviation of the shadowing at a distance."""
+        """Return the standard deviation of the shadowing at a distance."""
         return self.near_shadow_db if distance_metres <= self.breakpoint_metres else self.far_shadow_db
 
 
@@ -101,7 +101,7 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """Of a cycle's seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
+    """Seconds of a cycle: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
 
     c2: float
     c1: float
@@ -124,11 +124,11 @@ class Node:
     bytes_per_second: float
 
     def samples_per_second(self, workload: Workload) -> float:
-        """What it trains in one local epoch."""
+        """Return how many samples the device trains per second in one local epoch."""
         return self.hertz / workload.operations
 
     def coefficients(self, workload: Workload, scenario: Scenario) -> Coefficients:
-        """How long a cycle takes it."""
+        """Return what a cycle takes on this device."""
         bits_per_second = 8 * self.bytes_per_second
         sent_bits = workload.sample_bits if scenario == "task-parallelization" else 0.0
         return Coefficients(
@@ -143,7 +143,7 @@ PI_HERTZ = 700e6
 
 
 def place_nodes(count: int, seed: int, channel: Channel | None = None) -> list[Node]:
-    """So many devices, spread evenly over the disc around the orchestrator: desktops and Pis, by turns.
+    """Place devices evenly over the disc around the orchestrator, desktops and Pis alternating.
 
     The first devices of a seed are the same however many there are.
     """
