@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from paceline.devices.states import DeviceState, draw_distribution, draw_price
+from paceline.devices.states import DeviceState
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec
@@ -18,7 +18,7 @@ from paceline.topologies.multitask import PoolSpec
 from paceline.topologies.parallel import Job, Plan, make_plan
 from paceline.topologies.parallel.events import RoundClosed
 from papers.med.playing import job_row
-from papers.med.setting import HEAT, policy_of
+from papers.med.setting import HEAT, draw_distribution, draw_price, policy_of
 
 ABOUT = About(
     figure="Mays, Fig. 4.1, in small",

@@ -173,9 +173,7 @@ class LocalModel:
                 f"the task wants uint8 or float32 of shape {shape}, and whole numbers"
             )
         if y.shape != x.shape[:1] or not len(y):
-            raise ConfigError(
-                f"a shard has {len(x)} samples and labels of shape {y.shape}; it needs as many of each"
-            )
+            raise ConfigError(f"a shard has {len(x)} samples and labels of shape {y.shape}; it needs as many of each")
         if y.min() < 0 or y.max() >= num_classes:
             raise ConfigError(f"a shard has labels from {y.min()} to {y.max()}; allowed: 0 to {num_classes - 1}")
 
