@@ -101,15 +101,6 @@ def test_arrays_in_any_order_of_memory_come_back_exactly(array, axes, step):
     assert_same_array(received["a"][1], np.broadcast_to(view[0], (3, *view.shape[1:])))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_arrays_of_every_dtype_and_shape(dtype, shape):
-    array = np.arange(math.prod(shape)).astype(dtype).reshape(shape)
-    received, _ = receive((array, [array]))
-    assert_same_array(received[0], array)
-    assert_same_array(received[1][0], array)
-
-
 @given(npst.arrays(st.sampled_from(NUMPY_DTYPES), ()))
 def test_scalars_come_back_exactly(array):
     scalar = array[()]
@@ -121,16 +112,9 @@ def test_scalars_come_back_exactly(array):
 @pytest.mark.parametrize(
     "array",
     [
-        np.array([1, None], object),
-        np.array([object()]),
-        np.array(["text"]),
-        np.array([b"bytes"]),
-        np.array(["2024-01-01"], "datetime64[D]"),
-        np.array([1], "timedelta64[s]"),
-        np.zeros(2, [("a", "i4"), ("b", "f8")]),
-        np.zeros(2, np.longdouble),
-        np.zeros(2, np.clongdouble),
-        np.zeros(2, "V8"),
+        *(np.array([1, None], object), np.array([object()]), np.array(["text"]), np.array([b"bytes"])),
+        *(np.array(["2024-01-01"], "datetime64[D]"), np.array([1], "timedelta64[s]"), np.zeros(2, "V8")),
+        *(np.zeros(2, [("a", "i4"), ("b", "f8")]), np.zeros(2, np.longdouble), np.zeros(2, np.clongdouble)),
     ],
     ids=lambda array: array.dtype.name,
 )
@@ -148,15 +132,9 @@ def test_a_masked_array_does_not_lose_its_mask():
 
 @pytest.mark.parametrize("num_dimensions", [31, 32, 33, 64])
 @pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["array", "tensor"])
-def test_as_many_dimensions_as_may_be_sent_may_be_received(make, num_dimensions):
-    value = make((1,) * num_dimensions)
-    try:
-        parts = wire.encode(Kind.CALL, value)
-    except WireError:
-        assert num_dimensions > 64
-    else:
-        received = wire.decode(memoryview(bytearray(b"".join(parts))))[1]
-        assert tuple(received.shape) == tuple(value.shape)
+def test_many_dimensions_come_back(make, num_dimensions):
+    received, _ = receive(make((1,) * num_dimensions))
+    assert tuple(received.shape) == (1,) * num_dimensions
 
 
 # Torch.
@@ -164,23 +142,15 @@ def test_as_many_dimensions_as_may_be_sent_may_be_received(make, num_dimensions)
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", TORCH_DTYPES)
-def test_tensors_of_every_dtype_and_shape(dtype, shape):
+def test_tensors_and_arrays_of_every_dtype_and_shape(dtype, shape):
     tensor = random_tensor(dtype, shape)
     received, _ = receive({"t": (tensor, [tensor])})
     assert_same_tensor(received["t"][0], tensor)
     assert_same_tensor(received["t"][1][0], tensor)
-
-
-@given(
-    st.sampled_from(TORCH_DTYPES),
-    st.lists(st.integers(0, 4), max_size=4).map(tuple),
-    st.integers(0, 1 << 32),
-)
-@settings(max_examples=200, deadline=None)
-def test_tensors_come_back_exactly(dtype, shape, seed):
-    tensor = random_tensor(dtype, shape, seed)
-    received, _ = receive(tensor)
-    assert_same_tensor(received, tensor)
+    if dtype in NUMPY_DTYPES:
+        received, _ = receive((tensor.numpy(), [tensor.numpy()]))
+        assert_same_array(received[0], tensor.numpy())
+        assert_same_array(received[1][0], tensor.numpy())
 
 
 @given(st.permutations(range(3)), st.integers(1, 3), st.integers(0, 2), st.sampled_from(TORCH_DTYPES))
@@ -227,7 +197,10 @@ def test_other_tensors_are_refused(make):
 
 # Memory.
 
-FLAT = [np.arange(5000.0), torch.arange(5000.0), torch.arange(5000).to(torch.bfloat16), np.ones((70, 90), np.int8)]
+FLAT = [
+    *(np.arange(5000.0), torch.arange(5000.0), torch.arange(5000).to(torch.bfloat16), np.ones((70, 90), np.int8)),
+    np.frombuffer(bytes(8000), np.float64),  # read-only
+]
 
 
 @pytest.mark.parametrize("sent", FLAT, ids=lambda value: str(value.dtype))
@@ -239,33 +212,18 @@ def test_the_sender_does_not_copy(sent):
     assert np.shares_memory(buffer, memory)
 
 
-def test_the_sender_of_a_read_only_array_does_not_copy():
-    array = np.frombuffer(bytes(8000), np.float64)
-    assert np.shares_memory(np.frombuffer(wire.encode(Kind.CALL, array)[2], np.uint8), array)
-
-
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_received_arrays_share_the_body_and_are_writable(dtype):
-    received, body = receive(["x" * 77, np.ones((3, 5), dtype)])
-    array = received[1]
-    assert array.flags.writeable
-    assert array.flags.aligned
-    assert np.shares_memory(array, body)
-    assert (array.ctypes.data - body.ctypes.data) % wire.ALIGNMENT_BYTES == 0
-    before = body.copy()
-    array[1, 2] = 0
-    assert (before != body).any()
-
-
-@pytest.mark.parametrize("dtype", TORCH_DTYPES)
-def test_received_tensors_share_the_body_and_are_writable(dtype):
-    received, body = receive(("x" * 77, random_tensor(dtype, (3, 5))))
-    tensor = received[1]
-    offset = tensor.data_ptr() - body.ctypes.data
+@pytest.mark.parametrize(
+    ("dtype", "is_array"), [*((dtype, True) for dtype in NUMPY_DTYPES), *((dtype, False) for dtype in TORCH_DTYPES)]
+)
+def test_what_is_received_shares_the_body_and_is_writable(dtype, is_array):
+    sent = random_tensor(dtype, (3, 5))
+    received, body = receive(("x" * 77, sent.numpy() if is_array else sent))
+    flat = received[1].reshape(-1).view(np.uint8 if is_array else torch.uint8)
+    offset = (flat.ctypes.data if is_array else flat.data_ptr()) - body.ctypes.data
     assert 0 < offset < body.nbytes
     assert offset % wire.ALIGNMENT_BYTES == 0
     before = body[offset]
-    tensor.reshape(-1).view(torch.uint8)[0] ^= 1
+    flat[0] ^= 1
     assert body[offset] == before ^ 1
 
 
@@ -282,50 +240,28 @@ def test_receiving_costs_no_memory():
 # Descriptions that lie.
 
 CODES = {"bytes": 16, "array": 17, "scalar": 18, "tensor": 19}
+DTYPES_OF_NEITHER = ["", "object", "O", "str", "float", "int", "<f4", "float128", "datetime64", "V8", "qint8"]
+IMPOSSIBLE_SHAPES = [
+    *([-1], [2, -3], [-1, -1], [0, -1], [-(1 << 63)], [1 << 20], [1 << 60], [9]),
+    *([1 << 63], [(1 << 64) - 1], [1 << 32, 1 << 32], [2] * 64, [1] * 65, [0, 1 << 63], [1 << 61]),
+]
+LIES = [
+    *((code, dtype, [], "unknown dtype") for code in CODES.values() for dtype in DTYPES_OF_NEITHER),
+    *((code, dtype, [], "not one of NumPy") for code in (17, 18) for dtype in ("bfloat16", "float8_e5m2", "complex32")),
+    *((code, "float64", shape, "impossible|cut short") for code in CODES.values() for shape in IMPOSSIBLE_SHAPES),
+    *(
+        (code, "uint8", shape, "damaged")
+        for code in CODES.values()
+        for shape in (None, 3, "3", [1.0], ["1"], [None], [[1]], {"0": 1}, [True])
+    ),
+    *((18, "uint8", shape, "unknown extension") for shape in ([1], [0], [1, 1])),  # a scalar has no shape
+]
 
 
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize(
-    "dtype", ["", "object", "O", "str", "float", "int", "<f4", "float128", "datetime64", "V8", "qint8"]
-)
-def test_unknown_dtypes_are_refused(code, dtype):
-    with pytest.raises(WireError, match="unknown dtype"):
-        receive_described(code, dtype, [], bytes(16))
-
-
-@pytest.mark.parametrize("code", [17, 18])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "complex32"])
-def test_arrays_of_torch_dtypes_are_refused(code, dtype):
-    with pytest.raises(WireError, match="not one of NumPy's"):
-        receive_described(code, dtype, [], bytes(torch.empty(0, dtype=getattr(torch, dtype)).itemsize))
-
-
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize(
-    "shape",
-    [
-        *([-1], [2, -3], [-1, -1], [0, -1], [-(1 << 63)]),
-        *([1 << 63], [(1 << 64) - 1], [1 << 32, 1 << 32], [2] * 64, [1] * 65, [0, 1 << 63], [1 << 61]),
-        *([1 << 20], [1 << 60], [9]),
-    ],
-    ids=str,
-)
-def test_impossible_shapes_are_refused(code, shape):
-    with pytest.raises(WireError, match=r"impossible shape|cut short"):
-        receive_described(code, "float64", shape, bytes(64))
-
-
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("shape", [None, 3, "3", [1.0], ["1"], [None], [[1]], {"0": 1}, [True]], ids=repr)
-def test_shapes_that_are_none_are_refused(code, shape):
-    with pytest.raises(WireError, match="damaged"):
-        receive_described(code, "uint8", shape, bytes(3))
-
-
-@pytest.mark.parametrize("shape", [[1], [0], [1, 1]], ids=str)
-def test_a_scalar_has_no_shape(shape):
-    with pytest.raises(WireError):
-        receive_described(18, "uint8", shape, bytes(math.prod(shape)))
+@pytest.mark.parametrize(("code", "dtype", "shape", "message"), LIES, ids=lambda value: str(value)[:30])
+def test_descriptions_that_lie_are_refused(code, dtype, shape, message):
+    with pytest.raises(WireError, match=message):
+        receive_described(code, dtype, shape, bytes(64))
 
 
 @given(

@@ -1,6 +1,7 @@
-"""Workers: what they offer and where it runs, how they stop, and what they tell people and curl."""
+"""Workers: what they offer and where it runs, how they stop, and what they answer to people and curl."""
 
 import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -65,6 +66,13 @@ def worker():
     return axon.Worker("pi1")
 
 
+@pytest.fixture
+def serve(worker):
+    """Serve the worker until the test ends, and connect to it."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: axon.connect(str(stack.enter_context(worker.serve(port=0))))
+
+
 def post(address, path, body, **headers):
     request = urllib.request.Request(f"{address}{path}", body.encode() if body is not None else None, headers)
     try:
@@ -74,19 +82,18 @@ def post(address, path, body, **headers):
         return error.code, error.read().decode()
 
 
-def test_arguments_get_their_annotated_types(worker):
+def test_arguments_get_their_annotated_types(worker, serve):
     @worker.rpc()
     def describe(point: Point, boxes: list[Box], *rest: Colour, **named: Point) -> list:
         assert isinstance(point, Point)
         assert isinstance(boxes[0], Box)
         return [point.colour is Colour.RED, boxes[0].weights.sum().item(), rest, {k: v.x for k, v in named.items()}]
 
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        result = remote.describe(Point(1), [Box(Point(2), torch.ones(3))], Colour.RED, a=Point(5))
-        assert result == [True, 3.0, ("red",), {"a": 5}]
-        with pytest.raises(Refused, match=r"argument 'point'.*int.*\$\.x"):
-            remote.describe({"x": "one"}, [])
+    remote = serve()
+    result = remote.describe(Point(1), [Box(Point(2), torch.ones(3))], Colour.RED, a=Point(5))
+    assert result == [True, 3.0, ("red",), {"a": 5}]
+    with pytest.raises(Refused, match=r"argument 'point'.*int.*\$\.x"):
+        remote.describe({"x": "one"}, [])
 
 
 def test_unusable_functions_are_refused_at_start(worker):
@@ -96,21 +103,23 @@ def test_unusable_functions_are_refused_at_start(worker):
     async def coroutine():
         pass
 
-    with pytest.raises(ConfigError, match="Nowhere"):
-        worker.rpc()(with_unknown_type)
-    with pytest.raises(ConfigError, match="executor 'gpu' is unknown; allowed: loop, thread, process"):
-        worker.rpc(executor="gpu")(square)
-    with pytest.raises(ConfigError, match="runs on the loop"):
-        worker.rpc(executor="thread")(coroutine)
-    with pytest.raises(ConfigError, match="must be a function at the top of a module"):
-        worker.rpc(name="local", executor="process")(lambda: None)
-    with pytest.raises(ConfigError, match="made of identifiers"):
-        worker.rpc(name="a/b")(square)
+    worker.rpc(name="taken")(square)
+    worker.rpc(name="taken")(square)  # the same function again
+    for function, settings, message in [
+        (with_unknown_type, {}, "Nowhere"),
+        (square, {"executor": "gpu"}, "executor 'gpu' is unknown; allowed: loop, thread, process"),
+        (coroutine, {"executor": "thread"}, "runs on the loop"),
+        (lambda: None, {"name": "local", "executor": "process"}, "must be a function at the top of a module"),
+        (square, {"name": "a/b"}, "made of identifiers"),
+        (squares, {"name": "taken"}, "'taken' is offered twice, by .*square and .*squares"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            worker.rpc(**settings)(function)
     with pytest.raises(ConfigError, match="no public methods"):
         worker.service(object())
 
 
-def test_service_offers_public_methods(worker):
+def test_service_offers_public_methods(worker, serve):
     class Trainer:
         rate = 0.5
 
@@ -122,86 +131,78 @@ def test_service_offers_public_methods(worker):
 
     worker.service(Trainer())
     worker.service(Trainer(), name="second")
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        assert remote.step(2) == 1.0
-        assert remote.second.step(by=3) == 1.5
-        assert {rpc.name for rpc in remote.describe_worker().rpcs} == {"step", "second.step"}
-        with pytest.raises(Refused, match="no rpc '_secret'"):
-            SyncSimplexStub("127.0.0.1", "_secret", port=address.port)(1)
+    remote = serve()
+    assert remote.step(2) == 1.0
+    assert remote.second.step(by=3) == 1.5
+    assert {rpc.name for rpc in remote.describe_worker().rpcs} == {"step", "second.step"}
+    with pytest.raises(Refused, match="no rpc '_secret'"):
+        SyncSimplexStub("127.0.0.1", "_secret", port=remote._caller.address.port)(1)
 
 
 @pytest.mark.parametrize("executor", ["loop", "thread", "process"])
-def test_executors_run_and_stream_and_raise(worker, executor):
+def test_executors_run_and_stream_and_raise(worker, serve, executor):
     worker.rpc(executor=executor)(square)
     worker.rpc(executor=executor)(squares)
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        assert remote.square(12) == 144
-        assert list(remote.squares(5)) == [0, 1, 4, 9, 16]
-        with pytest.raises(RemoteError, match="ValueError.*negative") as caught:
-            remote.square(-1)
-        assert 'raise ValueError("negative")' in caught.value.remote_traceback
-        assert remote.square(2) == 4
+    remote = serve()
+    assert remote.square(12) == 144
+    assert list(remote.squares(5)) == [0, 1, 4, 9, 16]
+    with pytest.raises(RemoteError, match="ValueError on pi1: negative") as caught:
+        remote.square(-1)
+    assert 'raise ValueError("negative")' in caught.value.remote_traceback
+    assert remote.square(2) == 4
 
 
-def test_thread_does_not_block_the_loop(worker):
+def test_threads_block_neither_the_loop_nor_short_calls(worker, serve):
     release = threading.Event()
 
     @worker.rpc()
     def wait() -> str:
-        release.wait(20)
+        release.wait(30)
         return threading.current_thread().name
 
-    @worker.rpc(executor="loop")
-    def let_go() -> None:
-        release.set()
-
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        handle = remote.wait.start()
-        remote.let_go()
-        assert handle.join(20).startswith("axon-call")
+    worker.rpc(name="short")(lambda: "short")
+    worker.rpc(name="let_go", executor="loop")(release.set)
+    remote = serve()
+    handles = [remote.wait.start() for _ in range(10)]
+    assert [remote.short() for _ in range(20)] == ["short"] * 20
+    remote.let_go()
+    assert all(handle.join(30).startswith("axon-call") for handle in handles)
 
 
-def test_processes_are_others_and_are_killed_by_cancelling(worker):
-    worker.rpc(executor="process")(process_id)
-    worker.rpc(executor="process")(spin)
-    worker.rpc(executor="process")(die)
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        first = remote.process_id()
-        assert first != os.getpid()
-        assert remote.process_id() == first
-        with pytest.raises(axon.TimedOut):
-            remote.spin.options(timeout_seconds=1.5)()
-        with pytest.raises(RemoteError, match="the process died while it ran die: exit status 3"):
-            remote.die()
-        assert remote.process_id() != os.getpid()
+def test_processes_are_others_and_are_killed_by_cancelling(worker, serve):
+    for function in (process_id, spin, die):
+        worker.rpc(executor="process")(function)
+    remote = serve()
+    first = remote.process_id()
+    assert first != os.getpid()
+    assert remote.process_id() == first
+    with pytest.raises(axon.TimedOut):
+        remote.spin.options(timeout_seconds=1.5)()
+    with pytest.raises(RemoteError, match="the process died while it ran die: exit status 3"):
+        remote.die()
+    assert remote.process_id() != os.getpid()
 
 
-def test_cancelled_thread_is_told(worker):
-    started, told = threading.Event(), threading.Event()
+@pytest.mark.parametrize("duplex", [False, True])
+def test_cancelled_thread_sees_it(worker, serve, duplex):
+    started, ended = threading.Event(), threading.Event()
 
     @worker.rpc()
     def long() -> None:
         started.set()
         while not axon.worker.is_cancelled():
             time.sleep(0.005)
-        told.set()
+        ended.set()
 
-    with worker.serve(port=0) as address:
-        for duplex in (False, True):
-            handle = axon.connect(str(address), duplex=duplex).long.start()
-            assert started.wait(10)
-            assert handle.cancel()
-            assert told.wait(10)
-            assert handle.done()
-            started.clear()
-            told.clear()
+    handle = serve().long.options(duplex=duplex).start()
+    assert started.wait(10)
+    assert handle.cancel()
+    assert ended.wait(10)
+    assert handle.done()
 
 
-def test_leaving_a_stream_closes_the_generator(worker):
+@pytest.mark.parametrize("duplex", [False, True])
+def test_leaving_a_stream_closes_the_generator(worker, serve, duplex):
     closed = threading.Event()
 
     @worker.rpc()
@@ -212,12 +213,9 @@ def test_leaving_a_stream_closes_the_generator(worker):
         finally:
             closed.set()
 
-    with worker.serve(port=0) as address:
-        for duplex in (False, True):
-            with axon.connect(str(address), duplex=duplex).endless() as stream:
-                assert next(stream) == 1
-            assert closed.wait(10)
-            closed.clear()
+    with serve().endless.options(duplex=duplex)() as stream:
+        assert next(stream) == 1
+    assert closed.wait(10)
 
 
 def test_stopping_waits_for_calls_then_cancels(worker):
@@ -249,18 +247,17 @@ def test_stopping_waits_for_calls_then_cancels(worker):
         axon.connect(str(address)).nap(1.0)
 
 
-def test_what_cannot_be_returned_is_an_error_of_the_call(worker):
+def test_what_cannot_be_returned_is_an_error_of_the_call(worker, serve):
     worker.rpc(name="bad")(lambda: object())
     worker.rpc(name="leave")(lambda: exit(1))
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        with pytest.raises(RemoteError, match="WireError on pi1: cannot send a builtins.object"):
-            remote.bad()
-        with pytest.raises(RemoteError, match="SystemExit"):
-            remote.leave()
+    remote = serve()
+    with pytest.raises(RemoteError, match="WireError on pi1: cannot send a builtins.object"):
+        remote.bad()
+    with pytest.raises(RemoteError, match="SystemExit"):
+        remote.leave()
 
 
-def test_json_for_people(worker):
+def test_json_for_people(worker, serve):
     worker.rpc()(square)
     worker.rpc()(squares)
 
@@ -269,74 +266,56 @@ def test_json_for_people(worker):
         """Scale an array."""
         return array * scale.numpy()
 
-    with worker.serve(port=0) as address:
-        status, text = post(address, "/", None)
-        assert status == 200
-        listing = json.loads(text)
-        assert listing["device"] == "pi1"
-        assert listing["rpcs"][2] == {
-            "name": "norm",
-            "signature": "(array: numpy.ndarray, scale: torch.Tensor) -> numpy.ndarray",
-            "parameters": [
-                {"name": n, "kind": "POSITIONAL_OR_KEYWORD", "annotation": a, "has_default": False}
-                for n, a in (("array", "numpy.ndarray"), ("scale", "torch.Tensor"))
-            ],
-            "returns": "numpy.ndarray",
-            "is_stream": False,
-            "doc": "Scale an array.",
-        }
-        assert post(address, "/rpc/square", "[3]") == (200, '{"result":9}\n')
-        assert post(address, "/rpc/square", '{"n": 3}') == (200, '{"result":9}\n')
-        assert post(address, "/rpc/norm", "[[1, 2], [3.0]]") == (200, '{"result":[3.0,6.0]}\n')
-        assert post(address, "/rpc/squares", "[3]")[1].splitlines() == [
-            '{"item":0}',
-            '{"item":1}',
-            '{"item":4}',
-            '{"result":null}',
-        ]
-        status, text = post(address, "/rpc/square", "[-1]")
-        assert (status, json.loads(text)["error"]["type"]) == (500, "ValueError")
-        for path, body, code, message in [
-            ("/rpc/square", "{", 400, "not JSON"),
-            ("/rpc/square", "3", 400, "positional arguments are a list"),
-            ("/rpc/square", '["a"]', 422, "argument 'n'"),
-            ("/rpc/sqare", "[1]", 404, "did you mean 'square'"),
-            ("/nowhere", "[1]", 404, "there is POST /rpc/, GET /"),
-            ("/calls/x", None, 404, "does not know call x"),
-        ]:
-            status, text = post(address, path, body)
-            assert status == code
-            assert message in json.loads(text)["error"]
+    address = serve().url
+    status, text = post(address, "/", None)
+    assert status == 200
+    listing = json.loads(text)
+    assert listing["device"] == "pi1"
+    assert listing["rpcs"][2] == {
+        "name": "norm",
+        "signature": "(array: numpy.ndarray, scale: torch.Tensor) -> numpy.ndarray",
+        "parameters": [
+            {"name": n, "kind": "POSITIONAL_OR_KEYWORD", "annotation": a, "has_default": False}
+            for n, a in (("array", "numpy.ndarray"), ("scale", "torch.Tensor"))
+        ],
+        "returns": "numpy.ndarray",
+        "is_stream": False,
+        "doc": "Scale an array.",
+    }
+    assert post(address, "/rpc/square", "[3]") == (200, '{"result":9}\n')
+    assert post(address, "/rpc/square", '{"n": 3}') == (200, '{"result":9}\n')
+    assert post(address, "/rpc/norm", "[[1, 2], [3.0]]") == (200, '{"result":[3.0,6.0]}\n')
+    items = post(address, "/rpc/squares", "[3]")[1].splitlines()
+    assert items == ['{"item":0}', '{"item":1}', '{"item":4}', '{"result":null}']
+    status, text = post(address, "/rpc/square", "[-1]")
+    assert (status, json.loads(text)["error"]["type"]) == (500, "ValueError")
+    for path, body, code, message in [
+        ("/rpc/square", "{", 400, "not JSON"),
+        ("/rpc/square", "3", 400, "positional arguments are a list"),
+        ("/rpc/square", '["a"]', 422, "argument 'n'"),
+        ("/rpc/sqare", "[1]", 404, "did you mean 'square'"),
+        ("/nowhere", "[1]", 404, "there is POST /rpc/, GET /"),
+        ("/calls/x", None, 404, "does not know call x"),
+    ]:
+        status, text = post(address, path, body)
+        assert status == code
+        assert message in json.loads(text)["error"]
 
 
-def test_web_pages_are_not_served(worker):
+def test_web_pages_are_not_served(worker, serve):
     worker.rpc()(square)
-    with worker.serve(port=0) as address:
-        status, text = post(address, "/rpc/square", "[3]", Origin="http://evil.example")
-        assert (status, json.loads(text)["error"]) == (403, "requests from web pages are not served")
+    status, text = post(serve().url, "/rpc/square", "[3]", Origin="http://evil.example")
+    assert (status, json.loads(text)["error"]) == (403, "requests from web pages are not served")
 
 
-def test_port_in_use_is_told(worker):
+def test_port_in_use_is_reported(worker):
     with worker.serve(port=0) as address:
         again = axon.Worker().serve(port=address.port)
         with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{address.port}"):
             again.__enter__()
 
 
-def test_short_calls_are_not_held_up_by_long_ones(worker):
-    release = threading.Event()
-    worker.rpc(name="long")(lambda: release.wait(30))
-    worker.rpc(name="short")(lambda: "short")
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        handles = [remote.long.start() for _ in range(10)]
-        for _ in range(20):
-            assert remote.short() == "short"
-        release.set()
-        assert all(handle.join(30) for handle in handles)
-
-
-def test_scopes_around_a_yield_hold(worker):
+def test_scopes_around_a_yield_hold(worker, serve):
     """The steps of an async generator run in one task, so that a task group or timeout may span them."""
     tasks = set()
 
@@ -347,14 +326,13 @@ def test_scopes_around_a_yield_hold(worker):
             await asyncio.sleep(0)
             yield 1
 
-    with worker.serve(port=0) as address:
-        assert list(axon.connect(str(address)).steps()) == [1, 1, 1]
-        assert list(axon.connect(str(address), duplex=True).steps()) == [1, 1, 1]
+    remote = serve()
+    assert list(remote.steps()) == list(remote.steps.options(duplex=True)()) == [1, 1, 1]
     assert len(tasks) == 2
 
 
 @pytest.mark.parametrize("duplex", [False, True])
-def test_function_that_cancels_itself_is_answered(worker, duplex):
+def test_function_that_cancels_itself_is_answered(worker, serve, duplex):
     @worker.rpc()
     async def odd():
         raise asyncio.CancelledError
@@ -364,22 +342,8 @@ def test_function_that_cancels_itself_is_answered(worker, duplex):
         yield 1
         raise asyncio.CancelledError
 
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address), duplex=duplex, patience_seconds=1)
-        with pytest.raises(RemoteError, match="CancelledError"):
-            remote.odd()
-        with pytest.raises(axon.ConnectionLost):
-            list(remote.odd_stream())
-
-
-def test_process_rpc_says_whose_it_is(worker):
-    worker.rpc(executor="process")(square)
-    with worker.serve(port=0) as address, pytest.raises(RemoteError, match="ValueError on pi1"):
-        axon.connect(str(address)).square(-1)
-
-
-def test_names_are_not_taken_twice(worker):
-    worker.rpc(name="a")(square)
-    worker.rpc(name="a")(square)
-    with pytest.raises(ConfigError, match="'a' is offered twice, by .*square and .*squares"):
-        worker.rpc(name="a")(squares)
+    remote, options = serve(), {"duplex": duplex, "patience_seconds": 1}
+    with pytest.raises(RemoteError, match="CancelledError"):
+        remote.odd.options(**options)()
+    with pytest.raises(axon.ConnectionLost):
+        list(remote.odd_stream.options(**options)())

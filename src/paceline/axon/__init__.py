@@ -8,8 +8,9 @@ A call goes from `client` over `transports` to `worker`, in the form that `wire`
 elsewhere, and loaded when it is first used: duplex calls, child processes, stubs, handles and fan-out.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader  # type: ignore[import-untyped]
 
 from paceline.axon import client, worker
 from paceline.axon.client.caller import CallOptions, ValueStream
@@ -30,7 +31,7 @@ from paceline.errors import (
 
 if TYPE_CHECKING:
     from paceline.axon.fanout import Outcomes, fan_out, fan_out_coro
-    from paceline.axon.handles import Handle
+    from paceline.axon.stubs import Handle
 
 __all__ = [
     "BadReply",
@@ -56,10 +57,5 @@ __all__ = [
     "worker",
 ]
 
-_HOMES = {"Handle": "handles", "Outcomes": "fanout", "fan_out": "fanout", "fan_out_coro": "fanout"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+_RARE = {"fanout": ["Outcomes", "fan_out", "fan_out_coro"], "stubs": ["Handle"]}
+__getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_RARE)

@@ -15,15 +15,10 @@ _CANCEL_SECONDS = 0.2  # for late calls to let their workers know
 
 
 class BoundCall(NamedTuple):
-    """A function of a worker with its arguments, to be called later or with others.
+    """A function of a worker with its arguments, to be called later or with others."""
 
-    Attributes:
-        url: address of the worker.
-        start: makes the call as a coroutine; it takes an id for the call.
-    """
-
-    url: str
-    start: Callable[..., Coroutine[Any, Any, Any]]
+    url: str  # of the worker
+    start: Callable[..., Coroutine[Any, Any, Any]]  # makes the call; takes an id for it
 
 
 @dataclass

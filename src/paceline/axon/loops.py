@@ -9,10 +9,9 @@ import os
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
@@ -79,10 +78,7 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
 
 
 async def settled(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future for at most so long, and return whether it is done; it goes on if not.
-
-    Like `asyncio.wait` for a single one, at half the cost.
-    """
+    """Wait for a future for at most so long, and return whether it is done: as `asyncio.wait`, at half the cost."""
     loop = future.get_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 
@@ -113,15 +109,7 @@ async def uncancelled(awaitable: Awaitable[T]) -> T:
         raise RuntimeError("it raised CancelledError, though nobody had cancelled it") from None
 
 
-class Runner(ABC):
-    """Runs coroutines for blocking code."""
-
-    @abstractmethod
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result. Interrupting the wait cancels it."""
-
-
-class BackgroundLoop(Runner):
+class BackgroundLoop:
     """An event loop in a daemon thread, started when first used and stopped with the process."""
 
     def __init__(self) -> None:
@@ -135,6 +123,7 @@ class BackgroundLoop(Runner):
         return asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end and return its result. Interrupting the wait cancels it."""
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call on Axon's own event loop would wait for itself; await a Coro stub")
@@ -172,7 +161,7 @@ background = BackgroundLoop()
 """The loop behind handles, duplex calls and workers that are served in the background."""
 
 
-class ThreadLoop(Runner):
+class ThreadLoop:
     """An event loop that a blocked thread drives by itself, which saves waking another one twice per call."""
 
     def __init__(self) -> None:
@@ -181,6 +170,7 @@ class ThreadLoop(Runner):
         _thread_loops.add(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end and return its result. Interrupting it cancels the coroutine."""
         task = self._loop.create_task(coroutine)
         try:
             return self._loop.run_until_complete(task)
@@ -206,6 +196,9 @@ class ThreadLoop(Runner):
             found = _of_thread.loop = cls()
         return found
 
+
+Runner: TypeAlias = BackgroundLoop | ThreadLoop
+"""What runs coroutines for blocking code."""
 
 _of_thread = threading.local()
 _thread_loops: WeakSet[ThreadLoop] = WeakSet()

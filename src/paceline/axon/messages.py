@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Body: TypeAlias = "Sequence[Buffer]"
@@ -15,32 +15,35 @@ AXON_TYPE = "application/x-axon"
 JSON_TYPE = "application/json"
 
 
-class Stream:
-    """Bodies as they come, and a way to stop them, which also works before the first one was asked for.
+T = TypeVar("T")
 
-    Args:
-        bodies: what is iterated.
-        close: called once when the stream is closed, besides closing `bodies`.
+
+class ItemStream(Generic[T]):
+    """Items as they come, for ``async for``, and a way to stop them, which also works before the first was asked for.
+
+    `close` is called once when the stream is closed, besides closing `items`.
     """
 
-    def __init__(
-        self, bodies: AsyncGenerator[Body, None], close: Callable[[], Awaitable[object]] | None = None
-    ) -> None:
-        self._bodies = bodies
+    def __init__(self, items: AsyncGenerator[T, None], close: Callable[[], Awaitable[object]] | None = None) -> None:
+        self._items = items
         self._close = close
 
-    def __aiter__(self) -> Stream:
+    def __aiter__(self) -> ItemStream[T]:
         return self
 
-    async def __anext__(self) -> Body:
-        return await anext(self._bodies)
+    async def __anext__(self) -> T:
+        return await anext(self._items)
 
     async def aclose(self) -> None:
-        """Stop; what makes the bodies ends too."""
+        """Stop; what makes the items ends too."""
+        await self._items.aclose()
         close, self._close = self._close, None
-        await self._bodies.aclose()
         if close is not None:
             await close()
+
+
+Stream: TypeAlias = ItemStream[Body]
+"""The bodies of a reply that is sent piece by piece."""
 
 
 @dataclass(slots=True)

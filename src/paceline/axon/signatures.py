@@ -1,4 +1,4 @@
-"""What a worker publishes of its functions, and the checking and typing of arguments against it."""
+"""What a worker publishes of itself and its functions, and the checking and typing of arguments against it."""
 
 from __future__ import annotations
 
@@ -45,6 +45,24 @@ class Published(msgspec.Struct, frozen=True):
             raise TypeError(f"{self.name}{self.signature}: {error}") from None
 
 
+class WorkerDescription(msgspec.Struct):
+    """The answer to ``GET /``."""
+
+    device: str
+    paceline: str
+    wire_version: int
+    rpcs: list[Published]
+
+
+class RemoteFailure(msgspec.Struct):
+    """Content of an error frame: the exception that the function raised."""
+
+    type: str
+    message: str
+    device: str
+    traceback: str = ""
+
+
 @functools.lru_cache(maxsize=1024)
 def _num_plain(parameters: tuple[Parameter, ...]) -> int:
     """Count the arguments that fit by position, if that is all there is to it; else -1."""
@@ -54,15 +72,9 @@ def _num_plain(parameters: tuple[Parameter, ...]) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _callable_of(parameters: tuple[Parameter, ...]) -> inspect.Signature:
+    kinds, empty = inspect._ParameterKind, inspect.Parameter.empty
     return inspect.Signature(
-        [
-            inspect.Parameter(
-                parameter.name,
-                inspect._ParameterKind[parameter.kind],
-                default=None if parameter.has_default else inspect.Parameter.empty,
-            )
-            for parameter in parameters
-        ]
+        [inspect.Parameter(p.name, kinds[p.kind], default=None if p.has_default else empty) for p in parameters]
     )
 
 
@@ -84,7 +96,11 @@ class Signature:
         except (NameError, TypeError, ValueError) as error:
             raise ConfigError(f"rpc {name!r}: its signature cannot be read: {error}") from error
         for parameter, hint in types.items():
-            _check_type(name, parameter, hint)
+            try:
+                msgspec.msgpack.Decoder(hint)
+            except TypeError as error:
+                text = f"rpc {name!r}: the annotation of {parameter!r} cannot be checked: {error}"
+                raise ConfigError(text) from error
         published = Published(
             name=name,
             signature=str(signature),
@@ -101,9 +117,8 @@ class Signature:
             is_stream=inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function),
             doc=inspect.getdoc(function) or "",
         )
-        is_plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
         typed = {name: hint for name, hint in types.items() if hint is not Any}
-        return cls(published, signature, typed, len(signature.parameters) if is_plain else -1)
+        return cls(published, signature, typed, _num_plain(tuple(published.parameters)))
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Check arguments and give them their annotated types; raises `TypeError` naming the parameter."""
@@ -158,13 +173,6 @@ def _convert_custom(kind: Any, value: Any) -> Any:
     if not isinstance(kind, type) or isinstance(value, kind):
         return value
     return tensors.from_list(kind, value)
-
-
-def _check_type(rpc: str, parameter: str, hint: Any) -> None:
-    try:
-        msgspec.msgpack.Decoder(hint)
-    except TypeError as error:
-        raise ConfigError(f"rpc {rpc!r}: the annotation of {parameter!r} cannot be checked: {error}") from error
 
 
 def _text(annotation: Any) -> str:

@@ -1,20 +1,68 @@
 """The thesis's six stubs: Sync, Async or Coro × Simplex or Duplex. Each is one function of one worker.
 
-Sync blocks, Async returns a `Handle` to join, Coro is awaited. Simplex is one request; Duplex is confirmed at once
-and answered in a request of the worker's own.
+Sync blocks, Async returns a `Handle` of the call, which goes on in the background, Coro is awaited. Simplex is one
+request; Duplex is confirmed at once and answered in a request of the worker's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+import concurrent.futures
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import Any
 
-from paceline.axon.client.blocking import call_and_wait
-from paceline.axon.client.caller import Caller, CallOptions, new_call_id
-from paceline.axon.handles import Handle
+from paceline.axon import loops
+from paceline.axon.client.blocking import call_and_wait, for_threads
+from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import default_transport
+from paceline.errors import TimedOut
+
+
+class Handle:
+    """A call under way: `join` it from any thread, or await it; another process can reattach to its `call_id`."""
+
+    def __init__(self, call_id: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.call_id = call_id
+        self._future = loops.background.submit(coroutine)
+
+    def join(self, timeout: float | None = None) -> Any:
+        """Return the result or raise what the call raised; `TimedOut` after `timeout` seconds, and the call goes on."""
+        try:
+            return for_threads(self._future.result(timeout), loops.background)
+        except TimedOut:
+            raise  # the call itself was late
+        except concurrent.futures.TimeoutError as error:
+            raise TimedOut(f"call {self.call_id} has not ended within {timeout:g} s; it goes on") from error
+
+    def done(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Give up on the call; the far function is stopped where it can be. False if it had ended already."""
+        return self._future.cancel()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        result = yield from asyncio.wrap_future(self._future).__await__()
+        return _from_background(result) if isinstance(result, ValueStream) else result
+
+
+def _from_background(stream: ValueStream) -> ValueStream:
+    """Adapt a stream of the background loop for use on the running one."""
+
+    async def items() -> AsyncGenerator[Any, None]:
+        while True:
+            is_item, item = await asyncio.wrap_future(loops.background.submit(stream.take()))
+            if not is_item:
+                return
+            yield item
+
+    async def close() -> None:
+        await asyncio.wrap_future(loops.background.submit(stream.aclose()))
+
+    return ValueStream(items(), close)
 
 
 class _Stub:
@@ -22,12 +70,9 @@ class _Stub:
 
     Args:
         worker_ip: the worker's host.
-        port: its port.
         rpc_name: the function's name there.
-        token: what the worker wants to be shown.
         fingerprint: its certificate's; given, the connection is TLS and accepts that certificate only.
-        transport: what carries the calls; HTTP by default.
-        options: further fields of `CallOptions`, such as ``timeout_seconds``.
+        options: further arguments as for `paceline.axon.connect`.
     """
 
     _is_duplex = False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hashlib
 import hmac
 import ipaddress
 import os
+import re
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -20,11 +20,7 @@ _VALID_DAYS = 3650
 
 @dataclass(frozen=True, eq=False)
 class ServerIdentity:
-    """A certificate and its key, ready to serve with.
-
-    Attributes:
-        fingerprint: ``sha256:`` and the hex digest of the certificate; what a client pins.
-    """
+    """A certificate and its key, ready to serve with; a client pins its `fingerprint`."""
 
     context: ssl.SSLContext
     fingerprint: str
@@ -35,7 +31,8 @@ class ServerIdentity:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(certificate, key)
-            der = ssl.PEM_cert_to_DER_cert(_first_certificate(Path(certificate).read_text()))
+            first, end, _ = Path(certificate).read_text().partition("-----END CERTIFICATE-----")
+            der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE-----") :] + end)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot use certificate {certificate} with key {key}: {error}") from error
         return cls(context, fingerprint_of(der))
@@ -101,13 +98,7 @@ def fingerprint_of(der: bytes) -> str:
 
 def is_fingerprint(text: str) -> bool:
     """Whether this can be a certificate's fingerprint."""
-    digest = text.removeprefix("sha256:")
-    return len(digest) == 64 and all(c in "0123456789abcdefABCDEF" for c in digest)
-
-
-def _first_certificate(pem: str) -> str:
-    end = "-----END CERTIFICATE-----"
-    return pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(end) + len(end)]
+    return re.fullmatch("(sha256:)?[0-9a-fA-F]{64}", text) is not None
 
 
 def _make_certificate(certificate_path: Path, key_path: Path) -> None:
@@ -134,15 +125,8 @@ def _make_certificate(certificate_path: Path, key_path: Path) -> None:
         )
         .sign(key, hashes.SHA256())
     )
-    _write_private(
-        key_path,
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key_path.unlink(missing_ok=True)
+    with open(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    certificate_path.write_bytes(certificate.public_bytes(pem))

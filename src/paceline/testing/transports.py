@@ -15,32 +15,23 @@ import pytest
 from paceline import axon
 from paceline.axon import client
 from paceline.axon.messages import Reply, Request, Stream
-from paceline.axon.transports import Address, Transport
+from paceline.axon.transports import Address, Listener, Transport
 from paceline.errors import ConnectionLost, Refused, RemoteError, TimedOut, Unreachable
 
-STUBS: dict[str, Callable[..., Callable[..., Any]]] = {
-    "SyncSimplex": client.SyncSimplexStub,
-    "SyncDuplex": client.SyncDuplexStub,
-    "AsyncSimplex": client.AsyncSimplexStub,
-    "AsyncDuplex": client.AsyncDuplexStub,
-    "CoroSimplex": client.CoroSimplexStub,
-    "CoroDuplex": client.CoroDuplexStub,
-}
+STUBS = [f"{form}{way}" for form in ("Sync", "Async", "Coro") for way in ("Simplex", "Duplex")]
 
 
 class EchoApp:
-    """Answers with what it was sent; ``/slow`` never answers, ``/stream`` sends three bodies."""
+    """Answers with what it was sent; ``/forbidden`` is refused, ``/slow`` never answered, ``/stream`` three bodies."""
 
     def __init__(self) -> None:
         self.cancelled = asyncio.Event()
         self.requests: list[Request] = []
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        """Refuse ``/forbidden`` unread."""
         return Reply.refusal(403, "forbidden") if head.path == "/forbidden" else None
 
     async def handle(self, request: Request) -> Reply:
-        """Echo, stall or stream."""
         self.requests.append(request)
         if request.path == "/slow":
             try:
@@ -61,6 +52,23 @@ class EchoApp:
             self.cancelled.set()
 
 
+def _exchanging(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a test of a coroutine: it gets an `EchoApp`, the listener that serves it, and the client's transport."""
+
+    def test_exchange(self: Any, run: Any, client_transport: Transport, worker_transport: Transport) -> None:
+        async def main() -> None:
+            app = EchoApp()
+            listener = await worker_transport.listen(app, "127.0.0.1", 0)
+            try:
+                await test(self, app, listener, client_transport)
+            finally:
+                await listener.close()
+
+        run(main())
+
+    return test_exchange
+
+
 class TransportContract:
     """Requests and replies as `Transport` promises them.
 
@@ -73,126 +81,79 @@ class TransportContract:
         """Run on an ordinary event loop."""
         return asyncio.run  # type: ignore[return-value]
 
-    def _exchange(
-        self, run: Any, worker_transport: Transport, test: Callable[[EchoApp, Address], Awaitable[None]]
+    @_exchanging
+    async def test_request_reaches_app_and_reply_returns(
+        self, app: EchoApp, listener: Listener, client: Transport
     ) -> None:
-        async def main() -> None:
-            app = EchoApp()
-            listener = await worker_transport.listen(app, "127.0.0.1", 0)
-            try:
-                await test(app, listener.address)
-            finally:
-                await listener.close()
+        request = Request("POST", "/echo", {"a": "1 ü"}, {"x-word": "hello"}, [b"ab", memoryview(b"cd")])
+        reply = await client.request(listener.address, request, timeout=5)
+        assert (reply.status, bytes(reply.content), reply.headers["x-echo"]) == (200, b"abcd", "hello")
+        (seen,) = app.requests
+        assert (seen.method, seen.path, seen.query) == ("POST", "/echo", {"a": "1 ü"})
+        assert seen.peer
+        reply = await client.request(listener.address, Request("GET", "/echo"), timeout=5)
+        assert reply.content.nbytes == 0
 
-        run(main())
-
-    def test_request_reaches_app_and_reply_returns(
-        self, run: Any, client_transport: Transport, worker_transport: Transport
+    @_exchanging
+    async def test_receiver_gets_one_buffer_of_its_own(
+        self, app: EchoApp, listener: Listener, client: Transport
     ) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            request = Request("POST", "/echo", {"a": "1 ü"}, {"x-word": "hello"}, [b"ab", memoryview(b"cd")])
-            reply = await client_transport.request(address, request, timeout=5)
-            assert (reply.status, bytes(reply.content), reply.headers["x-echo"]) == (200, b"abcd", "hello")
-            assert (app.requests[0].method, app.requests[0].path) == ("POST", "/echo")
-            assert app.requests[0].query == {"a": "1 ü"}
-            assert app.requests[0].peer
+        sent = np.arange(300_000, dtype=np.uint8)
+        reply = await client.request(listener.address, Request("POST", "/echo", body=[sent.data]), timeout=5)
+        (received,) = app.requests[0].body
+        assert not np.shares_memory(np.asarray(received), sent)
+        assert not np.shares_memory(np.asarray(reply.content), np.asarray(received))
+        assert np.array_equal(np.asarray(reply.content), sent)
+        assert not reply.content.readonly
 
-        self._exchange(run, worker_transport, test)
+    @_exchanging
+    async def test_refused_unread(self, app: EchoApp, listener: Listener, client: Transport) -> None:
+        request = Request("POST", "/forbidden", body=[bytes(5_000_000)])
+        assert (await client.request(listener.address, request, timeout=5)).status == 403
+        assert app.requests == []
+        assert (await client.request(listener.address, Request("GET", "/echo"), timeout=5)).status == 200
 
-    def test_receiver_gets_one_buffer_of_its_own(
-        self, run: Any, client_transport: Transport, worker_transport: Transport
+    @_exchanging
+    async def test_timeout_cancels_the_far_side(self, app: EchoApp, listener: Listener, client: Transport) -> None:
+        with pytest.raises(TimedOut):
+            await client.request(listener.address, Request("POST", "/slow"), timeout=0.2)
+        await asyncio.wait_for(app.cancelled.wait(), 5)
+
+    @_exchanging
+    async def test_cancelling_the_caller_cancels_the_far_side(
+        self, app: EchoApp, listener: Listener, client: Transport
     ) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            sent = np.arange(300_000, dtype=np.uint8)
-            reply = await client_transport.request(address, Request("POST", "/echo", body=[sent.data]), timeout=5)
-            (received,) = app.requests[0].body
-            assert not np.shares_memory(np.asarray(received), sent)
-            assert not np.shares_memory(np.asarray(reply.content), np.asarray(received))
-            assert np.array_equal(np.asarray(reply.content), sent)
-            assert not reply.content.readonly
+        (await _slow_call(app, listener, client)).cancel()
+        await asyncio.wait_for(app.cancelled.wait(), 5)
 
-        self._exchange(run, worker_transport, test)
+    @_exchanging
+    async def test_nobody_there(self, app: EchoApp, listener: Listener, client: Transport) -> None:
+        await listener.close()
+        with pytest.raises(Unreachable):
+            await client.request(listener.address, Request("GET", "/"), timeout=5)
 
-    def test_empty_body(self, run: Any, client_transport: Transport, worker_transport: Transport) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            reply = await client_transport.request(address, Request("GET", "/echo"), timeout=5)
-            assert reply.content.nbytes == 0
+    @_exchanging
+    async def test_listener_closed_in_mid_call(self, app: EchoApp, listener: Listener, client: Transport) -> None:
+        call = await _slow_call(app, listener, client)
+        await listener.close()
+        with pytest.raises(ConnectionLost):
+            await call
 
-        self._exchange(run, worker_transport, test)
+    @_exchanging
+    async def test_stream_and_its_early_end(self, app: EchoApp, listener: Listener, client: Transport) -> None:
+        reply = await client.request(listener.address, Request("GET", "/stream"), timeout=5)
+        assert reply.stream is not None
+        async with contextlib.aclosing(reply.stream) as stream:
+            assert [bytes(memoryview((await anext(stream))[0])) for _ in range(3)] == [b"0", b"1", b"2"]
+        await asyncio.wait_for(app.cancelled.wait(), 5)
 
-    def test_refused_unread(self, run: Any, client_transport: Transport, worker_transport: Transport) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            request = Request("POST", "/forbidden", body=[bytes(5_000_000)])
-            reply = await client_transport.request(address, request, timeout=5)
-            assert reply.status == 403
-            assert app.requests == []
-            reply = await client_transport.request(address, Request("GET", "/echo"), timeout=5)
-            assert reply.status == 200
 
-        self._exchange(run, worker_transport, test)
-
-    def test_timeout_cancels_the_far_side(
-        self, run: Any, client_transport: Transport, worker_transport: Transport
-    ) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            with pytest.raises(TimedOut):
-                await client_transport.request(address, Request("POST", "/slow"), timeout=0.2)
-            await asyncio.wait_for(app.cancelled.wait(), 5)
-
-        self._exchange(run, worker_transport, test)
-
-    def test_cancelling_the_caller_cancels_the_far_side(
-        self, run: Any, client_transport: Transport, worker_transport: Transport
-    ) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            call = asyncio.ensure_future(client_transport.request(address, Request("POST", "/slow"), timeout=60))
-            while not app.requests:
-                await asyncio.sleep(0.01)
-            call.cancel()
-            await asyncio.wait_for(app.cancelled.wait(), 5)
-
-        self._exchange(run, worker_transport, test)
-
-    def test_nobody_there(self, run: Any, client_transport: Transport, worker_transport: Transport) -> None:
-        async def main() -> None:
-            listener = await worker_transport.listen(EchoApp(), "127.0.0.1", 0)
-            await listener.close()
-            with pytest.raises(Unreachable):
-                await client_transport.request(listener.address, Request("GET", "/"), timeout=5)
-
-        run(main())
-
-    def test_listener_closed_in_mid_call(
-        self, run: Any, client_transport: Transport, worker_transport: Transport
-    ) -> None:
-        async def main() -> None:
-            app = EchoApp()
-            listener = await worker_transport.listen(app, "127.0.0.1", 0)
-            call = asyncio.ensure_future(
-                client_transport.request(listener.address, Request("POST", "/slow"), timeout=60)
-            )
-            while not app.requests:
-                await asyncio.sleep(0.01)
-            await listener.close()
-            with pytest.raises(ConnectionLost):
-                await call
-
-        run(main())
-
-    def test_stream_and_its_early_end(self, run: Any, client_transport: Transport, worker_transport: Transport) -> None:
-        async def test(app: EchoApp, address: Address) -> None:
-            reply = await client_transport.request(address, Request("GET", "/stream"), timeout=5)
-            assert reply.stream is not None
-            received = []
-            async with contextlib.aclosing(reply.stream) as stream:
-                async for body in stream:
-                    received.append(bytes(memoryview(body[0])))
-                    if len(received) == 3:
-                        break
-            assert received == [b"0", b"1", b"2"]
-            await asyncio.wait_for(app.cancelled.wait(), 5)
-
-        self._exchange(run, worker_transport, test)
+async def _slow_call(app: EchoApp, listener: Listener, client: Transport) -> asyncio.Future[Reply]:
+    """Start a call that never ends, and wait until it has reached the app."""
+    call = asyncio.ensure_future(client.request(listener.address, Request("POST", "/slow"), timeout=60))
+    while not app.requests:
+        await asyncio.sleep(0.01)
+    return call
 
 
 def make_worker() -> axon.Worker:
@@ -240,26 +201,20 @@ class StubContract:
         with make_worker().serve(port=0, transport=worker_transport) as address:
             yield address
 
-    @pytest.fixture(params=list(STUBS))
+    @pytest.fixture(params=STUBS)
     def call(self, request: Any, address: Address, client_transport: Transport) -> Callable[..., Any]:
         """Call a function through each stub in turn; streams come as lists."""
 
-        def call(rpc_name: str, *args: Any, timeout_seconds: float = 20, **kwargs: Any) -> Any:
-            stub = STUBS[request.param](
-                worker_ip=address.host,
-                port=address.port,
-                rpc_name=rpc_name,
-                transport=client_transport,
-                timeout_seconds=timeout_seconds,
+        def call(rpc_name: str, *args: Any, **kwargs: Any) -> Any:
+            stub = getattr(client, f"{request.param}Stub")(
+                address.host, rpc_name, port=address.port, transport=client_transport, timeout_seconds=20
             )
+            result = stub(*args, **kwargs)
             if request.param.startswith("Async"):
-                result = stub(*args, **kwargs).join(20)
-            elif request.param.startswith("Sync"):
-                result = stub(*args, **kwargs)
-            else:
-                result = axon.loops.background.run(_awaited(stub(*args, **kwargs)))
-            is_stream = hasattr(result, "__next__")
-            return list(result) if is_stream else result
+                result = result.join(20)
+            elif request.param.startswith("Coro"):
+                result = axon.loops.background.run(_awaited(result))
+            return list(result) if hasattr(result, "__next__") else result
 
         return call
 

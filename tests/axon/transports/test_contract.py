@@ -4,103 +4,63 @@ import asyncio
 
 import pytest
 
+from paceline.axon.client import CoroDuplexStub
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, MemoryNetwork
 from paceline.fleets import virtual_loop
-from paceline.testing.transports import StubContract, TransportContract
+from paceline.testing.transports import StubContract, TransportContract, make_worker
 
 
-class OverHttp:
-    @pytest.fixture
-    def client_transport(self):
-        return HttpTransport()
-
-    @pytest.fixture
-    def worker_transport(self):
-        return HttpTransport()
-
-
-class OverMemory:
-    @pytest.fixture
-    def network(self):
-        return MemoryNetwork()
-
-    @pytest.fixture
-    def client_transport(self, network):
-        return network.host("client")
-
-    @pytest.fixture
-    def worker_transport(self, network):
-        return network.host("worker")
-
-
-class OverBadLink(OverMemory):
+def slow(transport):
     """Slow both ways, on either side; nothing is lost, so everything must still work."""
-
-    @pytest.fixture
-    def client_transport(self, network):
-        return FaultyTransport(network.host("client"), self.link())
-
-    @pytest.fixture
-    def worker_transport(self, network):
-        return FaultyTransport(network.host("worker"), self.link())
-
-    @staticmethod
-    def link():
-        return Link(latency_seconds=0.002, up_bytes_per_second=100e6, down_bytes_per_second=100e6)
+    link = Link(latency_seconds=0.002, up_bytes_per_second=100e6, down_bytes_per_second=100e6)
+    return FaultyTransport(transport, link)
 
 
-class OverCounted(OverMemory):
-    @pytest.fixture
-    def client_transport(self, network):
-        return CountedTransport(network.host("client"))
-
-    @pytest.fixture
-    def worker_transport(self, network):
-        return CountedTransport(network.host("worker"))
+def over_memory(wrap=lambda transport: transport):
+    network = MemoryNetwork()
+    return wrap(network.host("client")), wrap(network.host("worker"))
 
 
-class TestHttpTransport(OverHttp, TransportContract):
+PAIRS = {
+    "http": lambda: (HttpTransport(), HttpTransport()),
+    "memory": over_memory,
+    "faulty": lambda: over_memory(slow),
+    "counted": lambda: over_memory(CountedTransport),
+}
+
+
+@pytest.fixture(params=PAIRS)
+def pair(request):
+    return PAIRS[request.param]()
+
+
+@pytest.fixture
+def client_transport(pair):
+    return pair[0]
+
+
+@pytest.fixture
+def worker_transport(pair):
+    return pair[1]
+
+
+class TestTransports(TransportContract):
     pass
 
 
-class TestHttpStubs(OverHttp, StubContract):
+class TestStubs(StubContract):
     pass
 
 
-class TestMemoryTransport(OverMemory, TransportContract):
-    pass
-
-
-class TestMemoryTransportOnVirtualTime(OverMemory, TransportContract):
+@pytest.mark.parametrize("pair", ["memory"], indirect=True)
+class TestMemoryTransportOnVirtualTime(TransportContract):
     @pytest.fixture
     def run(self):
         return virtual_loop.run
 
 
-class TestMemoryStubs(OverMemory, StubContract):
-    pass
-
-
-class TestFaultyTransport(OverBadLink, TransportContract):
-    pass
-
-
-class TestFaultyStubs(OverBadLink, StubContract):
-    pass
-
-
-class TestCountedTransport(OverCounted, TransportContract):
-    pass
-
-
-class TestCountedStubs(OverCounted, StubContract):
-    pass
-
-
 def test_a_day_on_virtual_time_takes_no_time():
     """A duplex call of a day, with its callback, over a network in memory and a clock that jumps."""
-    from paceline.axon.client import CoroDuplexStub
-    from paceline.testing.transports import make_worker
 
     async def main():
         network, loop = MemoryNetwork(), asyncio.get_running_loop()
@@ -112,12 +72,8 @@ def test_a_day_on_virtual_time_takes_no_time():
             return "trained"
 
         async with worker.serving(port=0, transport=network.host("pi1")) as address:
-            stub = CoroDuplexStub(
-                address.host,
-                "train_for",
-                port=address.port,
-                transport=FaultyTransport(network.host("laptop"), Link(latency_seconds=0.05)),
-            )
+            transport = FaultyTransport(network.host("laptop"), Link(latency_seconds=0.05))
+            stub = CoroDuplexStub(address.host, "train_for", port=address.port, transport=transport)
             start = loop.time()
             assert await stub(86_000.0) == "trained"
             assert loop.time() - start == pytest.approx(86_000, abs=0.5)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.axon import loops, wire
-from paceline.axon.description import RemoteFailure, WorkerDescription
-from paceline.axon.messages import AXON_TYPE, Body, Reply, Request, Stream
+from paceline.axon.messages import AXON_TYPE, Body, ItemStream, Reply, Request, Stream
+from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import bearer, check_token
 from paceline.axon.wire import Kind, Limits
@@ -79,30 +79,19 @@ class Caller:
         self.transport = transport
         self.address = address
         self.options = options
-        self._token = token
-
-    def with_options(self, options: CallOptions) -> Caller:
-        """Return a caller of the same worker, with other options."""
-        return Caller(self.transport, self.address, self._token, options)
+        self.authorization = bearer(token)
 
     @property
     def may_pause(self) -> bool:
         """Whether a call needs its event loop only while someone waits for it, so that a blocked thread can run it."""
         return not self.options.duplex and self.transport.is_free_of_loops
 
-    @property
-    def authorization(self) -> dict[str, str]:
-        """Header that carries the token."""
-        return bearer(self._token)
-
     async def call(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, call_id: str | None = None
     ) -> Any:
         """Call the function and return its result, or a `ValueStream` if it is a generator.
 
-        Args:
-            call_id: given by who wants to repeat the call or reattach to it; the function is never run twice
-                for one id.
+        Give a `call_id` to repeat the call or to reattach to it: the function is never run twice for one id.
         """
         body = wire.encode(Kind.CALL, [list(args), dict(kwargs)], self.options.limits)
         headers = {"content-type": AXON_TYPE, **self.authorization}
@@ -114,21 +103,18 @@ class Caller:
         if call_id is not None:  # sent once, a call needs no id unless its caller wants to repeat it
             headers["axon-call"] = call_id
         reply = await self._send(request)
-        if reply.stream is None:
-            self.check(reply)
-            return self.result(reply.body)
         try:
             self.check(reply)
         except TransportError:
-            await reply.stream.aclose()
+            if reply.stream is not None:
+                await reply.stream.aclose()
             raise
+        if reply.stream is None:
+            return self.result(reply.body)
         return ValueStream(self.items(reply.stream, name), reply.stream.aclose)
 
     async def reattach(self, call_id: str) -> Any:
-        """Return the result (or what is left of the stream) of a duplex call that was started earlier.
-
-        Whoever made the call may be gone; its id is all that is needed.
-        """
+        """Return the result (or what is left of the stream) of a duplex call, whoever started it."""
         from paceline.axon.duplex.caller import DuplexCall
 
         return await DuplexCall(self, f"call {call_id}", call_id).reattach()
@@ -202,18 +188,8 @@ class Caller:
         raise RemoteError(failure.type, failure.message, device=failure.device, remote_traceback=failure.traceback)
 
 
-class ValueStream:
+class ValueStream(ItemStream[Any]):
     """The items of a generator as they come, for ``async for``. Closing it early stops the far generator."""
-
-    def __init__(self, items: AsyncGenerator[Any, None], close: Callable[[], Awaitable[object]]) -> None:
-        self._items = items
-        self._close = close
-
-    def __aiter__(self) -> ValueStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await anext(self._items)
 
     async def take(self) -> tuple[bool, Any]:
         """Return True and the next item, or False at the end: what can be passed to another thread."""
@@ -230,11 +206,6 @@ class ValueStream:
                 yield convert(item)
 
         return ValueStream(items(), self.aclose)
-
-    async def aclose(self) -> None:
-        """Stop: the far generator is closed. Does nothing the second time."""
-        await self._items.aclose()
-        await self._close()
 
 
 def new_call_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -11,8 +12,7 @@ from urllib.parse import urlsplit
 
 from paceline.axon.client.blocking import call_and_wait
 from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
-from paceline.axon.description import WorkerDescription
-from paceline.axon.signatures import Published, Signature
+from paceline.axon.signatures import Published, Signature, WorkerDescription
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import default_transport
@@ -21,7 +21,7 @@ from paceline.spelling import suggest
 
 if TYPE_CHECKING:
     from paceline.axon.fanout import BoundCall
-    from paceline.axon.handles import Handle
+    from paceline.axon.stubs import Handle
 
 
 def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
@@ -92,12 +92,11 @@ class Remote:
 
     def describe_worker(self) -> WorkerDescription:
         """Ask the worker which functions it offers."""
-        result: WorkerDescription = call_and_wait(self._caller, self._caller.describe_worker())
-        return result
+        return call_and_wait(self._caller, self._caller.describe_worker())  # type: ignore[no-any-return]
 
     def reattach(self, call_id: str) -> Handle:
         """Wait for a duplex call that was started earlier, maybe by another process."""
-        from paceline.axon.handles import Handle
+        from paceline.axon.stubs import Handle
 
         return Handle(call_id, self._caller.reattach(call_id))
 
@@ -114,24 +113,6 @@ class Remote:
                 raise AttributeError(f"{description.device} at {self.url} has no rpc {name!r}; {hint}")
         return rpc
 
-    async def _call(
-        self, caller: Caller, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None
-    ) -> Any:
-        (await self._find(name)).check(args, kwargs)
-        result = await caller.call(name, args, kwargs, call_id=call_id)
-        expected = self._expected.get(name)
-        if expected is None:
-            return result
-        if isinstance(result, ValueStream):
-            return result.map(lambda item: self._typed(name, expected.convert_item, item))
-        return self._typed(name, expected.convert_result, result)
-
-    def _typed(self, name: str, convert: Callable[[Any], Any], value: Any) -> Any:
-        try:
-            return convert(value)
-        except TypeError as error:
-            raise BadReply(f"{self.url}: {name} returned something else than announced: {error}") from error
-
 
 class RemoteFunction:
     """One function of a worker, callable in each form."""
@@ -146,10 +127,22 @@ class RemoteFunction:
             raise AttributeError(name)
         return RemoteFunction(self._remote, f"{self._name}.{name}", self._caller)
 
-    def _call(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None = None
-    ) -> Coroutine[Any, Any, Any]:
-        return self._remote._call(self._caller, self._name, args, kwargs, call_id)
+    async def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None = None) -> Any:
+        (await self._remote._find(self._name)).check(args, kwargs)
+        result = await self._caller.call(self._name, args, kwargs, call_id=call_id)
+        expected = self._remote._expected.get(self._name)
+        if expected is None:
+            return result
+        if isinstance(result, ValueStream):
+            return result.map(lambda item: self._typed(expected.convert_item, item))
+        return self._typed(expected.convert_result, result)
+
+    def _typed(self, convert: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return convert(value)
+        except TypeError as error:
+            text = f"{self._remote.url}: {self._name} returned something else than announced: {error}"
+            raise BadReply(text) from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call and wait for the result; a generator's items come as an iterator."""
@@ -157,7 +150,7 @@ class RemoteFunction:
 
     def start(self, *args: Any, **kwargs: Any) -> Handle:
         """Call in the background."""
-        from paceline.axon.handles import Handle
+        from paceline.axon.stubs import Handle
 
         call_id = new_call_id()
         return Handle(call_id, self._call(args, kwargs, call_id))
@@ -174,8 +167,9 @@ class RemoteFunction:
 
     def options(self, **changes: Any) -> RemoteFunction:
         """Return the same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
-        options = dataclasses.replace(self._caller.options, **changes)
-        return RemoteFunction(self._remote, self._name, self._caller.with_options(options))
+        caller = copy.copy(self._caller)
+        caller.options = dataclasses.replace(caller.options, **changes)
+        return RemoteFunction(self._remote, self._name, caller)
 
 
 @functools.cache

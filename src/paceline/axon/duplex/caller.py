@@ -22,11 +22,7 @@ _FORGET_SECONDS = 5.0
 
 
 class DuplexCall:
-    """One duplex call as its caller sees it.
-
-    Args:
-        name: what is called, for messages.
-    """
+    """One duplex call as its caller sees it; `name` stands in messages."""
 
     def __init__(self, caller: Caller, name: str, call_id: str) -> None:
         self._caller = caller

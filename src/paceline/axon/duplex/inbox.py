@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from paceline.axon import loops, wire
-from paceline.axon.duplex.reply_to import ReplyTo
 from paceline.axon.messages import Body, Reply, Request
-from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, Listener, Transport
+from paceline.axon.tls import ClientTrust, ServerIdentity, is_fingerprint
+from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.errors import PacelineError
 
@@ -62,6 +61,33 @@ class Inbox:
         return self._bodies.popleft()
 
 
+class ReplyTo(NamedTuple):
+    """Where a worker delivers: a port on the caller's host, the token to show, the certificate to expect."""
+
+    port: int
+    token: str
+    fingerprint: str = ""
+
+    def header(self) -> str:
+        """Return the value of the axon-reply-to header."""
+        return f"{self.port} {self.token} {self.fingerprint}".strip()
+
+    @classmethod
+    def parse(cls, header: str) -> ReplyTo | None:
+        """Read the header; None if the caller will poll. Raises `ValueError`."""
+        if header == "poll":
+            return None
+        port, token, fingerprint = (*header.split(" "), "")[:3]
+        is_valid = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536
+        if not is_valid or header.count(" ") not in (1, 2) or (fingerprint and not is_fingerprint(fingerprint)):
+            raise ValueError("axon-reply-to: it is 'poll', or a port, a token and perhaps a certificate's fingerprint")
+        return cls(int(port), token, fingerprint)
+
+    def address(self, host: str) -> Address:
+        """Return the full address, on the host that the call came from and no other."""
+        return Address(host, self.port, ClientTrust(self.fingerprint) if self.fingerprint else None)
+
+
 class ReplyServer:
     """An App that takes deliveries for the calls of one event loop.
 
@@ -69,31 +95,12 @@ class ReplyServer:
     """
 
     def __init__(self, max_body_bytes: int) -> None:
-        self._token = secrets.token_urlsafe(16)
+        self.token = secrets.token_urlsafe(16)
         self._inboxes: dict[str, Inbox] = {}
         self._ended: OrderedDict[str, int] = OrderedDict()  # number of the last message that came
-        self._listener: Listener | None = None
-        self._identity: ServerIdentity | None = None
         self._max_body_bytes = max_body_bytes
-        self._guard: object = None
-
-    async def open(self, transport: Transport, host: str, *, tls: bool, on_close: Callable[[], object]) -> None:
-        """Start taking deliveries, until the loop ends."""
-        self._identity = ServerIdentity.self_made() if tls else None
-        listener = self._listener = await transport.listen(self, host, 0, self._identity)
-
-        async def close() -> None:
-            on_close()
-            await listener.close()
-
-        self._guard = await loops.close_with_loop(close)
-
-    @property
-    def reply_to(self) -> ReplyTo:
-        """Address and token that a worker is given."""
-        assert self._listener is not None
-        fingerprint = self._identity.fingerprint if self._identity else ""
-        return ReplyTo(self._listener.address.port, self._token, fingerprint)
+        self.reply_to: ReplyTo  # what a worker is given
+        self.guard: object = None  # closes the listener with its loop
 
     def add(self, call_id: str, inbox: Inbox) -> None:
         """Take deliveries for a call."""
@@ -108,7 +115,7 @@ class ReplyServer:
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
         """Refuse strangers and unknown calls unread."""
-        refusal = refuse_stranger(head.headers, self._token)
+        refusal = refuse_stranger(head.headers, self.token)
         if refusal is not None:
             return refusal
         call_id, number = head.path.removeprefix("/results/"), head.headers.get("axon-number", "")
@@ -148,7 +155,15 @@ async def _open(servers: _Servers, key: _Key, max_body_bytes: int) -> ReplyServe
     transport, host, tls = key
     server = ReplyServer(max_body_bytes)
     try:
-        await server.open(transport, host, tls=tls, on_close=lambda: servers.pop(key, None))
+        identity = ServerIdentity.self_made() if tls else None
+        listener = await transport.listen(server, host, 0, identity)
+        server.reply_to = ReplyTo(listener.address.port, server.token, identity.fingerprint if identity else "")
+
+        async def close() -> None:
+            servers.pop(key, None)
+            await listener.close()
+
+        server.guard = await loops.close_with_loop(close)
     except BaseException:
         servers.pop(key, None)
         raise

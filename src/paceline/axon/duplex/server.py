@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from paceline.axon.duplex.calls import Call, Message
-from paceline.axon.duplex.reply_to import ReplyTo
-from paceline.axon.messages import Reply, Request, num_bytes
+from paceline.axon import loops
+from paceline.axon.duplex.inbox import ReplyTo
+from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.retry import retry
-from paceline.axon.transports.base import Transport
+from paceline.axon.transports.base import Address, Transport
 from paceline.axon.trust import bearer
 from paceline.axon.wire import Kind
 from paceline.axon.wire.codings import Bodies
 from paceline.errors import Refused, TransportError
 
 MAX_CALLS = 1024
+_AHEAD = 64  # messages of a stream that may wait for confirmation
 KEEP_SECONDS = 3600.0  # a result that nobody fetched
 BLOCKED_SECONDS = 300.0  # a stream whose caller is behind and silent; also how often that is looked at
 PUSH_SECONDS = 60.0  # for one delivery, besides what its bytes take
@@ -31,20 +33,97 @@ REMEMBERED_SECONDS = 600.0  # ids of duplex calls that are over; callers repeat 
 _ANNOUNCED_BYTES = 1 << 18  # a long-poll for a larger message gets its size first, so that the caller plans for it
 
 
-class _Ended(NamedTuple):
-    """A duplex call that is over."""
+class Message(NamedTuple):
+    """One frame for the caller, numbered from 1."""
 
+    number: int
+    body: Body
+    is_last: bool
+
+
+@dataclass(eq=False)
+class Call:
+    """A call that has been confirmed, until its caller has confirmed everything in turn."""
+
+    call_id: str
+    content_type: str
+    is_stream: bool
+    outbox: deque[Message] = field(default_factory=deque)
+    reply_address: Address | None = None
+    reply_token: str = ""
+    is_push_failing: bool = False
+    ended_at: float | None = None  # loop time of the last message
+    touched_at: float = 0.0  # loop time at which the caller was last heard of
+    is_blocked: bool = False  # a stream that waits for its caller to catch up
+    running: asyncio.Task[None] | None = None
+    pushing: asyncio.Task[None] | None = None
+    expiring: asyncio.TimerHandle | None = None
+    _num_messages: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def put(self, body: Body, *, is_last: bool) -> None:
+        """Add a message; a stream waits here while its caller is far behind."""
+        while len(self.outbox) >= _AHEAD and not is_last:
+            self.is_blocked = True
+            await self._changed.wait()
+        self.is_blocked = False
+        self._num_messages += 1
+        self.outbox.append(Message(self._num_messages, body, is_last))
+        if is_last:
+            self.ended_at = asyncio.get_running_loop().time()
+            self.touch()
+        self.notify()
+
+    def touch(self) -> None:
+        """Note that the caller was heard of."""
+        self.touched_at = asyncio.get_running_loop().time()
+
+    def confirm(self, number: int) -> None:
+        """Drop the messages up to this one: the caller has them."""
+        self.touch()
+        while self.outbox and self.outbox[0].number <= number:
+            self.outbox.popleft()
+        self.notify()
+
+    def mark_push(self, is_failing: bool) -> None:
+        """Note whether deliveries get through; if not, the caller may fetch."""
+        self.is_push_failing = is_failing
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake whoever waits for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def next_to_push(self) -> Message:
+        """Wait for the oldest unconfirmed message."""
+        while not self.outbox:
+            await self._changed.wait()
+        return self.outbox[0]
+
+    async def next_to_fetch(self, after: int, wait_seconds: float, *, is_pushed: bool) -> Message | None:
+        """Wait for the first message after number `after`, at most so long; confirms those before.
+
+        `is_pushed` says that the caller expects deliveries: then it gets only what could not be delivered.
+        """
+        self.confirm(after)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_seconds
+        try:
+            while not self.outbox or (is_pushed and not self.is_push_failing):
+                await loops.within(until - loop.time(), self._changed.wait())
+        except asyncio.TimeoutError:
+            return None
+        return self.outbox[0]
+
+
+class _Ended(NamedTuple):
     at: float  # loop time
     is_stream: bool
 
 
 class DuplexServer:
-    """The duplex calls of one worker, and the ids of those that have ended lately.
-
-    Args:
-        transport: carries results back to their callers.
-        device: the worker's name, for messages.
-    """
+    """The duplex calls of one worker, and the ids of those that have ended lately."""
 
     def __init__(self, transport: Transport, device: str) -> None:
         self._transport = transport
@@ -65,7 +144,7 @@ class DuplexServer:
         """Confirm a request that came before: its call runs, or has run. None for a new one; raises `ValueError`."""
         if not call_id:
             raise ValueError("axon-call: a duplex call needs an id")
-        reply_to = _reply_to(request)
+        reply_to = ReplyTo.parse(request.headers["axon-reply-to"])
         call = self._calls.get(call_id)
         if call is not None:
             self._deliver_to(call, reply_to, request.peer)
@@ -77,10 +156,9 @@ class DuplexServer:
         if len(self._calls) >= MAX_CALLS:
             return Reply.refusal(503, f"{self._device} is full of calls")
         call = self._calls[call_id] = Call(call_id, content_type, is_stream)
-        call.touch()
         call.running = asyncio.ensure_future(self._run(call, bodies))
         self._expire(call)
-        self._deliver_to(call, _reply_to(request), request.peer)
+        self._deliver_to(call, ReplyTo.parse(request.headers["axon-reply-to"]), request.peer)
         return _confirmation(is_stream)
 
     async def fetch(self, request: Request, call_id: str) -> Reply:
@@ -177,11 +255,7 @@ class DuplexServer:
 
     async def _post(self, call: Call, message: Message) -> None:
         assert call.reply_address is not None
-        headers = {
-            "content-type": call.content_type,
-            "axon-number": str(message.number),
-            **bearer(call.reply_token),
-        }
+        headers = {"content-type": call.content_type, "axon-number": str(message.number), **bearer(call.reply_token)}
         request = Request("POST", f"/results/{call.call_id}", {}, headers, message.body)
         num_body_bytes = num_bytes(message.body)
         stall_seconds = STALL_SECONDS + num_body_bytes / SLOW_BYTES_PER_SECOND
@@ -201,10 +275,3 @@ class DuplexServer:
 
 def _confirmation(is_stream: bool) -> Reply:
     return Reply(202, {"axon-stream": str(int(is_stream))})
-
-
-def _reply_to(request: Request) -> ReplyTo | None:
-    try:
-        return ReplyTo.parse(request.headers["axon-reply-to"])
-    except ValueError as error:
-        raise ValueError(f"axon-reply-to: {error}") from None

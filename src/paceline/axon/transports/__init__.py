@@ -1,6 +1,6 @@
 """How requests travel: over HTTP, within this process, counted, or badly on purpose."""
 
-from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.base import Address, App, Listener, Transport, TransportWrapper
 from paceline.axon.transports.counted import CountedTransport
 from paceline.axon.transports.faulty import FaultyTransport
 from paceline.axon.transports.http import HttpTransport
@@ -19,4 +19,5 @@ __all__ = [
     "MemoryNetwork",
     "MemoryTransport",
     "Transport",
+    "TransportWrapper",
 ]

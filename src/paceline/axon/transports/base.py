@@ -60,7 +60,7 @@ class Listener(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Stop accepting, end open exchanges, release the port."""
+        """Stop accepting, end open exchanges, release the port; does nothing the second time."""
 
 
 class Transport(ABC):
@@ -85,3 +85,19 @@ class Transport(ABC):
     @abstractmethod
     async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         """Serve an app; port 0 picks a free one. `identity` set means TLS."""
+
+
+class TransportWrapper(Transport):
+    """Another transport, with a `request` that does more; what it serves is untouched."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
+        return await self._inner.request(address, request, timeout=timeout)
+
+    async def reply_host(self, address: Address) -> str:
+        return await self._inner.reply_host(address)
+
+    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
+        return await self._inner.listen(app, host, port, identity)

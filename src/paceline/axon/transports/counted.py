@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
-from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.base import Address, Transport, TransportWrapper
 
 
-class CountedTransport(Transport):
+class CountedTransport(TransportWrapper):
     """Another transport, whose requests and replies are counted; what it serves is not.
 
     Bodies are counted as they are sent and received. Heads, which have some 200 bytes, and what the network adds are
     not. A request that fails on its way counts as sent.
-
-    Args:
-        inner: what really carries the requests.
-
-    Attributes:
-        bytes_sent: in the bodies of requests.
-        bytes_received: in the bodies of replies.
     """
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.is_free_of_loops = inner.is_free_of_loops
-        self.bytes_sent = 0
-        self.bytes_received = 0
+        self.bytes_sent = self.bytes_received = 0
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         self.bytes_sent += num_bytes(request.body)
-        reply = await self._inner.request(address, request, timeout=timeout)
+        reply = await super().request(address, request, timeout=timeout)
         self.bytes_received += num_bytes(reply.body)
         if reply.stream is not None:
             reply.stream = Stream(self._counted(reply.stream), reply.stream.aclose)
@@ -41,9 +32,3 @@ class CountedTransport(Transport):
         async for body in stream:
             self.bytes_received += num_bytes(body)
             yield body
-
-    async def reply_host(self, address: Address) -> str:
-        return await self._inner.reply_host(address)
-
-    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
-        return await self._inner.listen(app, host, port, identity)

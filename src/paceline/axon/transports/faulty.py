@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paceline.axon.messages import Reply, Request
-from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, App, Listener, Transport
+from paceline.axon.transports.base import Address, Transport, TransportWrapper
 from paceline.axon.transports.links import Fault, Line, Link
 
 
-class FaultyTransport(Transport):
-    """Another transport's requests over a bad link; what it serves is untouched.
-
-    Args:
-        inner: what really carries the requests.
-        link: delays, bandwidth and random loss.
-        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
-
-    `cut` and `mend` break the link and make it whole again; see `Line`.
-    """
+class FaultyTransport(TransportWrapper):
+    """Another transport's requests over a bad link, which `cut` and `mend` break and make whole again; see `Line`."""
 
     def __init__(
         self,
@@ -27,7 +18,7 @@ class FaultyTransport(Transport):
         link: Link = Link(),  # noqa: B008  (frozen)
         plan: Callable[[Request], Fault] | None = None,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._line = Line(link, plan)
         self.cut = self._line.cut
         self.mend = self._line.mend
@@ -36,9 +27,3 @@ class FaultyTransport(Transport):
         return await self._line.exchange(
             address, request, lambda: self._inner.request(address, request, timeout=timeout), timeout=timeout
         )
-
-    async def reply_host(self, address: Address) -> str:
-        return await self._inner.reply_host(address)
-
-    async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
-        return await self._inner.listen(app, host, port, identity)

@@ -1,4 +1,4 @@
-"""Links that take time and lose things: what transports on purpose, and in memory, charge for what they carry."""
+"""Links that take time and lose things: what the faulty and the in-memory transport charge for what they carry."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import enum
 import functools
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from paceline.axon import loops
-from paceline.axon.messages import Body, Reply, Request, num_bytes
+from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
-from paceline.axon.transports.pump import Pump
 from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
 
 _BYTES_PER_MBIT = 1e6 / 8
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
+
+Ask: TypeAlias = Callable[[], Awaitable[Reply]]
 
 
 class Fault(enum.Enum):
@@ -70,20 +71,16 @@ class Link:
 class Line:
     """A link in use: exchanges go over it, take their time, and may be lost.
 
-    Args:
-        plan: decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
-
-    Attributes:
-        bandwidth: what is left of the link, as a ratio. It may change; what is queued goes on as before.
+    A `plan` decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
     """
 
     def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
-        self._link = link
-        self._random = random.Random(link.seed)
+        self._loss = link.loss
+        self.random = random.Random(link.seed)
         self._fate = plan or self._by_chance
-        self._up = _Lane(link.up_bytes_per_second, link, self._random)
-        self._down = _Lane(link.down_bytes_per_second, link, self._random)
-        self.bandwidth = 1.0
+        self._up = _Lane(link.up_bytes_per_second, link, self)
+        self._down = _Lane(link.down_bytes_per_second, link, self)
+        self.bandwidth = 1.0  # what is left of the link; it may change, and what is queued goes on as before
         self._is_cut = False
         self._under_way: dict[asyncio.Task[Reply], None] = {}  # in the order in which they began
         self._pumps: WeakSet[Pump] = WeakSet()
@@ -101,26 +98,18 @@ class Line:
         self._is_cut = False
 
     async def exchange(
-        self,
-        address: Address,
-        request: Request,
-        ask: Callable[[], Awaitable[Reply]],
-        *,
-        timeout: float,
-        far: Line | None = None,
+        self, address: Address, request: Request, ask: Ask, *, timeout: float, far: Line | None = None
     ) -> Reply:
         """Have a request answered by `ask`, there and back over the link, in a task of its own.
 
-        Whoever cancels that task, from the far side for instance, has closed the connection.
-
-        Args:
-            far: the link of whoever answers, if that is known; bytes go over both at once, so the slower one counts,
-                and cutting either breaks the exchange.
+        Whoever cancels that task, from the far side for instance, has closed the connection. `far` is the link of
+        whoever answers, if that is known; bytes go over both at once, so the slower one counts, and cutting either
+        breaks the exchange.
         """
-        if self._is_cut or (far is not None and far._is_cut):
-            raise Unreachable(f"{address}: the link is cut")
-        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, far))
         lines = (self,) if far is None else (self, far)
+        if any(line._is_cut for line in lines):
+            raise Unreachable(f"{address}: the link is cut")
+        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, lines))
         for line in lines:
             line._under_way[exchange] = None
         try:
@@ -134,11 +123,9 @@ class Line:
             raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
         return exchange.result()
 
-    async def _there_and_back(
-        self, address: Address, request: Request, ask: Callable[[], Awaitable[Reply]], far: Line | None
-    ) -> Reply:
+    async def _there_and_back(self, address: Address, request: Request, ask: Ask, lines: tuple[Line, ...]) -> Reply:
         fault = self._fate(request)
-        await _carry(request.body, (self._up, self.bandwidth), *([] if far is None else [(far._down, far.bandwidth)]))
+        await _carry(request.body, [self._up, *(line._down for line in lines[1:])])
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await ask()
@@ -146,65 +133,107 @@ class Line:
             if reply.stream is not None:
                 await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
-        await self._bring(reply.body, far)
+        way_back = [self._down, *(line._up for line in lines[1:])]
+        await _carry(reply.body, way_back)
         if reply.stream is not None:
-            carry = functools.partial(self._bring, far=far)
+            carry = functools.partial(_carry, lanes=way_back)
             pump = Pump(reply.stream, carry, f"{address}: the link was cut in the middle of an answer")
-            for line in (self,) if far is None else (self, far):
+            for line in lines:
                 line._pumps.add(pump)
             reply.stream = pump.stream
         return reply
 
-    async def _bring(self, body: Body, far: Line | None) -> Body:
-        """Carry a reply, or a piece of it, back here."""
-        await _carry(body, (self._down, self.bandwidth), *([] if far is None else [(far._up, far.bandwidth)]))
-        return body
-
     def _by_chance(self, request: Request) -> Fault:
-        if self._random.random() >= self._link.loss:
+        if self.random.random() >= self._loss:
             return Fault.NONE
-        return self._random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
+        return self.random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
 
 
 class _Lane:
     """One direction of a link: what is sent over it queues up."""
 
-    def __init__(self, bytes_per_second: float, link: Link, chance: random.Random) -> None:
+    def __init__(self, bytes_per_second: float, link: Link, line: Line) -> None:
         self._bytes_per_second = bytes_per_second
         self.latency_seconds = link.latency_seconds
+        self.is_free = bytes_per_second == math.inf and not link.latency_seconds  # nothing takes any time
         self._jitter = link.jitter
-        self._chance = chance
+        self._line = line
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing takes any time."""
-        return self._bytes_per_second == math.inf and not self.latency_seconds
-
-    def book(self, body: Body, bandwidth: float) -> float:
-        """Queue a body up for so much of the bandwidth; returns the loop time when it has been sent."""
-        seconds = (_HEAD_BYTES + num_bytes(body)) / (bandwidth * self._bytes_per_second)
+    def book(self, body: Body) -> float:
+        """Queue a body up; returns the loop time when it has been sent."""
+        seconds = (_HEAD_BYTES + num_bytes(body)) / (self._line.bandwidth * self._bytes_per_second)
         if self._jitter:
-            seconds *= 1 + self._jitter * (2 * self._chance.random() - 1)
+            seconds *= 1 + self._jitter * (2 * self._line.random.random() - 1)
         self._free_at = max(asyncio.get_running_loop().time(), self._free_at) + seconds
         return self._free_at
 
 
-async def _carry(body: Body, *ways: tuple[_Lane, float]) -> None:
-    """Take as long as the body takes over lanes one behind the other, each with so much of its bandwidth."""
-    taking_time = [(lane, bandwidth) for lane, bandwidth in ways if not lane.is_free]
-    if not taking_time:
-        return
-    sent_at = max(lane.book(body, bandwidth) for lane, bandwidth in taking_time)
-    loop = asyncio.get_running_loop()
-    arrived = loop.create_future()
-    timer = loop.call_at(sent_at + sum(lane.latency_seconds for lane, _ in taking_time), _arrive, arrived)
-    try:
-        await arrived
-    finally:
-        timer.cancel()
+async def _carry(body: Body, lanes: list[_Lane]) -> Body:
+    """Take as long as the body takes over lanes one behind the other, and return it."""
+    taking_time = [lane for lane in lanes if not lane.is_free]
+    if taking_time:
+        sent_at = max(lane.book(body) for lane in taking_time)
+        loop = asyncio.get_running_loop()
+        arrived = loop.create_future()
+        timer = loop.call_at(sent_at + sum(lane.latency_seconds for lane in taking_time), _arrive, arrived)
+        try:
+            await arrived
+        finally:
+            timer.cancel()
+    return body
 
 
 def _arrive(arrived: asyncio.Future[None]) -> None:
     if not arrived.done():
         arrived.set_result(None)
+
+
+class Pump:
+    """Moves the bodies of a stream on, one ahead, in a task of its own; can be broken off from outside.
+
+    The source is closed however the pump ends. `carry` takes a body on its way and returns it as it arrives; `broken`
+    is the message of the consumer's error.
+    """
+
+    def __init__(self, source: Stream, carry: Callable[[Body], Awaitable[Body]], broken: str) -> None:
+        self._source = source
+        self._carry = carry
+        self._broken = broken
+        self._arrived: asyncio.Queue[Body | Exception | None] = asyncio.Queue(maxsize=1)
+        self._is_broken = False
+        self._task = asyncio.ensure_future(self._run())
+        self.stream = Stream(self._bodies(), self._stop)
+
+    def break_off(self) -> None:
+        """End the stream at once: the consumer gets `ConnectionLost`, the source is closed."""
+        self._is_broken = True
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        end: Exception | None = None
+        try:
+            async for body in self._source:
+                await self._arrived.put(await self._carry(body))
+        except asyncio.CancelledError:
+            end = ConnectionLost(self._broken)
+        except Exception as error:
+            end = error
+        finally:
+            await self._source.aclose()
+        if self._is_broken and self._arrived.full():
+            self._arrived.get_nowait()  # nobody may ever take it
+        await self._arrived.put(end)
+
+    async def _bodies(self) -> AsyncGenerator[Body, None]:
+        while True:
+            arrived = await self._arrived.get()
+            if arrived is None:
+                return
+            if isinstance(arrived, Exception):
+                raise arrived
+            yield arrived
+
+    async def _stop(self) -> None:
+        self.break_off()
+        await asyncio.wait((self._task,))

@@ -10,8 +10,7 @@ from weakref import WeakSet
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport, answer
-from paceline.axon.transports.links import Line, Link
-from paceline.axon.transports.pump import Pump
+from paceline.axon.transports.links import Line, Link, Pump
 from paceline.errors import ConfigError, Unreachable
 
 
@@ -37,6 +36,7 @@ class MemoryListener(Listener):
         self.exchanges: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.pumps: WeakSet[Pump] = WeakSet()
         self._network = network
+        network.listeners[(address.host, address.port)] = self
 
     async def close(self) -> None:
         self._network.listeners.pop((self.address.host, self.address.port), None)
@@ -49,16 +49,12 @@ class MemoryListener(Listener):
 
 
 class MemoryTransport(Transport):
-    """One host's way into a `MemoryNetwork`. There is nobody to listen in, so TLS is not imitated.
-
-    Attributes:
-        line: its link, to be cut and mended, or made slower.
-    """
+    """One host's way into a `MemoryNetwork`. There is nobody to listen in, so TLS is not imitated."""
 
     def __init__(self, network: MemoryNetwork, host: str, link: Link) -> None:
         self._network = network
         self._host = host
-        self.line = Line(link)
+        self.line = Line(link)  # to be cut and mended, or made slower
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))
@@ -92,11 +88,9 @@ class MemoryTransport(Transport):
 
     async def listen(self, app: App, host: str, port: int, identity: ServerIdentity | None = None) -> Listener:
         address = Address(self._host, port or next(self._network.free_ports))
-        key = (address.host, address.port)
-        if key in self._network.listeners:
+        if (address.host, address.port) in self._network.listeners:
             raise ConfigError(f"cannot listen on {address}: it is taken")
-        listener = self._network.listeners[key] = MemoryListener(self._network, app, address, self.line)
-        return listener
+        return MemoryListener(self._network, app, address, self.line)
 
 
 def _copy(body: Body) -> Body:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias
 
@@ -17,36 +16,24 @@ Bodies: TypeAlias = "AsyncGenerator[tuple[Kind, Body], None]"
 """Kind and body of all that a call sends back: any number of items, then its result or error."""
 
 
-class Coding(ABC):
-    """Turns a request's body into arguments, and results into bodies."""
-
-    content_type: str
-
-    @abstractmethod
-    def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
-        """Decode the positional and named arguments; raises `WireError`."""
-
-    @abstractmethod
-    def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
-        """Encode one item, result or error; raises `WireError` for a value that has no form here."""
-
-
-class FrameCoding(Coding):
+class FrameCoding:
     """Axon frames: every type of docs/wire.md, tensors without copies."""
 
     content_type = AXON_TYPE
 
     def decode_call(self, content: memoryview, limits: Limits) -> tuple[list[Any], dict[str, Any]]:
+        """Decode the positional and named arguments; raises `WireError`."""
         value = wire.decode_as(Kind.CALL, content, limits)
         if not (isinstance(value, list) and len(value) == 2):
             raise WireError("a call is a list of two: positional and named arguments")
         return _checked_arguments(*value)
 
     def encode(self, kind: Kind, value: object, limits: Limits) -> Body:
+        """Encode one item, result or error; raises `WireError` for a value that has no form here."""
         return wire.encode(kind, value, limits)
 
 
-class JsonCoding(Coding):
+class JsonCoding:
     """JSON: an array is positional arguments, an object named ones; one line of JSON comes back per body."""
 
     content_type = JSON_TYPE
@@ -78,6 +65,7 @@ def _checked_arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any
     return args, kwargs
 
 
+Coding: TypeAlias = FrameCoding | JsonCoding
 _FRAMES, _JSON = FrameCoding(), JsonCoding()
 
 

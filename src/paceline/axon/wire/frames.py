@@ -65,7 +65,12 @@ class _Code:
     TENSOR = 19
 
 
-_NESTED_CODES = frozenset((_Code.TUPLE, _Code.SET, _Code.FROZENSET))
+# Extensions whose content is msgpack again: what they become, and what they are made of.
+_NESTED: dict[int, tuple[type, type]] = {
+    _Code.TUPLE: (tuple, list),
+    _Code.SET: (set, dict),
+    _Code.FROZENSET: (frozenset, dict),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,14 +177,14 @@ class _Packer:
             return self._pack_int(value)  # type: ignore[arg-type]
         if kind is bytes:
             return self._pack_bytes(value)  # type: ignore[arg-type]
-        if kind is list:
+        if isinstance(value, list):
             return self._pack_items(value, depth)
         if kind is dict:
             return self._pack_dict(value, depth)  # type: ignore[arg-type]
-        if kind is tuple:
+        if isinstance(value, tuple):
             return Ext(_Code.TUPLE, _encode_meta(self._pack_items(value, depth)))
         if isinstance(value, msgspec.Struct):
-            return self._pack_fields(_fields_of_struct(value), depth)
+            return self.pack(_fields_of_struct(value), depth)
         if isinstance(value, np.ndarray):
             return self._pack_buffer(_Code.ARRAY, *tensors.describe_array(value))
         if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
@@ -199,10 +204,6 @@ class _Packer:
             return self.pack(plain(value), depth)
         if isinstance(value, Mapping):
             return self._pack_dict(value, depth)
-        if isinstance(value, list):
-            return self._pack_items(value, depth)
-        if isinstance(value, tuple):
-            return Ext(_Code.TUPLE, _encode_meta(self._pack_items(value, depth)))
         if isinstance(value, (set, frozenset)):
             code = _Code.FROZENSET if isinstance(value, frozenset) else _Code.SET
             # As a map to nothing: among its keys, and only there, arrays come back as tuples.
@@ -210,22 +211,18 @@ class _Packer:
             return Ext(code, _encode_meta(dict.fromkeys(self._pack_key(item, depth + 1) for item in value)))
         if isinstance(value, complex):
             return Ext(_Code.COMPLEX, struct.pack("<dd", value.real, value.imag))
-        if isinstance(value, datetime.datetime):
-            return Ext(_Code.DATETIME, value.isoformat().encode())
         if isinstance(value, datetime.date):
-            return Ext(_Code.DATE, value.isoformat().encode())
+            code = _Code.DATETIME if isinstance(value, datetime.datetime) else _Code.DATE
+            return Ext(code, value.isoformat().encode())
         if isinstance(value, datetime.timedelta):
             return Ext(_Code.TIMEDELTA, struct.pack("<iii", value.days, value.seconds, value.microseconds))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._pack_fields({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, depth)
+            return self._pack_dict({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, depth)
         raise WireError(
             f"cannot send a {type(value).__module__}.{type(value).__qualname__}; allowed: None, bool, int, float, "
             "complex, str, bytes, list, tuple, dict, set, datetime, date, timedelta, enums, dataclasses, msgspec "
             "structs, NumPy arrays and torch tensors"
         )
-
-    def _pack_fields(self, fields: dict[str, object] | list[object], depth: int) -> Encoded:
-        return self._pack_dict(fields, depth) if isinstance(fields, dict) else self._pack_items(fields, depth)
 
     def _enter(self, num_items: int, depth: int) -> None:
         """Hold a container at this depth to the limits that its receiver keeps."""
@@ -320,7 +317,7 @@ class _Unpacker:
     def unpack(self) -> Any:
         meta = bytes(self._body[_PREFIX.size : self._num_head_bytes])
         limits = self._limits
-        Scanner(meta, nested_codes=_NESTED_CODES, max_depth=limits.max_depth, max_items=limits.max_items).check()
+        Scanner(meta, nested_codes=_NESTED, max_depth=limits.max_depth, max_items=limits.max_items).check()
         value = self._decode(meta)
         if self._position != self._body.nbytes:
             raise WireError(f"{self._body.nbytes - self._position} bytes are left over at the end of the frame")
@@ -336,8 +333,12 @@ class _Unpacker:
         """Restore an extension; msgspec calls this for each, in the order in which they stand."""
         if code >= _Code.BYTES:
             return self._restore_buffer(code, data)
-        if code in _NESTED_CODES:
-            return self._restore_items(code, data)
+        if code in _NESTED:
+            made, parts = _NESTED[code]
+            items = self._decode(data)
+            if not isinstance(items, parts):
+                raise WireError(f"a tuple or set cannot be made of {type(items).__name__}")
+            return made(items)
         if code == _Code.BIG_INT:
             return int.from_bytes(data, "little", signed=True)
         if code == _Code.COMPLEX and data.nbytes == 16:
@@ -349,14 +350,6 @@ class _Unpacker:
         if code == _Code.TIMEDELTA and data.nbytes == 12:
             return datetime.timedelta(*struct.unpack("<iii", data))
         raise WireError(f"unknown extension type {code} of {data.nbytes} bytes")
-
-    def _restore_items(self, code: int, data: memoryview) -> Any:
-        items = self._decode(data)
-        if not isinstance(items, list if code == _Code.TUPLE else dict):
-            raise WireError(f"a tuple or set cannot be made of {type(items).__name__}")
-        if code == _Code.TUPLE:
-            return tuple(items)
-        return set(items) if code == _Code.SET else frozenset(items)
 
     def _restore_buffer(self, code: int, data: memoryview) -> Any:
         described = _decode_buffer_shape(data)

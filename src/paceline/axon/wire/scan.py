@@ -6,6 +6,8 @@ costs a fraction of a microsecond an item, and memory only for the containers th
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from paceline.errors import WireError
 
 MAX_TUPLE_KEYS = 4096
@@ -33,13 +35,9 @@ _NOT_CONTAINER = bytes(b for b in range(256) if not 0x80 <= b < 0xA0 and b not i
 
 
 class Scanner:
-    """One look over a meta.
+    """One look over a meta; `nested_codes` are the extension types whose content is msgpack again."""
 
-    Args:
-        nested_codes: the extension types whose content is msgpack again.
-    """
-
-    def __init__(self, meta: bytes, *, nested_codes: frozenset[int], max_depth: int, max_items: int) -> None:
+    def __init__(self, meta: bytes, *, nested_codes: Container[int], max_depth: int, max_items: int) -> None:
         self._meta = meta
         self._nested_codes = nested_codes
         self._max_depth = max_depth

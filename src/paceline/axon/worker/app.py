@@ -13,8 +13,8 @@ import msgspec
 
 import paceline
 from paceline.axon import wire
-from paceline.axon.description import RemoteFailure, WorkerDescription
 from paceline.axon.messages import Body, Reply, Request, Stream
+from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
 from paceline.axon.trust import refuse_stranger
 from paceline.axon.wire import Kind, Limits
@@ -32,13 +32,7 @@ _MAX_ERROR_LENGTH = 1 << 16
 
 
 class WorkerApp:
-    """Serves a registry's functions.
-
-    Args:
-        device: the name shown in descriptions and errors.
-        token: what callers must show, or None.
-        transport: carries the results of duplex calls back to their callers.
-    """
+    """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
     def __init__(
         self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits

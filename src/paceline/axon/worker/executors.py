@@ -1,7 +1,4 @@
-"""Where a called function runs: on the event loop, in a thread, or in a process of its own.
-
-Functions get their arguments and return plain values, or yield them; they need not know where they run.
-"""
+"""Where a called function runs, which need not know it: on the event loop, or in a thread."""
 
 from __future__ import annotations
 
@@ -13,10 +10,13 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from paceline.axon import loops
 from paceline.errors import ConfigError
+
+Function: TypeAlias = Callable[..., Any]
+Items: TypeAlias = AsyncGenerator[Any, None]
 
 MAX_THREADS = 64
 _STREAM_AHEAD = 16  # items a generator may be ahead of their sending
@@ -37,17 +37,15 @@ class Executor(ABC):
         self.device = device
 
     @staticmethod
-    def check(function: Callable[..., Any]) -> None:
+    def check(function: Function) -> None:
         """Raise `ConfigError` if this function cannot run here."""
 
     @abstractmethod
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    async def run(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function and return what it returns, or raise what it raises."""
 
     @abstractmethod
-    def stream(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Any, None]:
+    def stream(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Call a generator function and pass on what it yields; closing the iterator closes the generator."""
 
     async def close(self) -> None:
@@ -57,16 +55,14 @@ class Executor(ABC):
 class LoopExecutor(Executor):
     """On the event loop: for ``async def``, and for functions too short to be worth a thread."""
 
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    async def run(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         try:
             result = function(*args, **kwargs)
         except asyncio.CancelledError as error:
             raise _raisable(error) from error
         return await loops.uncancelled(result) if inspect.isawaitable(result) else result
 
-    async def stream(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Any, None]:
+    async def stream(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Items:
         items = function(*args, **kwargs)
         if isinstance(items, Iterator):
             with contextlib.closing(items):  # type: ignore[type-var]
@@ -94,11 +90,11 @@ class ThreadExecutor(Executor):
         self._num_idle = 0
 
     @staticmethod
-    def check(function: Callable[..., Any]) -> None:
+    def check(function: Function) -> None:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{function.__qualname__} is async and runs on the loop; use executor='loop'")
 
-    async def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    async def run(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
@@ -113,9 +109,7 @@ class ThreadExecutor(Executor):
             await self._submit(job)
             return await future
 
-    async def stream(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Any, None]:
+    async def stream(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Items:
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         ahead = threading.Semaphore(_STREAM_AHEAD)

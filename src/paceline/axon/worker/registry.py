@@ -18,7 +18,7 @@ EXECUTORS = ("loop", "thread", "process")
 def executor_type(name: str) -> type[Executor]:
     """Return the executor of a name in `EXECUTORS`; that of processes is loaded only here."""
     if name == "process":
-        from paceline.axon.processes.executor import ProcessExecutor
+        from paceline.axon.processes import ProcessExecutor
 
         return ProcessExecutor
     return LoopExecutor if name == "loop" else ThreadExecutor
@@ -46,7 +46,8 @@ class Registry:
     def add(self, function: Callable[..., Any], name: str | None, executor: str | None) -> None:
         """Offer a function; raises `ConfigError` for one that cannot be served."""
         name = name or function.__name__
-        executor = executor or _default_executor(function)
+        is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        executor = executor or ("loop" if is_async else "thread")
         if executor not in EXECUTORS:
             raise ConfigError(f"rpc {name!r}: executor {executor!r} is unknown; allowed: {', '.join(EXECUTORS)}")
         if not all(part.isidentifier() for part in name.split(".")):
@@ -57,14 +58,6 @@ class Registry:
         executor_type(executor).check(function)
         self._rpcs[name] = Rpc(name, function, executor, Signature.of(function, name))
 
-    def add_methods(self, subject: object, name: str | None, executor: str | None) -> None:
-        """Offer an object's public methods, as ``method`` or, with a name given, ``name.method``."""
-        methods = [m for m in dir(subject) if not m.startswith("_") and callable(getattr(subject, m))]
-        if not methods:
-            raise ConfigError(f"{subject!r} has no public methods to offer")
-        for method in methods:
-            self.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
-
     def find(self, name: str) -> Rpc:
         """Find the function of that name; raises `KeyError` that says what there is."""
         if name in self._rpcs:
@@ -74,8 +67,3 @@ class Registry:
 
 def _origin(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
-
-
-def _default_executor(function: Callable[..., Any]) -> str:
-    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-    return "loop" if is_async else "thread"

@@ -16,6 +16,7 @@ from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
 from paceline.axon.worker.app import WorkerApp
 from paceline.axon.worker.registry import Registry
+from paceline.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +51,11 @@ class Worker:
 
     def service(self, subject: object, *, name: str | None = None, executor: str | None = None) -> None:
         """Offer an object's public methods, as ``method`` or, with a name given, ``name.method``."""
-        self.registry.add_methods(subject, name, executor)
+        methods = [m for m in dir(subject) if not m.startswith("_") and callable(getattr(subject, m))]
+        if not methods:
+            raise ConfigError(f"{subject!r} has no public methods to offer")
+        for method in methods:
+            self.registry.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
 
     @contextlib.asynccontextmanager
     async def serving(
@@ -78,34 +83,25 @@ class Worker:
         trust.check_bind(host, token, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
         app = WorkerApp(self.registry, self.device, token, transport, self._limits)
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(app.close_executors)
             listener = await transport.listen(app, host, port, identity)
-            try:
-                yield listener.address
-            finally:
-                try:
-                    await app.close(grace_seconds)
-                finally:
-                    await listener.close()
-        finally:
-            await app.close_executors()
+            stack.push_async_callback(listener.close)
+            stack.push_async_callback(app.close, grace_seconds)
+            yield listener.address
 
     @contextlib.contextmanager
     def serve(self, **settings: Any) -> Iterator[Address]:
         """Serve in the background while the block runs; settings as for `serving`."""
         serving = self.serving(**settings)
-        address = loops.background.run(_enter(serving))
+        address = loops.background.run(serving.__aenter__())
         try:
             yield address
         finally:
-            loops.background.run(_leave(serving))
+            loops.background.run(serving.__aexit__(None, None, None))
 
     def run(self, *, announce: Callable[[Address], None] | None = None, **settings: Any) -> None:
-        """Serve until SIGINT or SIGTERM; settings as for `serving`.
-
-        Args:
-            announce: called with the address once calls are accepted.
-        """
+        """Serve until SIGINT or SIGTERM; `announce` receives the address. Settings are those of `serving`."""
         loop = loops.new_event_loop()
         try:
             loop.run_until_complete(self._serve_until_stopped(announce, settings))
@@ -122,14 +118,6 @@ class Worker:
             await stop.wait()
             for number in (signal.SIGINT, signal.SIGTERM):  # a second signal does not wait for calls to end
                 loop.remove_signal_handler(number)
-
-
-async def _enter(serving: Any) -> Address:
-    return await serving.__aenter__()  # type: ignore[no-any-return]
-
-
-async def _leave(serving: Any) -> None:
-    await serving.__aexit__(None, None, None)
 
 
 default = Worker()

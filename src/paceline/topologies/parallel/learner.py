@@ -151,7 +151,7 @@ class Learner(Member):
         )
 
     async def _fill(self) -> None:
-        """Download a matrix, for nothing."""
+        """Download a matrix, to keep the link busy."""
         await self._orchestrator.fill.coro(self._session, _MATRIX_BYTES)
 
     # Rounds.
@@ -241,7 +241,7 @@ class Learner(Member):
                 return done
 
     async def _take(self, enrolment: Enrolment, ticket: Ticket, num_shards: int) -> Work | None:
-        """The round's work; None if the round closed in the meantime."""
+        """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
             work: Work = await self._orchestrator.take.coro(self._session, ticket.round, num_shards)
@@ -295,7 +295,7 @@ class Learner(Member):
         )
 
     def _check_that_a_whole_round_would_do(self, enrolment: Enrolment, candidate: Candidate, ticket: Ticket) -> None:
-        """A round that is nearly over is no reason to give up; one that can never be finished is."""
+        """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one."""
         if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
                 f"{self._name} cannot train one shard of {enrolment.terms.shard_samples} samples within "

@@ -18,11 +18,7 @@ __all__ = ["HttpTransport", "default_transport"]
 
 
 class HttpTransport(Transport):
-    """Requests over kept-alive connections; may be shared by any number of event loops.
-
-    Args:
-        max_body_bytes: the largest reply that is accepted.
-    """
+    """Requests over kept-alive connections, with replies of limited size; any number of event loops may share it."""
 
     is_free_of_loops = True
 

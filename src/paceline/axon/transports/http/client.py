@@ -7,7 +7,6 @@ import functools
 import select
 import socket
 import ssl
-from collections import deque
 from collections.abc import AsyncGenerator
 from urllib.parse import quote, urlencode
 
@@ -16,14 +15,8 @@ import httptools
 from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
-from paceline.axon.transports.http.protocol import (
-    CHUNKED,
-    SMALL_BYTES,
-    Head,
-    HttpProtocol,
-    ProtocolError,
-    content_length,
-)
+from paceline.axon.transports.http import protocol
+from paceline.axon.transports.http.protocol import Head, HttpProtocol, ProtocolError, content_length
 from paceline.errors import BadReply, ConnectionLost, TimedOut, Unreachable
 
 CONNECT_SECONDS = 10.0
@@ -145,7 +138,7 @@ class ClientConnection(HttpProtocol):
         waiter = self._waiter = self.loop.create_future()
         timer = self.loop.call_later(timeout, self._time_out, timeout)
         # The answer may come before all is sent, a refusal for instance: so do not wait for the sending.
-        sending = self.loop.create_task(self.send(head, body)) if num_bytes(body) > SMALL_BYTES else None
+        sending = self.loop.create_task(self.send(head, body)) if num_bytes(body) > protocol.SMALL_BYTES else None
         try:
             if sending is None:
                 await self.send(head, body)
@@ -173,7 +166,7 @@ class ClientConnection(HttpProtocol):
             self._chunks = _Chunks(self)
             self._reply.stream = Stream(self._chunks.bodies(), self._chunks.close)
             self._answer(self._reply)
-            return CHUNKED
+            return protocol.CHUNKED
         length = content_length(fields.headers)
         if length > self._max_body_bytes:
             raise ProtocolError(f"a reply of {length} bytes is over the limit of {self._max_body_bytes}")
@@ -202,16 +195,6 @@ class ClientConnection(HttpProtocol):
         how = "in the middle of its answer" if has_begun else "without an answer"
         self._break_off(ConnectionLost(f"{self.address} closed the connection {how}; it may have died"))
 
-    def pause(self) -> None:
-        """Read no further for now: the consumer of the stream is behind."""
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read on."""
-        if self._transport is not None:
-            self._transport.resume_reading()
-
     def _time_out(self, timeout: float) -> None:
         self._break_off(TimedOut(f"{self.address} did not answer within {timeout:g} s"))
 
@@ -238,27 +221,21 @@ class _Chunks:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self._items: deque[memoryview | Exception] = deque()
-        self._has_items = asyncio.Event()
-        self._is_paused = False
-        self._is_over = False
+        self._items: asyncio.Queue[memoryview | Exception] = asyncio.Queue()
+        self._is_paused = self._is_over = False
 
     def put(self, item: memoryview | Exception) -> None:
-        self._items.append(item)
-        self._has_items.set()
-        if len(self._items) >= _STREAM_AHEAD and not self._is_paused:
+        self._items.put_nowait(item)
+        if self._items.qsize() >= _STREAM_AHEAD and not self._is_paused:
             self._is_paused = True
-            self._connection.pause()
+            self._connection.read(False)
 
     async def bodies(self) -> AsyncGenerator[Body, None]:
         while True:
-            while not self._items:
-                self._has_items.clear()
-                await self._has_items.wait()
-            item = self._items.popleft()
-            if self._is_paused and not self._items:
+            item = await self._items.get()
+            if self._is_paused and self._items.empty():
                 self._is_paused = False
-                self._connection.resume()
+                self._connection.read(True)
             self._is_over = isinstance(item, Exception) or not item
             if isinstance(item, Exception):
                 raise item

@@ -112,8 +112,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def _parse(self) -> None:
         while self._filled and self._target is None and not self._is_busy and self._state():
             pass
-        if self._filled == MAX_HEAD_BYTES and self._transport is not None:
-            self._transport.pause_reading()  # the peer sends ahead while a message is handled
+        if self._filled == MAX_HEAD_BYTES:
+            self.read(False)  # the peer sends ahead while a message is handled
 
     def _parse_head(self) -> bool:
         end = self._scratch.find(b"\r\n\r\n", 0, self._filled)
@@ -186,10 +186,15 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def next_message(self) -> None:
         """Go on to the next message: the last one has been dealt with."""
         self._is_busy = False
-        if self._filled == MAX_HEAD_BYTES and self._transport is not None:
-            self._transport.resume_reading()
+        if self._filled == MAX_HEAD_BYTES:
+            self.read(True)
         if self._filled:
             self.buffer_updated(0)
+
+    def read(self, is_on: bool) -> None:
+        """Read on, or no further for now."""
+        if self._transport is not None:
+            (self._transport.resume_reading if is_on else self._transport.pause_reading)()
 
     def discard_input(self) -> None:
         """Read on but keep nothing, so that the peer gets to see the answer before the connection closes."""
@@ -217,17 +222,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
         elif not self._copies_on_write:
             transport.writelines([head, *body])
         else:
-            await self._send_sliced(transport, [head, *body])
+            for view in (memoryview(part).cast("B") for part in (head, *body)):
+                for start in range(0, len(view), _SLICE_BYTES):
+                    transport.write(view[start : start + _SLICE_BYTES])
+                    if self._drained is not None:
+                        await self._drained
         if self._drained is not None:
             await self._drained
-
-    async def _send_sliced(self, transport: asyncio.Transport, parts: Body) -> None:
-        for part in parts:
-            view = memoryview(part).cast("B")
-            for start in range(0, len(view), _SLICE_BYTES):
-                transport.write(view[start : start + _SLICE_BYTES])
-                if self._drained is not None:
-                    await self._drained
 
     @property
     def num_unsent_bytes(self) -> int:
@@ -260,11 +261,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
 
 class Head:
-    """The fields of one head, as httptools reports them while it parses.
-
-    Args:
-        make_parser: ``httptools.HttpRequestParser`` or ``HttpResponseParser``.
-    """
+    """The fields of one head, as a parser of httptools (for requests or responses) reports them."""
 
     def __init__(self, make_parser: Callable[[object], Any], head: bytes) -> None:
         self.target = b""

@@ -139,7 +139,7 @@ class ServerConnection(HttpProtocol):
             if length:
                 self._refuse_unread(refusal)
             else:
-                self._respond_with(refusal)
+                self.task = self.loop.create_task(self._send_reply(refusal))
             return 0
         if "expect" in fields.headers and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -212,9 +212,6 @@ class ServerConnection(HttpProtocol):
         lines = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
         connection = "" if self._keep_alive else "Connection: close\r\n"
         return f"{_REASONS[reply.status]}{lines}{connection}{framing}\r\n\r\n".encode("latin-1")
-
-    def _respond_with(self, reply: Reply) -> None:
-        self.task = self.loop.create_task(self._send_reply(reply))
 
     def _refuse_unread(self, reply: Reply) -> None:
         """Answer though the request was not read to its end; then the connection cannot be used again."""
