@@ -47,7 +47,7 @@ docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --quiet --strict
 
 results-page: .venv/.installed-experiments
-	$(BIN)/python -m paceline.reproduction.page docs
+	PYTHONPATH=experiments $(BIN)/python -m reproduction.page docs
 
 clean:
 	rm -rf .venv .venv-flower .venv-hivemind site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 
 from paceline.devices.machines import LiveMachine
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer, TrainOptions
 from paceline.learning.vectors import Layout, Vectors
 
 
@@ -51,16 +50,11 @@ class AddingTrainer(Trainer):
         return Layout(state).pack(state)
 
     async def train(
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        local_epochs: int = 1,
-        **options: Any,
+        self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
         add = torch.Tensor.add_ if self._is_in_place else torch.Tensor.add
         added = {kind: add(vector, self._number) for kind, vector in parameters.items()}
-        return Trained(added, local_epochs * sum(shard.num_samples for shard in shards), 1e-3, False)
+        return Trained(added, options.local_epochs * sum(shard.num_samples for shard in shards), 1e-3, False)
 
 
 class AddingMachine(LiveMachine):

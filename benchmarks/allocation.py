@@ -13,17 +13,22 @@ import functools
 import math
 import random
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import commandline
 from paceline.allocation import PROBLEMS
 from paceline.allocation.cycle import CycleLearner, CycleProblem, average_staleness, staleness
-from paceline.devices.channel import Scenario, Workload, place_nodes
 from repeats import Case, Measurements
 from report import Page, significant
 from targets import Target
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+
+from papers.mel import Scenario, Workload, place_nodes
 
 PACKAGES = ("paceline", "numpy", "scipy")
 MOST_LEARNERS = {"csa": 10_000, "csa-relaxed": 100, "csa-sai": 1_000, "eta": 10_000}

@@ -56,13 +56,13 @@ def _line(process: subprocess.Popen[bytes]) -> dict:
 async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
     """Play rounds; tells the address, then what they took."""
     from adding import initial_state, is_everywhere
-    from own_simulate import make_plan
+    from own_simulate import prepare
     from paceline.events import Event
-    from paceline.topologies.parallel import Orchestrator, Surroundings, hosted
+    from paceline.topologies.base import Environment, serving
     from paceline.topologies.parallel.events import RoundClosed
+    from paceline.topologies.parallel.topology import JobPlan
 
-    state = initial_state(widths)
-    plan = make_plan(num_learners, num_rounds, model_bytes=sum(tensor.nbytes for tensor in state.values()))
+    plan = JobPlan(prepare(num_learners, num_rounds, initial_state(widths)))
     closed_at = [asyncio.get_running_loop().time()]
 
     def emit(event: Event) -> None:
@@ -70,27 +70,28 @@ async def orchestrate(num_rounds: int, num_learners: int, *widths: int) -> None:
             assert event.num_updates == num_learners
             closed_at.append(asyncio.get_running_loop().time())
 
-    orchestrator = Orchestrator(plan, state, Surroundings(emit=emit))
-    async with hosted(orchestrator, plan.terms.model_bytes, port=0) as address:
-        print(json.dumps({"url": str(address)}), flush=True)
-        await orchestrator.run()
-        await orchestrator.farewell()
+    orchestrator = plan.host(Environment(emit=emit))
+    async with serving(orchestrator, plan, "orchestrator", port=0) as address:
+        print(json.dumps({"url": address}), flush=True)
+        await orchestrator.run(address)
+        await orchestrator.drain()
     expected = num_rounds * sum(range(1, num_learners + 1)) / num_learners
     told = {
         "round_seconds": [later - earlier for earlier, later in pairwise(closed_at)],
         "peak_bytes": memory.peak_bytes_of_this_process(),
-        "is_average_right": is_everywhere(expected, list(orchestrator.state.values())),
+        "is_average_right": is_everywhere(expected, list(orchestrator.outcome.state.values())),
     }
     print(json.dumps(told), flush=True)
 
 
 async def learn(url: str, number: int, *widths: int) -> None:
     """Take part without training."""
-    from adding import AddingTrainer
-    from paceline.topologies.parallel import Learner, reach
+    from adding import AddingMachine, AddingTrainer
+    from paceline.topologies.base import Contact, Node
+    from paceline.topologies.parallel.learner import Learner
 
-    trainer = AddingTrainer(number, widths, is_in_place=True)
-    await Learner(reach(url), f"learner-{number}", lambda task: trainer).run()
+    machine = AddingMachine(AddingTrainer(number, widths, is_in_place=True))
+    await Learner(Node(name=f"learner-{number}", contacts=[Contact(url)], machine=machine)).run()
 
 
 if __name__ == "__main__":

@@ -11,16 +11,19 @@ import numpy as np
 
 from paceline.allocation import DabAllocation, RoundTerms
 from paceline.events import Event
-from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
+from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.training import LocalModel
-from paceline.topologies.parallel import Job, Plan
+from paceline.topologies.base import Environment
 from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import PreparedJob
+from paceline.topologies.parallel.topology import JobPlan
 
 NUM_SAMPLES = 50
 TWO_NN = (784, 50, 20, 10)
@@ -34,7 +37,7 @@ def measure_virtual_rounds(
     Work "gradient" is that of Flower's client: one step of SGD, learning rate 0.1, on fifty samples in one batch.
     """
     assert tuple(widths) == TWO_NN
-    plan = make_plan(num_learners, num_rounds)
+    prepared = prepare(num_learners, num_rounds)
     closed_at = [time.perf_counter()]
 
     def emit(event: Event) -> None:
@@ -45,13 +48,12 @@ def measure_virtual_rounds(
     device = VirtualDevice(
         name="d", count=num_learners, samples_per_second=100, down_mbit=100, up_mbit=100, latency_ms=5
     )
-    state = LocalModel(plan.task).state()
-    VirtualFleet([device], is_time_only=work == "none").run(JobLaunch(plan=plan, state=state, emit=emit))
+    VirtualFleet([device], is_time_only=work == "none").run(JobPlan(prepared), Environment(emit=emit))
     return [later - earlier for earlier, later in pairwise(closed_at)]
 
 
-def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None) -> Plan:
-    """A job whose learners each train one shard of fifty samples a round; the model's size may be another's."""
+def prepare(num_learners: int, num_rounds: int, state: State | None = None) -> PreparedJob:
+    """Prepare a job whose learners each train one shard of fifty samples a round; `state` may be another model's."""
     chance = np.random.default_rng(0)
     x = chance.integers(0, 256, (NUM_SAMPLES, 1, 28, 28), dtype=np.uint8)
     y = chance.integers(0, 10, NUM_SAMPLES, dtype=np.uint8)
@@ -72,13 +74,14 @@ def make_plan(num_learners: int, num_rounds: int, model_bytes: int | None = None
         num_classes=10,
         batch_size=NUM_SAMPLES,
     )
-    store = ShardStore(x, y, NUM_SAMPLES, seed=0)
+    store, model = ShardStore(x, y, NUM_SAMPLES, seed=0), LocalModel(task)
+    state = model.state() if state is None else state
     terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
         local_epochs=1,
-        model_bytes=model_bytes or sum(tensor.nbytes for tensor in LocalModel(task).state().values()),
+        model_bytes=sum(tensor.nbytes for tensor in state.values()),
         shard_bytes=store.shard_bytes,
         shard_samples=store.shard_samples,
         num_shards=len(store),
     )
-    return Plan(job=job, task=task, terms=terms, store=store)
+    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model)

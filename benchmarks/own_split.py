@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import split_work
 from paceline.axon import loops
-from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.devices.energy import Clock, PowerModel, ProcessMeter
 from paceline.events import Event
-from paceline.learning.engines import ThreadEngine
+from paceline.topologies.base import Contact, Environment, Node, serving
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.parallel import Surroundings, hosted
-from paceline.topologies.split import Source, SourceOptions, SplitPlan, Trunk, reach_trunk, view_of
 from paceline.topologies.split.events import SplitEpochEnded
+from paceline.topologies.split.prepared import PreparedSplit
+from paceline.topologies.split.topology import SplitPlan
 from steps import Mark
 
 
-def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
+def take_part(number: int, port: int, prepared: PreparedSplit) -> tuple[Mark, float]:
     """The trunk, which is number 0, or a source; what it took for the last epoch, and the trunk's loss."""
-    loop = loops.new_event_loop()
+    plan, loop = SplitPlan(prepared), loops.new_event_loop()
     try:
         return loop.run_until_complete(_give(number, port, plan) if number else _lead(port, plan))
     finally:
@@ -36,10 +34,10 @@ async def _lead(port: int, plan: SplitPlan) -> tuple[Mark, float]:
             marks.append(Mark.now())
             ended.append(event)
 
-    trunk = Trunk(plan, ThreadEngine(), Surroundings(emit=emit), _meter)
-    async with hosted(trunk, plan.max_message_bytes, host="127.0.0.1", port=port):
-        await trunk.run()
-        await trunk.farewell()
+    trunk = plan.host(Environment(emit=emit))
+    async with serving(trunk, plan, "trunk", host="127.0.0.1", port=port) as address:
+        await trunk.run(address)
+        await trunk.drain()
     assert ended[-1].train_loss is not None
     # Of the last epoch: from its opening to the last step, without the test that follows.
     return marks[-1].since(marks[-2])._replace(seconds=ended[-1].seconds), ended[-1].train_loss
@@ -53,23 +51,11 @@ async def _give(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
             marks.append(Mark.now())  # after an epoch
 
     # Views follow from numbers, and all are the same here; so sources may join in any order.
-    transport = CountedTransport(HttpTransport())
-    source = Source(
-        reach_trunk(f"http://127.0.0.1:{port}", transport=transport),
-        transport,
-        split_work.source_name(number),
-        ThreadEngine(),
-        _meter,
-        emit=emit,
-        options=SourceOptions(load=lambda terms, number: view_of(plan.dataset, terms, number)),
-    )
-    await source.run()
+    contacts = [Contact(f"http://127.0.0.1:{port}")]
+    node = Node(name=split_work.source_name(number), contacts=contacts, emit=emit)
+    await plan.member(node, None).run("")
     last, before = marks[split_work.NUM_EPOCHS - 1], marks[split_work.NUM_EPOCHS - 2]
     return last.since(before), 0.0
-
-
-def _meter(clock: Clock) -> ProcessMeter:
-    return ProcessMeter(PowerModel(), clock)
 
 
 if __name__ == "__main__":

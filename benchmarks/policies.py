@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import commandline
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, DabAllocation, EqualAllocation
 from paceline.events import Event
-from paceline.fleets.base import JobLaunch
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.report import REPORTINGS
-from paceline.topologies.parallel import Job, make_plan
 from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.topology import TOPOLOGY
 from repeats import Case, Measurements
 from report import Page
+from reproduction.trials import play
 
 POLICIES: dict[str, AllocationPolicy] = {
     "dab": DabAllocation(),
@@ -77,10 +77,7 @@ def case_of(policy: AllocationPolicy, noise: float, settings: Settings) -> Case:
             optimizer=OptimizerSpec(name="SGD", options={"lr": settings.learning_rate}),
             allocation=policy,
         )
-        plan, state = make_plan(job)
-        told: list[Event] = []
-        VirtualFleet(fleet_of(noise, settings)).run(JobLaunch(plan=plan, state=state, emit=told.append))
-        return figures(told)
+        return figures(play(TOPOLOGY.prepare(job), VirtualFleet(fleet_of(noise, settings))).events)
 
     return case
 
@@ -103,7 +100,7 @@ def fleet_of(noise: float, settings: Settings) -> list[VirtualDevice]:
 
 def figures(told: list[Event]) -> dict[str, float]:
     """What counts of a run, as ratios."""
-    summary, closed = REPORTINGS["job"].summary(told), [event for event in told if isinstance(event, RoundClosed)]
+    summary, closed = TOPOLOGY.kinds[Job].summary(told), [event for event in told if isinstance(event, RoundClosed)]
     num_shares = sum(event.num_learners for event in closed)
     return {
         "accuracy_round_3": closed[2].accuracy or 0.0,

@@ -9,14 +9,18 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from paceline.reproduction.machine import cpu_model
 from repeats import Measurements
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+from reproduction.machine import cpu_model
 from targets import Verdict
 
 MISSING = "–"

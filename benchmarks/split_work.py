@@ -19,12 +19,13 @@ import processes
 from paceline.learning.coding import Bits
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.segments import Branch, make_chain, make_head
+from paceline.learning.segments import Branch, make_chain, make_head, operations_of
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec
-from paceline.topologies.split import SplitJob, SplitPlan
-from paceline.topologies.split.samples import Passes, inputs_of, labels_of
+from paceline.topologies.split.jobs import SplitJob
+from paceline.topologies.split.prepared import PreparedSplit
+from paceline.topologies.split.samples import Minibatches, inputs_of, labels_of
 from random_data import random_dataset, task_of
 from steps import Mark, told
 
@@ -50,8 +51,8 @@ WORKS = {
 }
 
 
-def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits: Bits = 32) -> SplitPlan:
-    """A job of two epochs of so many steps, which is tested on one sample after each and makes no copies."""
+def prepare(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits: Bits = 32) -> PreparedSplit:
+    """Prepare a job of two epochs of so many steps, which is tested on one sample after each and makes no copies."""
     what = WORKS[work]
     dataset = random_dataset(num_steps * what.batch_size, side=what.side, num_test_samples=1)
     job = SplitJob(
@@ -71,7 +72,7 @@ def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bi
     task = task_of(job, dataset)
     chain = make_chain(task)
     model_bytes = sum(parameter.nbytes for layer in chain.layers.values() for parameter in layer.parameters())
-    return SplitPlan(
+    return PreparedSplit(
         job=job,
         task=task,
         dataset=dataset,
@@ -79,26 +80,27 @@ def make_plan(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bi
         num_layers={},  # the cut is known: none is to be chosen
         shapes=chain.shapes,
         model_bytes=model_bytes,
+        operations=operations_of(chain, task.input_shape),
     )
 
 
-def run_all(take_part: Callable[[int, int, SplitPlan], tuple[Mark, float]]) -> None:
+def run_all(take_part: Callable[[int, int, PreparedSplit], tuple[Mark, float]]) -> None:
     """Start trunk (number 0) and sources by the setup in the command line, wait for them, and print what they took.
 
     Args:
         take_part: does what a node of this number does, with the trunk's port; returns what the last epoch took, and
             the trunk's loss.
     """
-    plan = make_plan(**json.loads(sys.argv[1]))
-    numbers = range(plan.job.sources + 1)
+    prepared = prepare(**json.loads(sys.argv[1]))
+    numbers = range(prepared.job.sources + 1)
     port = processes.free_port()
-    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [plan] * len(numbers))
+    (trunk, loss), *sources = forks.gather(take_part, numbers, [port] * len(numbers), [prepared] * len(numbers))
     print(json.dumps(told(trunk, [mark for mark, _ in sources], loss)))
 
 
-def num_steps(plan: SplitPlan) -> int:
+def num_steps(prepared: PreparedSplit) -> int:
     """Of an epoch."""
-    return len(minibatch_sizes(len(plan.dataset.y_train), plan.job.batch_size))
+    return len(minibatch_sizes(len(prepared.dataset.y_train), prepared.job.batch_size))
 
 
 def source_name(number: int) -> str:
@@ -108,23 +110,23 @@ def source_name(number: int) -> str:
 
 def tensor_bytes(work: str, bits: int = 32) -> int:
     """What a minibatch's values at the cut take, and their gradients as much again."""
-    plan = make_plan(work, 1, 1)
-    return 2 * WORKS[work].batch_size * int(np.prod(plan.shapes[WORKS[work].cut])) * bits // 8
+    prepared = prepare(work, 1, 1)
+    return 2 * WORKS[work].batch_size * int(np.prod(prepared.shapes[WORKS[work].cut])) * bits // 8
 
 
 class SourcePart:
     """A branch with its samples."""
 
-    def __init__(self, plan: SplitPlan) -> None:
-        chain, cut = plan.chain(), plan.cuts[0]
-        self._terms = plan.terms(1, plan.cuts)
-        self._passes = Passes(self._terms)
-        self._x = plan.dataset.x_train
-        self.branch = Branch(plan.task, chain.before(cut), chain.shapes[cut])
+    def __init__(self, prepared: PreparedSplit) -> None:
+        chain, cut = prepared.chain(), prepared.cuts[0]
+        self._terms = prepared.terms(1, prepared.cuts)
+        self._minibatches = Minibatches(self._terms)
+        self._x = prepared.dataset.x_train
+        self.branch = Branch(prepared.task, chain.before(cut), chain.shapes[cut])
 
     def forward(self, epoch: int, step: int) -> torch.Tensor:
         """What it makes of a minibatch."""
-        return self.branch.forward(step, inputs_of(self._x[self._passes.samples(epoch, step)], self._terms))
+        return self.branch.forward(step, inputs_of(self._x[self._minibatches.samples(epoch, step)], self._terms))
 
     def backward(self, step: int, gradient: torch.Tensor) -> None:
         """Learn."""
@@ -138,16 +140,16 @@ class TrunkPart:
         losses: of each step.
     """
 
-    def __init__(self, plan: SplitPlan) -> None:
-        chain = plan.chain()
-        names = [source_name(number) for number in range(1, plan.job.sources + 1)]
-        self._passes = Passes(plan.terms(1, plan.cuts))
-        self._y = plan.dataset.y_train
-        self._head = make_head(plan.task, chain, plan.cuts[0], names, plan.job.merge)
+    def __init__(self, prepared: PreparedSplit) -> None:
+        chain = prepared.chain()
+        names = [source_name(number) for number in range(1, prepared.job.sources + 1)]
+        self._minibatches = Minibatches(prepared.terms(1, prepared.cuts))
+        self._y = prepared.dataset.y_train
+        self._head = make_head(prepared.task, chain, prepared.cuts[0], names, prepared.job.merge)
         self.losses: list[float] = []
 
     def step(self, epoch: int, step: int, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Learn from what sources made of a minibatch; returns the gradients of it."""
-        loss, gradients = self._head.step(inputs, labels_of(self._y[self._passes.samples(epoch, step)]))
+        loss, gradients = self._head.step(inputs, labels_of(self._y[self._minibatches.samples(epoch, step)]))
         self.losses.append(loss)
         return gradients

@@ -78,7 +78,7 @@ def told(trunk: Mark, sources: Sequence[Mark], loss: float) -> dict[str, float]:
 
 
 def measure(module: str, setup: Mapping[str, Any]) -> dict[str, float]:
-    """Run a module that starts trunk and sources and prints what they `told`; see `split_work.make_plan` for setups."""
+    """Run a module that starts trunk and sources and prints what they `told`; see `split_work.prepare` for setups."""
     # Many processes on few cores: one thread each, as a local fleet has it.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = (sys.executable, "-m", module, json.dumps(setup))

@@ -25,7 +25,8 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from repeats import Case, Measurements
 from report import Page
 
@@ -69,42 +70,42 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
         loops.shut_down(loop)
 
 
-def training_case(plan: Plan, num_shards: int, settings: Settings) -> Case:
+def training_case(prepared: PreparedJob, num_shards: int, settings: Settings) -> Case:
     """Predict the training time of many shards from a few; both are measured, the actual one right after."""
 
     def case(repeat: int) -> dict[str, float]:
-        return run(lambda: _train(plan, num_shards, settings.num_trained))
+        return run(lambda: _train(prepared, num_shards, settings.num_trained))
 
     return case
 
 
-async def _train(plan: Plan, num_shards: int, num_trained: int) -> dict[str, float]:
-    trainer = ThreadTrainer(LocalModel(plan.task))
-    rate = await measure_training(trainer, plan.draw(num_shards))
+async def _train(prepared: PreparedJob, num_shards: int, num_trained: int) -> dict[str, float]:
+    trainer = ThreadTrainer(LocalModel(prepared.task))
+    rate = await measure_training(trainer, prepared.draw(num_shards))
     flops = measure_flops()
-    shards = plan.draw(num_trained)
+    shards = prepared.draw(num_trained)
     num_samples = sum(shard.num_samples for shard in shards)
     actual = (await trainer.train(trainer.initial_parameters(), shards)).seconds
     # Two operations per parameter forward, four backward.
-    by_operations = predict_training_seconds(flops, 6 * plan.terms.model_bytes / 4, num_samples)
+    by_operations = predict_training_seconds(flops, 6 * prepared.terms.model_bytes / 4, num_samples)
     return {"error": _error(num_samples / rate.per_second, actual), "flops_error": _error(by_operations, actual)}
 
 
-def download_case(plan: Plan, link: Link | None, num_shards: int, settings: Settings) -> Case:
+def download_case(prepared: PreparedJob, link: Link | None, num_shards: int, settings: Settings) -> Case:
     """Predict the time to download many shards from that of a few, over HTTP in this machine."""
 
     def case(repeat: int) -> dict[str, float]:
-        return run(lambda: _download(plan, link, num_shards, settings.num_downloaded))
+        return run(lambda: _download(prepared, link, num_shards, settings.num_downloaded))
 
     return case
 
 
-async def _download(plan: Plan, link: Link | None, num_shards: int, num_downloaded: int) -> dict[str, float]:
+async def _download(prepared: PreparedJob, link: Link | None, num_shards: int, num_downloaded: int) -> dict[str, float]:
     worker = axon.Worker("orchestrator")
 
     @worker.rpc(executor="loop")
     def fetch(count: int) -> list[Shard]:
-        return plan.draw(count)
+        return prepared.draw(count)
 
     http = HttpTransport()
     async with worker.serving(port=0) as address:
@@ -142,16 +143,16 @@ def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
     """Predict training and downloads from few shards and from more."""
     torch.set_num_threads(1)
     data = DataSpec(name=settings.data, shard_size=settings.shard_size)
-    plan, _ = make_plan(Job(deadline_seconds=15, data=data))
+    prepared = prepare_job(Job(deadline_seconds=15, data=data))
     cases: dict[str, Case] = {}
     if "training" in systems:
         for count in settings.trained_from:
-            cases[f"training {settings.num_trained} shards, from {count}"] = training_case(plan, count, settings)
+            cases[f"training {settings.num_trained} shards, from {count}"] = training_case(prepared, count, settings)
     if "download" in systems:
         for name, link in LINKS.items():
             for count in settings.downloaded_from:
                 label = f"downloading {settings.num_downloaded} shards, from {count} ({name})"
-                cases[label] = download_case(plan, link, count, settings)
+                cases[label] = download_case(prepared, link, count, settings)
     return cases
 
 

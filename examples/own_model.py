@@ -36,4 +36,4 @@ if __name__ == "__main__":  # devices load this file for Net, and should not sta
     run = train(JOB, LocalFleet(DEVICES), folder="runs/own-model")
     for learner in run.summary().tables["learners"].records():
         print(f"{learner['learner']} trained {learner['num_samples']:,} samples")
-    print(f"accuracy {run.accuracy:.1%} after {run.rounds} rounds; the report is in {run.report()}")
+    print(f"accuracy {run.accuracy:.1%} after {run.metrics['rounds']} rounds; the report is in {run.report()}")

@@ -10,11 +10,11 @@ from msgspec import Meta
 from paceline.allocation import AdaptiveDabAllocation, EdgeGossipAllocation, MedAllocation, SyncAllocation
 from paceline.checks import Count, Positive, Ratio, Remainder, Share, range_of, why_outside, why_refused
 from paceline.devices.cell import Cell
-from paceline.devices.channel import Channel
 from paceline.devices.contention import Usage
 from paceline.devices.energy import PowerModel
 from paceline.devices.profiles import Profile, Rate
 from paceline.devices.states import DeviceState
+from paceline.learning.audits import Auditor
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.partitions import PartitionSpec
@@ -63,7 +63,6 @@ def test_what_is_inside_or_no_number_is_not_refused(hint, value):
         ),
         (lambda: msgspec.structs.replace(TERMS, overtime=101.0), "overtime is 101.0; allowed: 0 to 100"),
         (lambda: Cell(station_dbm=101.0), "station_dbm is 101.0; allowed: -200 to 100"),
-        (lambda: Channel(bandwidth_hertz=0), "bandwidth_hertz is 0; it must be above 0"),
         (lambda: Usage(cpu_ratio=-0.1), "cpu_ratio is -0.1; allowed: 0 to 1"),
         (lambda: PowerModel(idle_watts=-1.0), "idle_watts is -1.0; it must be at least 0"),
         (lambda: Rate(math.inf), "per_second is inf; it must be above 0"),
@@ -73,6 +72,11 @@ def test_what_is_inside_or_no_number_is_not_refused(hint, value):
         (lambda: JunctionSpec(rank=0), "rank is 0; it must be at least 1"),
         (lambda: PartitionSpec(alpha=math.inf), "alpha is inf; it must be above 0"),
         (lambda: PointsSpec(seed=-1), "seed is -1; allowed: 0 to 9223372036854775807"),
+        (lambda: PointsSpec(reduction="SVD"), "reduction 'SVD' is unknown; did you mean 'svd'"),
+        (lambda: PointsSpec(division="kmeans"), "division 'kmeans' is unknown; did you mean 'k-means'"),
+        (lambda: ViewSpec(kind="blurr"), "view 'blurr' is unknown; did you mean 'blur'"),
+        (lambda: Auditor(model=None, rate=1.1, chance=None), "rate is 1.1; allowed: 0 to 1"),
+        (lambda: Auditor(model=None, rate=1.0, tolerance=0.6, chance=None), "tolerance is 0.6; it must be above 0 and"),
         (lambda: ViewSpec(erased_share=1.0), "erased_share is 1.0; it must be above 0 and below 1"),
     ],
 )

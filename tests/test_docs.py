@@ -1,7 +1,8 @@
 """The examples of README and docs run, and print what the pages say they print.
 
 A Python block without a title is a program; the text block after it is its output. Blocks titled "client" make up one
-program per page, run while the blocks titled with a file name are served by `paceline worker`.
+program per page, run while the blocks titled with a file name are served by `paceline worker`. On a page with a
+pyproject.toml, these blocks are a package instead, installed for all programs of the page.
 """
 
 import importlib
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.config import read_tables
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.M | re.S)
@@ -23,19 +26,25 @@ class Program:
     source: str
     output: str = ""
     workers: dict[str, str] = field(default_factory=dict)
+    package: dict[str, str] = field(default_factory=dict)
 
 
 def programs_of(page):
-    """The programs on a page, each with the output it should have."""
+    """Find the programs on a page, each with the output it should have."""
     programs, client, last = [], Program(""), None
-    for language, title, text in BLOCK.findall(page.read_text()):
+    blocks = BLOCK.findall(page.read_text())
+    files = {title: text for _, title, text in blocks if title.endswith((".py", ".toml"))}
+    package = files if "pyproject.toml" in files else {}
+    for language, title, text in blocks:
+        if title in package:
+            continue
         if language == "python" and title.endswith(".py"):
             client.workers[title] = text
         elif language == "python" and title == "client":
             client.source += text
             last = client
         elif language == "python":
-            last = Program(text)
+            last = Program(text, package=package)
             programs.append(last)
         elif language == "text" and last is not None:
             last.output += text
@@ -53,8 +62,20 @@ def test_there_are_examples():
     assert len(CASES) >= 9
 
 
+def install(package, folder):
+    """Write a package to a folder as if it were installed there."""
+    for name, text in package.items():
+        (folder / name).write_text(text)
+    (folder / "package-1.0.dist-info").mkdir()
+    groups = read_tables(folder / "pyproject.toml")["project"]["entry-points"].items()
+    lines = [line for group, names in groups for line in (f"[{group}]", *(f"{key}={names[key]}" for key in names))]
+    (folder / "package-1.0.dist-info/entry_points.txt").write_text("\n".join(lines))
+
+
 @pytest.mark.parametrize("program", CASES)
 def test_example(program, tmp_path, spawn):
+    if program.package:
+        install(program.package, tmp_path)
     for name, source in program.workers.items():
         (tmp_path / name).write_text(source)
         serving = "import sys; from paceline.cli import main; main(['worker', sys.argv[1], '--json'])"

@@ -13,7 +13,7 @@ import pytest
 import typer
 import typer.main
 
-from paceline import Job, VirtualDevice
+from paceline import GossipJob, Job, LocalDevice, Pool, SplitJob, VirtualDevice, topologies
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
 from paceline.devices.cell import Cell
@@ -29,13 +29,7 @@ from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.views import VIEWS, ViewSpec
-from paceline.report import REPORTINGS
-from paceline.topologies.gossip import GossipJob
-from paceline.topologies.gossip.jobs import TABLES as GOSSIP_TABLES
-from paceline.topologies.multitask import PoolSpec
-from paceline.topologies.parallel.jobs import TABLES
-from paceline.topologies.split import AveragingSpec, SplitJob
-from paceline.topologies.split.jobs import TABLES as SPLIT_TABLES
+from paceline.topologies.split.jobs import AveragingSpec
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 TYPES = {
@@ -50,10 +44,11 @@ TYPES = {
     PowerModel: "table",
 }
 JOB = Job(deadline_seconds=1).described()
-POOL = PoolSpec().described()
+POOL = Pool().described()
 GOSSIP = GossipJob(points=PointsSpec()).described()
 SPLIT = SplitJob().described()
-OWN_TABLES = {*TABLES, *GOSSIP_TABLES, *SPLIT_TABLES}
+KINDS = {kind.table: kind for name in topologies.BUILT_IN for kind in topologies.named(name).kinds}
+OWN_TABLES = {table for kind in KINDS.values() for table in kind.tables}
 
 
 def section(page, heading):
@@ -75,20 +70,20 @@ def rows(text):
     ]
 
 
-def said_type(kind):
-    """A type as the pages say it."""
+def shown_type(kind):
+    """Write a type as the pages do."""
     choices = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        return " or ".join(said_type(choice) for choice in choices if choice is not type(None))
+        return " or ".join(shown_type(choice) for choice in choices if choice is not type(None))
     if typing.get_origin(kind) is typing.Annotated:
-        return said_type(choices[0])
+        return shown_type(choices[0])
     return TYPES[kind]
 
 
-def said_default(value):
-    """A default as the pages say it."""
+def shown_default(value):
+    """Write a default as the pages do."""
     if value is None or value in ((), [], PowerModel()):
         return "–"
     if isinstance(value, bool):
@@ -101,15 +96,15 @@ def said_default(value):
 
 
 def fields_of(kind, defaults):
-    """Name, type and default of each field that is no table of its own, as the pages say them."""
+    """Name, type and default of each field that is no table of its own, as the pages show them."""
     fields = msgspec.structs.fields(kind)
     return {
         field.encode_name: (
-            said_type(field.type),
-            said_default("required" if field.required else defaults.get(field.encode_name)),
+            shown_type(field.type),
+            shown_default("required" if field.required else defaults.get(field.encode_name)),
         )
         for field in fields
-        if kind not in (Job, PoolSpec, GossipJob, SplitJob) or field.name not in OWN_TABLES
+        if kind not in KINDS.values() or field.name not in (*kind.tables, kind.nested)
     }
 
 
@@ -120,7 +115,7 @@ TABLES_OF_FILES = {
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
-    "`[pool]`": {"jobs": (said_type(list[str]), "–"), **fields_of(PoolSpec, POOL["pool"])},
+    "`[pool]`": {"jobs": (shown_type(list[str]), "–"), **fields_of(Pool, POOL["pool"])},
     "`[allocation]` of a pool": {"policy": ("text", '"med"')},
     "`[gossip]`": fields_of(GossipJob, GOSSIP["gossip"]),
     "`[partition]`": fields_of(PartitionSpec, GOSSIP["partition"]),
@@ -131,6 +126,7 @@ TABLES_OF_FILES = {
     "`[averaging]`": fields_of(AveragingSpec, SPLIT["averaging"]),
     "`[[view]]`": fields_of(ViewSpec, msgspec.to_builtins(ViewSpec())),
     "`[[device]]`": {
+        **fields_of(LocalDevice, msgspec.structs.asdict(LocalDevice(name="pi"))),
         **fields_of(testbed.TestbedDevice, msgspec.structs.asdict(testbed.TestbedDevice(name="pi"))),
         **fields_of(VirtualDevice, msgspec.structs.asdict(VirtualDevice(name="pi", samples_per_second=1))),
     },
@@ -141,16 +137,16 @@ TABLES_OF_FILES = {
 
 
 @pytest.mark.parametrize("heading", TABLES_OF_FILES)
-def test_every_key_of_a_table_is_told_with_type_and_default(heading):
-    told = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", heading))}
-    assert told == TABLES_OF_FILES[heading]
+def test_every_key_of_a_table_is_documented_with_type_and_default(heading):
+    documented = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", heading))}
+    assert documented == TABLES_OF_FILES[heading]
 
 
-def test_the_tables_told_are_those_there_are():
+def test_the_documented_tables_are_those_there_are():
     headings = re.findall(r"^### `\[+(\w+)\]+`", (REFERENCE / "job.md").read_text(), re.M)
-    told = {"job", "pool", "gossip", "split", *OWN_TABLES}
-    assert set(headings) == told | {"device", "cell"}
-    assert told == JOB.keys() | POOL.keys() | GOSSIP.keys() | SPLIT.keys()
+    documented = {*KINDS, *OWN_TABLES}
+    assert set(headings) == documented | {"device", "cell"}
+    assert documented == JOB.keys() | POOL.keys() | GOSSIP.keys() | SPLIT.keys()
     assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"
@@ -159,11 +155,11 @@ def test_the_tables_told_are_those_there_are():
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_is_told_with_its_fields(name):
-    told = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
+def test_every_policy_is_documented_with_its_fields(name):
+    documented = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
     kinds = typing.get_type_hints(POLICIES[name])
-    assert told == {
-        field.name: (said_type(kinds[field.name]), said_default(field.default))
+    assert documented == {
+        field.name: (shown_type(kinds[field.name]), shown_default(field.default))
         for field in dataclasses.fields(POLICIES[name])
     }
     assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
@@ -184,7 +180,7 @@ def command(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_of_a_command_is_told_with_its_default(name):
+def test_every_option_of_a_command_is_documented_with_its_default(name):
     parameters = [parameter for parameter in command(name).params if parameter.name != "help"]
     known = {}
     for parameter in parameters:
@@ -192,28 +188,32 @@ def test_every_option_of_a_command_is_told_with_its_default(name):
             known[(parameter.metavar or parameter.name).upper()] = "required" if parameter.required else "–"
         else:
             default = "required" if parameter.required else None if parameter.default is False else parameter.default
-            known[parameter.opts[0]] = said_default(default).strip('"')
-    table = [row for row in rows(section("cli.md", f"paceline {name}")) if re.match("`(--|[A-Z])", row[0])]
+            known[parameter.opts[0]] = shown_default(default).strip('"')
+    text = section("cli.md", f"paceline {name}")
+    if "(#options-of-a-device)" in text:
+        text += section("cli.md", "Options of a device")
+    table = [row for row in rows(text) if re.match("`(--|[A-Z])", row[0])]
     assert {first.split(",")[0].strip("`"): default for first, default, _ in table} == known
 
 
-def test_the_commands_told_are_those_there_are():
+def test_the_documented_commands_are_those_there_are():
     assert re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M) == list(COMMANDS)
 
 
-@pytest.mark.parametrize(("kind", "page"), [("job", "run"), ("pool", "pool"), ("gossip", "gossip"), ("split", "split")])
-def test_every_column_of_a_recorded_table_is_described(kind, page):
-    for table in REPORTINGS[kind].recorded:
-        described = rows(section(f"{page}-folder.md", table.file))
+@pytest.mark.parametrize("table", KINDS)
+def test_every_column_of_a_recorded_table_is_described(table):
+    page = "run" if table == "job" else table
+    for recorded in topologies.announced_by({table: {}}, "")[0].kinds[KINDS[table]].recorded:
+        described = rows(section(f"{page}-folder.md", recorded.file))
         names = [name for row in described for name in re.findall(r"`(\w+)`", row[0])]
-        assert names == [column.name for column in table.columns]
+        assert names == [column.name for column in recorded.columns]
 
 
-def test_every_event_is_told_with_its_fields():
-    told = {re.findall(r"`(\w+)`", row[0])[0]: row for row in rows(section("run-folder.md", "Events"))}
+def test_every_event_is_documented_with_its_fields():
+    documented = {re.findall(r"`(\w+)`", row[0])[0]: row for row in rows(section("run-folder.md", "Events"))}
     known = [kind for kind in Event.__subclasses__() if kind.__module__.startswith("paceline.")]
     kinds = {kind.__struct_config__.tag: kind for kind in known}
-    assert told.keys() == kinds.keys()
-    for tag, row in told.items():
+    assert documented.keys() == kinds.keys()
+    for tag, row in documented.items():
         assert {*re.findall(r"`(\w+)`", row[2]), "at"} == set(kinds[tag].__struct_fields__), tag
         assert row[0].endswith("*") == ("on the device only" in kinds[tag].__doc__), tag

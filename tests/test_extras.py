@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+EXPERIMENTS = f"sys.path.append({str(EXAMPLES.parent / 'experiments')!r})"
 EXTRAS = {
     "energy": ["codecarbon"],
     "experiments": ["matplotlib"],
@@ -51,7 +52,10 @@ def test_training_needs_no_extra(tmp_path, folder):
     ("extra", "source"),
     [
         ("energy", "from paceline.devices.energy import _new_tracker; _new_tracker()"),
-        ("experiments", "from paceline.reproduction.statistics import estimate; estimate([1.0, 2.0])"),
+        (
+            "experiments",
+            f"{EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])",
+        ),
         ("redis", "import paceline.topologies.gossip.redis_store"),
         ("solvers", "import paceline.allocation.relaxed"),
         ("solvers", "import paceline.allocation.med.solver"),

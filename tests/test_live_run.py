@@ -56,8 +56,7 @@ class Stage:
         return process, json.loads(process.stdout.readline())
 
     def join(self, told, name, *options):
-        trust = ("--fingerprint", told["fingerprint"])
-        return self.start("join", told["url"], *trust, "--name", name, *options, PACELINE_TOKEN=told["token"])
+        return self.start("join", told["url"], "--name", name, *options, PACELINE_TOKEN=told["token"])
 
     def until(self, is_reached):
         """Wait for something to be recorded."""
@@ -101,12 +100,13 @@ def works_in_a_round_after(number, learner):
 def test_a_run_survives_all_that_happens_to_it(stage):
     serving, told = stage.serve("job.toml", "--folder", stage.run, "--port", 0, "--tls", "--token", "S3cret")
     assert told["url"].startswith("https://")
+    assert told["url"].endswith(f"#{told['fingerprint']}")
     assert told["token"] == "S3cret"
     first = stage.join(told, "first")
-    mortal = stage.join(told, "mortal", "--slowdown", 8)
+    mortal = stage.join(told, "mortal", "--emulate", "slowdown=8")
     stage.until(works_in_a_round_after(1, "mortal"))
     mortal.send_signal(signal.SIGKILL)
-    late = stage.join(told, "late", "--slowdown", 8)
+    late = stage.join(told, "late", "--emulate", "slowdown=8")
     stage.until(works_in_a_round_after(4, "late"))
     serving.send_signal(signal.SIGKILL)
     serving.wait()
@@ -141,7 +141,7 @@ def undisturbed_accuracy(stage):
     stage.run = stage.run.with_name("undisturbed")
     serving, told = stage.serve("job.toml", "--folder", stage.run, "--port", 0, "--tls", "--token", "S3cret")
     stage.join(told, "first")
-    stage.join(told, "second", "--slowdown", 8)
+    stage.join(told, "second", "--emulate", "slowdown=8")
     result = json.loads(serving.communicate(timeout=PATIENCE_SECONDS)[0])
     assert result["accuracy"] > 0.9
     return result["accuracy"]

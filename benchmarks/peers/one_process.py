@@ -17,10 +17,10 @@ from steps import Mark, told
 
 def main() -> None:
     """Train, and tell."""
-    plan = split_work.make_plan(**json.loads(sys.argv[1]))
-    trunk = TrunkPart(plan)
-    sources = {source_name(number): SourcePart(plan) for number in range(1, plan.job.sources + 1)}
-    num_steps = split_work.num_steps(plan)
+    prepared = split_work.prepare(**json.loads(sys.argv[1]))
+    trunk = TrunkPart(prepared)
+    sources = {source_name(number): SourcePart(prepared) for number in range(1, prepared.job.sources + 1)}
+    num_steps = split_work.num_steps(prepared)
     start = Mark.now()
     for epoch in range(1, NUM_EPOCHS + 1):
         start = Mark.now()

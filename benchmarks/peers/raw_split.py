@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import split_work
-from paceline.topologies.split import SplitPlan
+from paceline.topologies.split.prepared import PreparedSplit
 from peers.raw_tcp import PUSH, receive_message, send_message
 from split_work import NUM_EPOCHS, SourcePart, TrunkPart, source_name
 from steps import Mark
@@ -20,18 +20,18 @@ from steps import Mark
 _CONNECT_SECONDS = 30.0
 
 
-def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
+def take_part(number: int, port: int, prepared: PreparedSplit) -> tuple[Mark, float]:
     """The trunk, which is number 0, or a source; what it took for the last epoch, and the trunk's loss."""
-    return _give(number, port, plan) if number else _lead(port, plan)
+    return _give(number, port, prepared) if number else _lead(port, prepared)
 
 
-def _lead(port: int, plan: SplitPlan) -> tuple[Mark, float]:
-    part, start = TrunkPart(plan), Mark.now()
-    shape = plan.shapes[plan.cuts[0]]
-    num_steps = split_work.num_steps(plan)
+def _lead(port: int, prepared: PreparedSplit) -> tuple[Mark, float]:
+    part, start = TrunkPart(prepared), Mark.now()
+    shape = prepared.shapes[prepared.cuts[0]]
+    num_steps = split_work.num_steps(prepared)
     connections: dict[str, socket.socket] = {}
     with socket.create_server(("127.0.0.1", port)) as listener:
-        while len(connections) < plan.job.sources:
+        while len(connections) < prepared.job.sources:
             connection, _ = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connections[bytes(_receive(connection)).decode()] = connection
@@ -47,13 +47,13 @@ def _lead(port: int, plan: SplitPlan) -> tuple[Mark, float]:
     return taken, float(np.mean(part.losses[-num_steps:]))
 
 
-def _give(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
-    part, start = SourcePart(plan), Mark.now()
+def _give(number: int, port: int, prepared: PreparedSplit) -> tuple[Mark, float]:
+    part, start = SourcePart(prepared), Mark.now()
     with _connect(port) as connection:
         send_message(connection, PUSH, [source_name(number).encode()])
         for epoch in range(1, NUM_EPOCHS + 1):
             start = Mark.now()
-            for step in range(split_work.num_steps(plan)):
+            for step in range(split_work.num_steps(prepared)):
                 send_message(connection, PUSH, [_bytes(part.forward(epoch, step))])
                 part.backward(step, _tensor(_receive(connection), part.branch.shape))
         return Mark.now().since(start), 0.0

@@ -16,7 +16,7 @@ from torch.distributed import rpc
 
 import forks
 import split_work
-from paceline.topologies.split import SplitPlan
+from paceline.topologies.split.prepared import PreparedSplit
 from split_work import NUM_EPOCHS, SourcePart, TrunkPart, source_name
 from steps import Mark
 
@@ -26,10 +26,10 @@ _TRUNK = "trunk"
 class _Trunk:
     """Keeps what sources brought until all have."""
 
-    def __init__(self, plan: SplitPlan) -> None:
-        self._part = TrunkPart(plan)
-        self._num_sources = plan.job.sources
-        self._num_steps = split_work.num_steps(plan)
+    def __init__(self, prepared: PreparedSplit) -> None:
+        self._part = TrunkPart(prepared)
+        self._num_sources = prepared.job.sources
+        self._num_steps = split_work.num_steps(prepared)
         self._lock = threading.Lock()
         self._inputs: dict[str, torch.Tensor] = {}
         self._answers: dict[str, torch.futures.Future] = {}
@@ -66,31 +66,31 @@ def bring(source: str, epoch: int, step: int, values: torch.Tensor) -> torch.fut
     return _trunks[0].bring(source, epoch, step, values)
 
 
-def take_part(number: int, port: int, plan: SplitPlan) -> tuple[Mark, float]:
+def take_part(number: int, port: int, prepared: PreparedSplit) -> tuple[Mark, float]:
     """The trunk, which is number 0, or a source; what it took for the last epoch, and the trunk's loss."""
     warnings.simplefilter("ignore")  # torch warns of itself
     if number == 0:
-        _trunks.append(_Trunk(plan))
+        _trunks.append(_Trunk(prepared))
     options = rpc.TensorPipeRpcBackendOptions(
-        num_worker_threads=plan.job.sources + 1,
+        num_worker_threads=prepared.job.sources + 1,
         init_method=f"tcp://127.0.0.1:{port}",
         _transports=["uv"],
         _channels=["basic"],
     )
     name = source_name(number) if number else _TRUNK
-    rpc.init_rpc(name, rank=number, world_size=plan.job.sources + 1, rpc_backend_options=options)
-    given = _give(name, plan) if number else None
+    rpc.init_rpc(name, rank=number, world_size=prepared.job.sources + 1, rpc_backend_options=options)
+    given = _give(name, prepared) if number else None
     forks.wait_for_all()
     rpc.shutdown(graceful=False)  # a graceful one may fail, where the trunk is gone before the others have heard of it
     forks.wait_for_all()
     return _trunks[0].concluded() if given is None else (given, 0.0)
 
 
-def _give(name: str, plan: SplitPlan) -> Mark:
-    part, start = SourcePart(plan), Mark.now()
+def _give(name: str, prepared: PreparedSplit) -> Mark:
+    part, start = SourcePart(prepared), Mark.now()
     for epoch in range(1, NUM_EPOCHS + 1):
         start = Mark.now()
-        for step in range(split_work.num_steps(plan)):
+        for step in range(split_work.num_steps(prepared)):
             values = part.forward(epoch, step)
             part.backward(step, rpc.rpc_sync(_TRUNK, bring, args=(name, epoch, step, values)))
     return Mark.now().since(start)

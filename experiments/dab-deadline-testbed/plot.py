@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
 from papers.dab import POLICIES
+from reproduction import Row
+from reproduction.rows import where
+from reproduction.style import add_legend, draw_curve, label, new_figure
 
 
 def plot(rows: Sequence[Row]) -> Figure:

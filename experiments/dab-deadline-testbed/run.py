@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from paceline import config
-from paceline.fleets.testbed import TestbedFleet
+from paceline.fleets.files import load_fleet
+from paceline.fleets.testbed import TestbedDevice, TestbedFleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import Trial, drawn_part, play
 from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted
 from papers.dab import MNIST, TESTBED, job_of
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import Trial, drawn_part, play_job
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 and 3.7, at 105 s",
@@ -33,7 +33,7 @@ QUICK_SAMPLES, QUICK_ROUNDS, QUICK_DEVICES, QUICK_DEADLINE_SECONDS = 600, 2, 2, 
 
 def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """A row per policy and round. CSA goes first: the deadline of the others follows from the time that it takes."""
-    (jetson,) = config.load_testbed(FLEET)
+    (jetson,) = load_fleet(FLEET, TestbedDevice)
     if is_quick:
         fleet = TestbedFleet([msgspec.structs.replace(jetson, count=QUICK_DEVICES)])
         with drawn_part(MNIST, num_samples=QUICK_SAMPLES, num_test_samples=100) as data:
@@ -51,7 +51,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 
 
 def _play(policy: str, fleet: TestbedFleet, data: DataSpec, **rules: Any) -> Trial:
-    return play(job_of(policy, "deadline-net", data, min_learners=len(fleet.devices), **rules), fleet)
+    return play_job(job_of(policy, "deadline-net", data, min_learners=len(fleet.devices), **rules), fleet)
 
 
 def _rows(policy: str, trial: Trial, deadline_seconds: float) -> Iterator[Row]:

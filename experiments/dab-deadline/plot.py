@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.statistics import curve
-from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 from papers.dab import POLICIES
+from reproduction import Row
+from reproduction.rows import where
+from reproduction.statistics import curve
+from reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 
 PANELS = (
     ("time", "seconds", "Fig. 3.6", "time of five rounds (s)"),

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paceline import Job, VirtualDevice, config
+from paceline import Job, VirtualDevice
+from paceline.fleets.files import load_fleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import Scores, Trial, assess, simulate, write_part
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken, UpdateAccepted
 from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import Scores, Trial, assess, simulate, write_part
 
 ABOUT = About(
     figure="Mays, Fig. 3.6 to 3.8",
@@ -86,7 +87,7 @@ def _of_size(size: Size, folder: Path) -> tuple[DataSpec, list[VirtualDevice]]:
             MNIST, path, num_samples=SAMPLES // size.scale, num_test_samples=size.num_test_samples, seed=size.scale
         )
     speed = SAMPLES_PER_SECOND / size.scale
-    devices = config.load_fleet(FLEET)
+    devices = load_fleet(FLEET, VirtualDevice)
     return data, [slowed(device, SPEEDUP, samples_per_second=speed, cpu_share=1.0) for device in devices]
 
 

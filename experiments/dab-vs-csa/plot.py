@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, read_rows, where
-from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 from papers.dab import POLICIES
+from reproduction import Row
+from reproduction.rows import by_seed, read_rows, where
+from reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 
 AUTHORS = Path(__file__).with_name("authors.csv")  # from github.com/DuncanMays/DAB_MEL, TwoNN_results
 CLUSTERS = {"two": "Pi1 and Jetson", "four": "Pi1, Pi2, Pi3 and Jetson"}

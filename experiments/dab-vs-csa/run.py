@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from paceline import Job, VirtualDevice, config
+from paceline import Job, VirtualDevice
+from paceline.fleets.files import load_fleet
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import assess, drawn_part, simulate
 from paceline.topologies.parallel.events import RoundClosed
 from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import assess, drawn_part, simulate
 
 ABOUT = About(
     figure="Mays et al., Fig. 2 and 3",
@@ -29,7 +30,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     """A row per cluster, policy and update; update 0 is the untrained model."""
     with drawn_part(MNIST, num_samples=QUICK_SAMPLES) if is_quick else contextlib.nullcontext(MNIST) as data:
         for cluster, file in CLUSTERS.items():
-            devices = [_slowed(device) for device in config.load_fleet(TESTBED / file)]
+            devices = [_slowed(device) for device in load_fleet(TESTBED / file, VirtualDevice)]
             for policy in OVERTIME:
                 job = _job(policy, data, num_devices=len(devices), seed=seed, is_quick=is_quick)
                 trial = simulate(job, devices, normalisation=FROM_0_TO_1)

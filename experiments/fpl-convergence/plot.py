@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.style import add_legend, label, new_figure
 from papers.fpl.measures import best
 from papers.fpl.plots import COLOURS
 from papers.fpl.setting import NAMES, NUM_SOURCES
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.style import add_legend, label, new_figure
 
 _LINES = ("-", "--", "-.", "--", "-", "-", ":")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.fpl.accounts import case_of, cases
 from papers.fpl.measures import best
 from papers.fpl.playing import learning_rows
 from papers.fpl.setting import AVERAGE_START, FPLS, GFLS, IMAGES, NAMES, SPLIT
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Malandrino and Chiasserini, Fig. 5",

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.style import label, new_figure
 from papers.fpl.measures import taken, trained
 from papers.fpl.plots import draw_bars
 from papers.fpl.setting import PAPER_SAMPLES
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.style import label, new_figure
 
 
 def plot(rows: Sequence[Row]) -> Figure:

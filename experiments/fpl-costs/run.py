@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
 from papers.fpl.accounts import account_rows
 from papers.fpl.measures import taken, trained
 from papers.fpl.setting import (
@@ -18,6 +17,7 @@ from papers.fpl.setting import (
     PAPER_SAMPLES,
     SPLIT,
 )
+from reproduction import About, Row
 
 ABOUT = About(
     figure="Malandrino and Chiasserini, Fig. 6",

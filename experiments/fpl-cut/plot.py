@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.statistics import estimate
-from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 from papers.fpl.measures import seconds_to_target
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.statistics import estimate
+from reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 
 
 def plot(rows: Sequence[Row]) -> Figure:

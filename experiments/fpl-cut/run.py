@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from paceline.devices.cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.fpl.measures import epochs_to_target, seconds_to_target
 from papers.fpl.setting import NUM_SOURCES
 from papers.fpl.variants import CUTS, FULL_SIZE, QUICK_SIZE, cut_rules, learned, timed
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6 (c)",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
 from papers.fpl.accounts import account_rows
 from papers.fpl.energy import GRAMS_PER_KWH, TABLE, kwh
 from papers.fpl.measures import taken, trained
 from papers.fpl.setting import FPL_F1, FPL_F2, FPLS, GFL_CFF, GFL_FF, GFLS, NAMES, PAPER_SAMPLES, SPLIT
+from reproduction import About, Row
 
 ABOUT = About(
     figure="Malandrino and Chiasserini, Table I",

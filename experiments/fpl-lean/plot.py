@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
+from reproduction import Row
+from reproduction.rows import where
+from reproduction.style import add_legend, draw_curve, label, new_figure
 
 
 def plot(rows: Sequence[Row]) -> Figure:

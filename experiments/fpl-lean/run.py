@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.fpl.variants import (
     FULL,
     FULL_SIZE,
@@ -14,8 +12,10 @@ from papers.fpl.variants import (
     VARIANTS,
     learned,
     num_junction,
-    plan_of,
+    prepared,
 )
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="beyond Malandrino and Chiasserini, Fig. 6",
@@ -32,7 +32,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     size = QUICK_SIZE if is_quick else FULL_SIZE
     for name in QUICK_VARIANTS if is_quick else VARIANTS:
         rules = VARIANTS[name]
-        junction = num_junction(plan_of(rules, size, seed))
+        junction = num_junction(prepared(rules, size, seed))
         for row in learned(rules, size, seed, is_kept=not is_quick):
             yield {"variant": name, "num_junction": junction, **row}
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.statistics import estimate
-from paceline.reproduction.style import PALETTE, label, new_figure
+from reproduction import Row
+from reproduction.rows import where
+from reproduction.statistics import estimate
+from reproduction.style import PALETTE, label, new_figure
 
 STEPS = {"reduce": "reduction", "divide": "division", "average": "means"}
 CHOSEN = ("svd+k-means", "incremental-svd+lsh", "hash+k-means")

@@ -18,8 +18,8 @@ from paceline.learning.points import COMPARED, PointsSpec, aggregate, average, d
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.training import LocalModel
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Han et al., Figs. 3, 7 and 8",

@@ -25,13 +25,14 @@ from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training import LocalModel
-from paceline.reproduction import About, Row
-from paceline.reproduction.companions import started
-from paceline.reproduction.rows import where
 from paceline.testing.redis_server import is_installed, started_redis
 from paceline.topologies.gossip.redis_store import RedisStore
 from paceline.topologies.gossip.stores import Figures
-from paceline.topologies.parallel import Job, make_plan
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import prepare_job
+from reproduction import About, Row
+from reproduction.companions import started
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Han et al., Fig. 9 to 11",
@@ -117,8 +118,8 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 
 
 def _profile(size: Size, seed: int) -> Subject:
-    plan, _ = make_plan(size.job)
-    trainer, shards = ThreadTrainer(LocalModel(plan.task)), plan.draw(8)
+    prepared = prepare_job(size.job)
+    trainer, shards = ThreadTrainer(LocalModel(prepared.task)), prepared.draw(8)
     observations = run_live(profile_training(trainer, shards, size.loads, seconds=size.profile_seconds, seed=seed))
     alone, slowdown = fit_slowdown(observations)
     return Subject(trainer, shards, alone, slowdown, cross_validate(observations))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.statistics import estimate
-from paceline.reproduction.style import MARKERS, PALETTE, add_legend, draw_curve, label, new_figure
 from papers.gossip.measures import BASELINE, accuracy_lost, speed_up
 from papers.gossip.plots import draw_accuracy
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.statistics import estimate
+from reproduction.style import MARKERS, PALETTE, add_legend, draw_curve, label, new_figure
 
 CURVES = {
     BASELINE: ("GoSGD", "-"),

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.allocation.gossip import EdgeGossipAllocation
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.gossip.measures import (
     BASELINE,
     accuracy_lost,
@@ -18,6 +16,8 @@ from papers.gossip.measures import (
 )
 from papers.gossip.playing import learning_rows, time_row
 from papers.gossip.setting import RATE, WAYS, WORKLOADS, Case, Size, drawn_speeds, edge_gossip, sgd
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Han et al., Fig. 5 and 6",

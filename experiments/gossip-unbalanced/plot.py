@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
 from papers.gossip.plots import draw_accuracy
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.style import add_legend, draw_curve, label, new_figure
 
 SCHEMES = {"gosgd": "GoSGD", "edge-gossip": "EdgeGossip, within classes", "random": "balanced, random samples"}
 RATIOS = {"edge-gossip, ratio 5": "ratio 5", "edge-gossip": "ratio 10", "edge-gossip, ratio 20": "ratio 20"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
 from papers.gossip.measures import BASELINE, accuracy_lost, final_accuracy, speed_up
 from papers.gossip.playing import learning_rows, time_row
 from papers.gossip.setting import FAST, Case, Size, edge_gossip
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Han et al., Fig. 12 and 13",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
 from papers.med.plots import plot_measures
+from reproduction import Row
 
 TITLES = {
     "seconds": "Fig. 4.1",

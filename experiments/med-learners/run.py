@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
 from papers.med.measures import Averages, checks, learned, med_above
 from papers.med.playing import Case, learning_rows, time_rows
-from papers.med.setting import SCHEMES, Size, devices_of, plans_of
+from papers.med.setting import SCHEMES, Size, devices_of, jobs_of
+from reproduction import About, Row
 
 ABOUT = About(
     figure="Mays, Fig. 4.1 to 4.5",
@@ -49,8 +49,8 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 
 
 def _case(size: Size, num_learners: int, seed: int, data_seed: int = 0) -> Case:
-    plans = plans_of(QUICK_JOBS if size is QUICK else NUM_JOBS, size, seed=data_seed)
-    return Case(plans, devices_of(seed, num_learners, size), BUDGET, seed)
+    jobs = jobs_of(QUICK_JOBS if size is QUICK else NUM_JOBS, size, seed=data_seed)
+    return Case(jobs, devices_of(seed, num_learners, size), BUDGET, seed)
 
 
 def measures(rows: Sequence[Row]) -> dict[str, float]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paceline.reproduction import Row
-from paceline.reproduction.rows import by_seed, where
-from paceline.reproduction.statistics import estimate
-from paceline.reproduction.style import MARKERS, PALETTE, label, new_figure
+from reproduction import Row
+from reproduction.rows import by_seed, where
+from reproduction.statistics import estimate
+from reproduction.style import MARKERS, PALETTE, label, new_figure
 
 SCHEMES = {"med": "MED", "mmtt-uncertain": "MMTT-\nUncertain", "med-held-back": "MED, half\nheld back (ours)"}
 COLUMNS = {"seconds": "time of a round (s)", "occupancy": "time that learners are busy (%)"}

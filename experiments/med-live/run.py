@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from paceline.devices.states import DeviceState, draw_distribution, draw_price
 from paceline.fleets.local import LocalDevice, LocalFleet
-from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import play_pool
-from paceline.topologies.multitask import PoolSpec
-from paceline.topologies.parallel import Job, Plan, make_plan
 from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from papers.med.playing import job_row
 from papers.med.setting import HEAT, policy_of
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import play_pool
 
 ABOUT = About(
     figure="Mays, Fig. 4.1, in small",
@@ -40,12 +39,10 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     schemes = QUICK_SCHEMES if is_quick else (*SCHEMES[seed % 3 :], *SCHEMES[: seed % 3])
     devices = [_device(seed, number) for number in range(QUICK_DEVICES if is_quick else NUM_DEVICES)]
     rounds, local_epochs = (QUICK_ROUNDS, QUICK_LOCAL_EPOCHS) if is_quick else (ROUNDS, LOCAL_EPOCHS)
-    plans = [_plan(name, rounds, local_epochs, seed) for name in (QUICK_JOBS if is_quick else MODELS)]
+    jobs = [_job(name, rounds, local_epochs, seed) for name in (QUICK_JOBS if is_quick else MODELS)]
     for turn, scheme in enumerate(schemes):
-        spec = PoolSpec(
-            allocation=policy_of(scheme, BUDGET), min_learners=len(devices), moves_learners=False, seed=seed
-        )
-        trial = play_pool(spec, plans, LocalFleet(devices))
+        pool = Pool(allocation=policy_of(scheme, BUDGET), min_learners=len(devices), moves_learners=False, seed=seed)
+        trial = play_pool(pool, jobs, LocalFleet(devices))
         for job in trial.jobs:
             accuracy = trial.jobs[job].events_of(RoundClosed)[-1].accuracy
             yield {"scheme": scheme, "turn": turn, **job_row(trial, job), "accuracy": 100 * (accuracy or 0.0)}
@@ -65,8 +62,8 @@ def _device(seed: int, number: int) -> LocalDevice:
     )
 
 
-def _plan(name: str, rounds: int, local_epochs: int, seed: int) -> tuple[Plan, State]:
-    return make_plan(
+def _job(name: str, rounds: int, local_epochs: int, seed: int) -> PreparedJob:
+    return prepare_job(
         Job(
             name=name,
             deadline_seconds=DEADLINE_SECONDS,

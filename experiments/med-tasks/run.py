@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.reproduction import About, Row
 from papers.med.measures import Averages, checks, med_above
 from papers.med.playing import Case, time_rows
-from papers.med.setting import MAX_DEVICES, SCHEMES, Size, devices_of, plans_of
+from papers.med.setting import MAX_DEVICES, SCHEMES, Size, devices_of, jobs_of
+from reproduction import About, Row
 
 ABOUT = About(
     figure="Mays, Fig. 4.6 to 4.10",
@@ -42,8 +42,8 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     size = QUICK if is_quick else TIME
     devices = devices_of(seed, QUICK_DEVICES if is_quick else MAX_DEVICES, size)
     for count in QUICK_JOBS if is_quick else JOBS:
-        plans = plans_of(QUICK_JOBS[-1] if is_quick else JOBS[-1], size, more_seconds=MORE_SECONDS)[:count]
-        for row in time_rows(Case(plans, devices, BUDGET, seed)):
+        jobs = jobs_of(QUICK_JOBS[-1] if is_quick else JOBS[-1], size, more_seconds=MORE_SECONDS)[:count]
+        for row in time_rows(Case(jobs, devices, BUDGET, seed)):
             yield {"jobs": count, **row}
 
 

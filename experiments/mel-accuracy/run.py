@@ -11,15 +11,15 @@ import msgspec
 
 from paceline import Job, VirtualDevice, VirtualFleet, train
 from paceline.allocation import AllocationPolicy, CsaAllocation, EqualAllocation, SyncAllocation
-from paceline.devices.channel import Node, Workload, place_nodes
 from paceline.events import Event
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
-from paceline.reproduction.trials import simulate, write_part
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken
+from papers.mel import Node, Workload, place_nodes
+from reproduction import About, Row
+from reproduction.rows import where
+from reproduction.trials import simulate, write_part
 
 _Shares: TypeAlias = "tuple[tuple[str, int, int], ...]"  # of learners: their name, shards and local epochs
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from paceline.allocation import PROBLEMS
 from paceline.allocation.cycle import CycleLearner, CycleProblem, average_staleness, staleness
-from paceline.devices.channel import Workload, place_nodes
-from paceline.reproduction import About, Row
-from paceline.reproduction.rows import where
+from papers.mel import Workload, place_nodes
+from reproduction import About, Row
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Mohammad and Sorour, Fig. 2",

@@ -9,7 +9,7 @@ from paceline import axon
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link
 from paceline.devices.subset import Transfer, fit_lane, time_transfers
 from paceline.fleets.live import run_live
-from paceline.reproduction.companions import answer_all
+from reproduction.companions import answer_all
 
 
 class Downloads:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.fleets.testbed import TestbedDevice, bed, network, tools
-from paceline.reproduction import About, Row
-from paceline.reproduction.companions import started
-from paceline.reproduction.rows import where
+from reproduction import About, Row
+from reproduction.companions import started
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Mays, Fig. 3.3",

@@ -11,8 +11,9 @@ from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
 from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
-from paceline.reproduction.companions import answer_all
-from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from reproduction.companions import answer_all
 
 OPERATIONS_PER_PARAMETER = 6  # for a sample: two forward, four backward
 
@@ -20,7 +21,7 @@ OPERATIONS_PER_PARAMETER = 6  # for a sample: two forward, four backward
 class Device:
     """Keeps the job from question to question."""
 
-    plan: Plan
+    prepared: PreparedJob
     trainer: ThreadTrainer
 
     async def answer(self, *, what: str, **given: Any) -> dict[str, float]:
@@ -31,25 +32,25 @@ class Device:
     async def prepare(self, *, data: str, shard_size: int, seed: int) -> dict[str, float]:
         """Load the data, build TwoNN, and have PyTorch load what it needs."""
         job = Job(deadline_seconds=15, seed=seed, data=DataSpec(name=data, shard_size=shard_size))
-        self.plan, _ = make_plan(job)
-        self.trainer = ThreadTrainer(LocalModel(self.plan.task))
+        self.prepared = prepare_job(job)
+        self.trainer = ThreadTrainer(LocalModel(self.prepared.task))
         return await self.train(num_shards=1)
 
     async def measure_flops(self) -> dict[str, float]:
         """The FLOPS baseline, and the seconds for a sample if operations were all that counts."""
         flops = measure_flops()
-        operations = OPERATIONS_PER_PARAMETER * self.plan.terms.model_bytes / 4
+        operations = OPERATIONS_PER_PARAMETER * self.prepared.terms.model_bytes / 4
         return {"flops": flops, "seconds_per_sample": predict_training_seconds(flops, operations, 1)}
 
     async def measure_training(self, *, num_shards: int) -> dict[str, float]:
         """The subset benchmark."""
-        rate = await measure_training(self.trainer, self.plan.draw(num_shards))
+        rate = await measure_training(self.trainer, self.prepared.draw(num_shards))
         return {"seconds_per_sample": 1 / rate.per_second}
 
     async def train(self, *, num_shards: int) -> dict[str, float]:
         """One pass over so many shards: what is to be predicted, and with a few shards the thesis' own benchmark."""
         busy_seconds = time.process_time()
-        trained = await self.trainer.train(self.trainer.initial_parameters(), self.plan.draw(num_shards))
+        trained = await self.trainer.train(self.trainer.initial_parameters(), self.prepared.draw(num_shards))
         return {
             "seconds": trained.seconds,
             "seconds_per_sample": trained.seconds / trained.num_samples,

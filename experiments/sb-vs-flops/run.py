@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline import config
-from paceline.fleets.testbed import bed, tools
+from paceline.fleets.files import load_fleet
+from paceline.fleets.testbed import TestbedDevice, bed, tools
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
-from paceline.reproduction import About, Row
-from paceline.reproduction.companions import Companion, started
-from paceline.reproduction.rows import where
+from reproduction import About, Row
+from reproduction.companions import Companion, started
+from reproduction.rows import where
 
 ABOUT = About(
     figure="Mays, Fig. 3.2",
@@ -98,7 +98,7 @@ def _devices(is_quick: bool, seed: int) -> Iterator[list[Device]]:
     tools.check()
     data = DIGITS if is_quick else MNIST
     datasets.load(data)  # what is missing is told here, and not by a device
-    emulated = [device for device in config.load_testbed(FLEET) if not is_quick or device.name in QUICK_EMULATED]
+    emulated = [device for device in load_fleet(FLEET, TestbedDevice) if not is_quick or device.name in QUICK_EMULATED]
     own = {REFERENCE: 1.0, WHOLE: float(len(os.sched_getaffinity(0)))}
     with bed.built(emulated) as place, contextlib.ExitStack() as stack:
 

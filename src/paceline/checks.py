@@ -1,4 +1,4 @@
-"""Range checks of fields, from their annotations: one message for Python and for files."""
+"""Range checks of fields from their annotations, with the same message for Python and for files."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from msgspec import Meta
 _FINITE = sys.float_info.max  # msgspec takes no infinite bound
 
 Count = Annotated[int, Meta(ge=1)]
-"""A number of things of which there is at least one."""
+"""Number of things, at least one."""
 Seed = Annotated[int, Meta(ge=0)]
-"""What random draws follow from."""
+"""Seed of random draws."""
 Positive = Annotated[float, Meta(gt=0, le=_FINITE)]
-"""A finite number above 0."""
+"""Finite number above 0."""
 NotNegative = Annotated[float, Meta(ge=0, le=_FINITE)]
-"""A finite number, at least 0."""
+"""Finite number, at least 0."""
 Ratio = Annotated[float, Meta(ge=0, le=1)]
-"""A part of a whole."""
+"""Part of a whole, from 0 to 1."""
 Share = Annotated[float, Meta(gt=0, le=1)]
-"""A part of a whole, and not nothing."""
+"""Part of a whole, above 0."""
 Remainder = Annotated[float, Meta(ge=0, lt=1)]
-"""A part of a whole, and not all of it."""
+"""Part of a whole, below 1."""
 CountOrZero = Annotated[int, Meta(ge=0)]
-"""A number of things of which there may be none."""
+"""Number of things, possibly none."""
 
 
 def check_fields(owner: Any) -> None:

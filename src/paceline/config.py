@@ -81,7 +81,7 @@ def convert(value: Any, kind: Any, source: str) -> Any:
             source, _, key = source.rpartition(" ")
         allowed = why_refused(value, kind)
         if allowed is not None:
-            raise ConfigError(f"{source}: {key} is {value}; {allowed}") from None
+            raise ConfigError(f"{source}: {key} is {reprlib.repr(value)}; {allowed}") from None
         raise ConfigError(f"{source} {key} = {reprlib.repr(value)}: {message}{_choices(kind)}") from None
 
 

@@ -17,6 +17,14 @@ where the library is called.
 
 from __future__ import annotations
 
+_MAX_REASON = 300  # characters of a foreign error that are quoted
+
+
+def in_one_line(error: BaseException, *, is_named: bool = False) -> str:
+    """Quote a foreign error in one line, its class first if `is_named`, cut to a few hundred characters."""
+    name, text = type(error).__name__, " ".join(str(error).split())
+    return (f"{name}: {text}" if is_named else text or name)[:_MAX_REASON]
+
 
 class PacelineError(Exception):
     """Base of all errors below; catching it catches whatever Paceline raises on purpose."""

@@ -2,7 +2,7 @@
 
 Times are seconds. `at` counts from the start of the run on the clock that the run uses, real or virtual; after a
 resume it goes on from the last recorded event. Each topology defines its own events beside its roles; a subclass of
-`Event` with a tag is registered by being defined.
+`Event` is registered by being defined.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", omit_d
 
     at: float
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        _decoder.cache_clear()
+
 
 Emit: TypeAlias = Callable[[Event], None]
 """A receiver of events; must return at once, and must not raise."""
@@ -31,10 +35,15 @@ Emit: TypeAlias = Callable[[Event], None]
 _encoder = msgspec.json.Encoder()
 
 
+def _defined(base: type[Event]) -> tuple[type[Event], ...]:
+    """Return the events that are defined by now: what nothing else is derived from."""
+    derived = base.__subclasses__()
+    return tuple(event for one in derived for event in _defined(one)) if derived else (base,)
+
+
 @functools.cache
-def _decoder(num_events: int) -> Any:
-    """Build a decoder of all events that are defined by now."""
-    return msgspec.json.Decoder(functools.reduce(operator.or_, Event.__subclasses__()))
+def _decoder() -> Any:
+    return msgspec.json.Decoder(functools.reduce(operator.or_, _defined(Event)))
 
 
 def to_line(event: Event) -> bytes:
@@ -44,7 +53,7 @@ def to_line(event: Event) -> bytes:
 
 def from_line(line: bytes) -> Event:
     """Decode a line of JSON; raises `msgspec.ValidationError` or `msgspec.DecodeError` for what is no event."""
-    event: Event = _decoder(len(Event.__subclasses__())).decode(line)
+    event: Event = _decoder().decode(line)
     return event
 
 

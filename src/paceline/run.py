@@ -102,12 +102,14 @@ def train(job: JobSpec, fleet: Fleet, *, folder: Path | str | None = None, watch
         folder: a new folder for the run; by default one named for the moment, in ``runs``.
         watchers: receive each event.
     """
-    return prepare(job, folder).start(fleet, watchers)
+    return prepare(job, folder, fleet).start(fleet, watchers)
 
 
-def prepare(job: JobSpec, folder: Path | str | None = None) -> PreparedRun:
-    """Load a new run's data, build its model and make its folder."""
+def prepare(job: JobSpec, folder: Path | str | None = None, fleet: Fleet | None = None) -> PreparedRun:
+    """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
     plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
+    if fleet is not None:
+        fleet.check(plan)
     path = RUNS / datetime.datetime.now().strftime("%Y%m%d-%H%M%S") if folder is None else Path(folder)
     return PreparedRun(RunFolder.create(path.parent, path.name, job.described()), plan)
 

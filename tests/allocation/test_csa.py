@@ -132,22 +132,11 @@ def too_many(problem, own, count):
     return problem.local_epochs(own, count) < problem.min_iterations
 
 
-def test_unequal_learners_do_alike():
-    reply = CsaProblem(**FIELDS).solve()
-    assert (reply.status, reply.objective, reply.bound) == ("optimal", 0, 0)
-    assert {share.iterations for share in reply.allocation} == {17}  # equal shares: 27 and 7
-
-
 def test_of_equal_staleness_the_most_local_epochs():
     """Three samples for two: one has two samples and 5 local epochs, the other 10, or 3 of three; better the first."""
     fields = {"samples": 3, "cycle_seconds": 10, "learners": [CycleLearner(name=name, c2=1.0) for name in "ab"]}
     reply = CsaProblem(**fields).solve()
     assert (reply.objective, sum_of_local_epochs(reply)) == (5, 15)
-
-
-def test_one_alone_gets_all():
-    [share] = CsaProblem(**{**FIELDS, "learners": [SLOW]}).solve().allocation
-    assert (share.samples, share.iterations) == (10_001, 3)
 
 
 def test_an_exact_fit_is_not_lost():

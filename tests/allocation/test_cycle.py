@@ -25,7 +25,3 @@ def test_average_staleness_is_that_of_all_pairs():
 def test_one_alone_is_not_stale():
     assert average_staleness(shares(7)) == 0.0
     assert staleness(shares(7)) == 0
-
-
-def test_alike_is_not_stale():
-    assert average_staleness(shares(3, 3, 3, 3)) == 0.0

@@ -48,14 +48,3 @@ def test_a_change_for_good_is_believed_after_two_rounds(level, num_since):
     after = pace_of([*noisy(1.0, 20), *noisy(level, num_since, seed=1)])
     for was, now in zip(before, after, strict=True):
         assert now / was == pytest.approx(level, rel=0.25)
-
-
-def test_it_scales_with_the_unit():
-    past = [*noisy(1.0, 8), 4.0, *noisy(2.0, 8)]
-    assert pace_of([1e-6 * value for value in past]) == pytest.approx([1e-6 * value for value in pace_of(past)])
-
-
-@pytest.mark.parametrize("past", [[1.0], [1.0, 3.0], [3.0, 1.0, 1.0]])
-def test_a_short_past_is_enough(past):
-    pace = pace_of(past)
-    assert 0 < pace.fast <= pace.middle < pace.slow

@@ -1,6 +1,5 @@
 """Problems as `paceline allocate` reads and answers them."""
 
-import itertools
 import json
 import re
 from pathlib import Path
@@ -54,15 +53,6 @@ class TestDab:
         assert (reply.status, reply.objective, reply.bound) == ("optimal", 12, 12)
         assert (reply.cost, reply.reason) == (None, None)
 
-    def test_latency_counts_twice(self):
-        assert solve(DAB, learners=[{**PI, "latency_seconds": 0.3}]).objective == 11
-
-    def test_an_exact_fit_is_not_lost(self):
-        exact = {**PI, "samples_per_second": 1000, "down_bytes_per_second": 1e6, "up_bytes_per_second": 1e6}
-        for count in range(1, 200):
-            changes = {"deadline_seconds": count * 0.3, "iterations": 1, "model_bytes": 0, "shard_samples": 100}
-            assert solve({**DAB, **changes}, shard_bytes=200_000, learners=[exact]).objective == count
-
     def test_nobody_can_finish_a_shard(self):
         reply = solve(DAB, deadline_seconds=1.4)
         assert (reply.status, reply.objective, reply.bound, reply.allocation) == ("infeasible", None, None, [])
@@ -78,25 +68,11 @@ class TestEta:
         ]
         assert (reply.status, reply.objective, reply.bound) == ("feasible", 20, 0)
 
-    def test_no_staleness_is_as_good_as_it_gets(self):
-        reply = solve(ETA, samples=10_000, learners=[FAST, {**FAST, "name": "w1"}])
-        assert (reply.status, reply.objective) == ("optimal", 0)
-
     def test_limits_of_samples_may_be_left_out(self):
         plain = {
             key: value for key, value in ETA.items() if key not in ("min_samples", "max_samples", "min_iterations")
         }
         assert solve(plain) == solve(ETA)
-
-    def test_all_samples_are_handed_out_and_time_is_kept(self):
-        for samples, count in itertools.product((7, 100, 6001), (1, 3, 7)):
-            learners = [{"name": f"w{n}", "c2": 1e-4 * (n + 1), "c1": 1e-5, "c0": 0.1 * n} for n in range(count)]
-            reply = solve(ETA, samples=samples, min_samples=1, learners=learners)
-            assert sum(share.samples for share in reply.allocation) == samples
-            for share, learner in zip(reply.allocation, learners, strict=True):
-                fixed = learner["c1"] * share.samples + learner["c0"]
-                each = learner["c2"] * share.samples
-                assert share.iterations * each + fixed <= 15 * (1 + 1e-9) < (share.iterations + 1) * each + fixed
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -112,9 +88,6 @@ class TestEta:
         reply = solve(ETA, **changes)
         assert reply.status == "infeasible"
         assert reason in reply.reason
-
-    def test_nothing_to_do_is_fine_if_asked_for(self):
-        assert [s.iterations for s in solve(ETA, cycle_seconds=0.4, min_iterations=0).allocation] == [0, 0]
 
 
 def test_a_reply_has_all_keys_and_a_share_those_that_apply():

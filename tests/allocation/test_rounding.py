@@ -25,11 +25,6 @@ def test_how_many_fit(limit, fixed, unit, within, to_fill):
     assert units_to_fill(limit, fixed_seconds=fixed, unit_seconds=unit, most=1000) == to_fill
 
 
-def test_what_takes_forever_does_not_fit():
-    assert units_within(10.0, fixed_seconds=0.0, unit_seconds=float("inf"), most=1000) == 0
-    assert units_within(10.0, fixed_seconds=0.0, unit_seconds=float("inf"), most=0) == 0
-
-
 def test_a_multiple_of_what_is_to_be_done_is_never_lost():
     chance = random.Random(0)
     for _ in range(5000):

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from paceline.devices.activities import StressedActivity, Undisturbed
+from paceline.devices.activities import StressedActivity
 from paceline.devices.states import DeviceState, draw_state
 from paceline.devices.stressors import STRESSORS, ComputeStressor, Stressor, TransferStressor
 from paceline.errors import ConfigError
@@ -54,33 +54,6 @@ def running(monkeypatch):
     return running
 
 
-def test_an_undisturbed_device_is_always_idle(run_virtual):
-    async def main():
-        activity = Undisturbed()
-        assert (activity.states, activity.probabilities, activity.state) == (("idle",), (1.0,), "idle")
-        for phase in get_args(Phase):
-            activity.begin_round()
-            activity.turn_to(phase)
-            with activity.held_in("idle"):
-                assert activity.state == "idle"
-                assert asyncio.all_tasks() == {asyncio.current_task()}
-        await activity.aclose()
-        return activity.state
-
-    num_threads = threading.active_count()
-    assert run_virtual(main()) == "idle"
-    assert threading.active_count() == num_threads
-
-
-def test_states_and_their_probabilities_are_told_in_their_order():
-    activity = stressed()
-    assert activity.states == ("idle", "training", "downloading")
-    assert activity.probabilities == (0.5, 0.3, 0.2)
-    assert activity.state == "idle"
-    backwards = stressed(STATES[::-1])
-    assert (backwards.probabilities, backwards.state) == ((0.2, 0.3, 0.5), "downloading")
-
-
 def test_probabilities_may_be_unknown_and_are_followed_all_the_same():
     activity = stressed(
         [DeviceState(name="idle", probability=0), STATES[1], DeviceState(name="downloading", probability=0.7)],
@@ -118,25 +91,6 @@ def test_stress_follows_state_and_phase(running, state, phase):
     assert running == set()
 
 
-def test_one_round_through_all_phases(running):
-    activity = stressed([DeviceState(name="idle", probability=0), DeviceState(name="training", probability=1)])
-    told = []
-    activity.turn_to("idle")
-    activity.begin_round()
-    for phase in ("download", "train", "upload", "idle"):
-        activity.turn_to(phase)
-        told.append(set(running))
-    assert told == [set(), {"training"}, set(), set()]
-
-
-def test_a_round_that_begins_in_the_middle_of_a_phase_changes_the_stress(running):
-    activity = stressed([DeviceState(name="idle", probability=0), DeviceState(name="downloading", probability=1)])
-    activity.turn_to("download")
-    assert (activity.state, running) == ("idle", set())
-    activity.begin_round()
-    assert (activity.state, running) == ("downloading", {"downloading"})
-
-
 def test_a_device_is_held_in_each_state_and_then_as_before(running):
     activity = stressed()
     activity.turn_to("benchmark")
@@ -148,37 +102,12 @@ def test_a_device_is_held_in_each_state_and_then_as_before(running):
     assert told == [("idle", set()), ("training", {"training"}), ("downloading", {"downloading"})]
 
 
-def test_stress_follows_the_phases_also_where_a_device_is_held(running):
-    activity = stressed()
-    with activity.held_in("training"):
-        assert running == set()
-        activity.turn_to("train")
-        assert running == {"training"}
-        activity.turn_to("download")
-        assert running == set()
-        with activity.held_in("downloading"):
-            assert running == {"downloading"}
-        assert (activity.state, running) == ("training", set())
-        activity.turn_to("train")
-    assert (activity.state, running) == ("idle", set())
-
-
 def test_a_measurement_that_fails_leaves_the_device_as_before(running):
     activity = stressed()
     activity.turn_to("benchmark")
     with pytest.raises(OSError, match="gone"), activity.held_in("training"):
         raise OSError("gone")
     assert (activity.state, running) == ("idle", set())
-
-
-def test_holding_a_device_draws_nothing(running):
-    held, free = stressed(seed=3), stressed(seed=3)
-    for _ in range(20):
-        with held.held_in("downloading"):
-            pass
-        held.begin_round()
-        free.begin_round()
-        assert held.state == free.state
 
 
 @pytest.mark.parametrize("state", ["training", "downloading"])
@@ -237,8 +166,3 @@ def test_states_that_cannot_be(states, told):
     with pytest.raises(ConfigError, match=told) as caught:
         stressed([DeviceState(name=name, probability=probability) for name, probability in states.items()])
     assert "\n" not in str(caught.value)
-
-
-def test_names_of_states_differ():
-    with pytest.raises(ConfigError, match="names must differ"):
-        stressed([DeviceState(name="idle", probability=0.5)] * 2)

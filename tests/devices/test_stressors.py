@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from paceline.devices.stressors import MATRIX_SIZE, STRESSORS, ComputeStressor, NoStressor, TransferStressor
+from paceline.devices.stressors import STRESSORS, ComputeStressor, NoStressor, TransferStressor
 
 
 def stressor_threads():
@@ -54,18 +54,6 @@ def test_each_state_has_its_stressor():
     }
 
 
-def test_nothing_happens_where_nothing_is_meant_to(run_virtual):
-    async def main():
-        stressor = NoStressor()
-        stressor.start()
-        left = other_tasks(), stressor_threads()
-        stressor.stop()
-        await stressor.aclose()
-        return left
-
-    assert run_virtual(main()) == (set(), [])
-
-
 def test_computing_takes_a_thread_and_its_time():
     async def main():
         stressor = ComputeStressor()
@@ -81,31 +69,6 @@ def test_computing_takes_a_thread_and_its_time():
         assert not thread.is_alive()
 
     asyncio.run(main())
-
-
-def test_it_is_two_matrices_that_are_multiplied():
-    async def main():
-        stressor = ComputeStressor()
-        stressor.start()
-        await multiplied(stressor)
-        await stressor.aclose()
-        assert stressor._product.shape == (MATRIX_SIZE, MATRIX_SIZE) == (900, 900)
-        np.testing.assert_allclose(stressor._product, stressor._left @ stressor._right, rtol=1e-4)
-
-    asyncio.run(main())
-
-
-def test_computing_ends_without_anybody_waiting_for_it():
-    async def main():
-        stressor = ComputeStressor()
-        stressor.start()
-        [thread] = stressor_threads()
-        stressor.stop()
-        return thread
-
-    thread = asyncio.run(main())
-    thread.join(timeout=10)
-    assert not thread.is_alive()
 
 
 def test_computing_can_be_started_again_and_again():
@@ -174,17 +137,6 @@ def test_downloads_can_be_started_again_at_once(run_virtual):
         assert other_tasks() == set()
 
     run_virtual(main())
-
-
-def test_a_download_that_was_not_begun_never_is(run_virtual):
-    async def main():
-        downloads = Downloads()
-        stressor = TransferStressor(downloads.fetch)
-        stressor.start()
-        await stressor.aclose()
-        return downloads.num_begun, other_tasks()
-
-    assert run_virtual(main()) == (0, set())
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), ValueError("bad"), RuntimeError("other")])

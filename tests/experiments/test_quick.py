@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from paceline.cli.main import main
-from paceline.reproduction import find_experiments, load_experiment
-from paceline.reproduction.rows import read_rows
+from reproduction import find_experiments, load_experiment
+from reproduction.rows import read_rows
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 MISSING = re.compile(r"^paceline: (dataset '.+' was not found|a testbed needs )", re.M)

@@ -1,7 +1,5 @@
 """Devices of a fleet file: in a cell, or with links of their own."""
 
-import math
-
 import pytest
 
 from paceline.devices.cell import Cell, rates
@@ -9,7 +7,6 @@ from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell, singles
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
-from paceline.fleets.virtual_peers import VirtualPeers
 
 
 def device(name, **fields):
@@ -57,13 +54,7 @@ def test_what_does_not_fit_a_cell_is_refused(fields, message):
         in_cell(Cell(), [device("pi", **fields)])
 
 
-@pytest.mark.parametrize("distance", [-1, math.inf, math.nan])
-def test_a_distance_is_one(distance):
-    with pytest.raises(ValueError, match="distance_metres is .*; it must be at least 0"):
-        device("pi", distance_metres=distance)
-
-
-@pytest.mark.parametrize("use", [singles, VirtualFleet, VirtualPeers])
+@pytest.mark.parametrize("use", [singles, VirtualFleet])
 def test_a_distance_needs_a_cell(use):
     with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
         use([device("pi", distance_metres=30)])

@@ -13,6 +13,7 @@ from paceline.devices.states import DeviceState
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
 from paceline.learning.points import PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.trainers import TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 
 POINTS = PointsSpec(reduction="hash", division="lsh", ratio=4)
@@ -108,7 +109,7 @@ def test_devices_that_share_a_model_keep_their_optimizers_apart(run_virtual):
         async def main():
             for who in turns:
                 trained = await trainers[who].train(
-                    known[who], (mine, others)[who], is_shuffled=False, keeps_optimizer=True
+                    known[who], (mine, others)[who], TrainOptions(is_shuffled=False, keeps_optimizer=True)
                 )
                 known[who] = trained.parameters
 
@@ -119,9 +120,3 @@ def test_devices_that_share_a_model_keep_their_optimizers_apart(run_virtual):
     whole = make_model(optimizer=optimizer)
     list(whole.minibatches(whole.layout.unpack(start), mine, 0, 3, is_shuffled=False))
     assert are_equal(epochs(0, 0, 0)[0], whole.parameters())
-
-
-@pytest.mark.parametrize("speed", [0, -1, math.nan])
-def test_a_speed_that_is_none_is_refused(speed):
-    with pytest.raises(ValueError, match="aggregates_per_second is .*; it must be above 0"):
-        VirtualDevice(name="pi", samples_per_second=1, aggregates_per_second=speed)

@@ -1,18 +1,16 @@
-"""Fleets of processes: what they print is read, whatever it is; options are told as `paceline join` has them."""
+"""Fleets of processes: what they print is read, whatever it is; devices are written as `paceline join` has them."""
 
 import asyncio
 
 import numpy as np
 import pytest
 
-from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob
-from paceline.axon.transports import Address
+from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob, train
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError
-from paceline.fleets.base import SplitLaunch
-from paceline.fleets.processes import Order, _lines, command_for
+from paceline.fleets.processes import _lines
 from paceline.fleets.testbed import devices
-from paceline.topologies.split import make_plan
+from paceline.topologies.split.topology import TOPOLOGY
 
 
 def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():
@@ -29,31 +27,28 @@ def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():
     assert all(len(line) <= 65 for line in found)
 
 
-def test_power_is_told_as_far_as_it_is_given():
+@pytest.mark.parametrize(("kind", "patience"), [(LocalDevice, "10.0"), (devices.TestbedDevice, "300.0")])
+def test_what_is_given_is_written_as_options(kind, patience):
     power = PowerModel(busy_watts=6.0, joules_per_byte=2e-4)
-    told = ["--busy-watts", "6.0", "--joules-per-byte", "0.0002"]
-    assert LocalDevice(name="pi", power=power).options() == ["--name", "pi", *told]
-    assert LocalDevice(name="pi").options() == ["--name", "pi"]
-    assert devices.TestbedDevice(name="pi", power=power).options() == ["--name", "pi", *told, "--patience", "300.0"]
+    given = ["--emulate", "latency_ms=4.0", "--energy", "busy_watts=6.0,joules_per_byte=0.0002"]
+    patient = ["--patience", patience]
+    assert kind(name="pi", latency_ms=4.0, power=power).options() == ["--name", "pi", *given, *patient]
+    assert kind(name="pi").options() == ["--name", "pi", *patient]
 
 
-def launch_of(**rules):
-    return SplitLaunch(
-        plan=make_plan(SplitJob(cut="3", model=ModelSpec(name="three-nn"), **rules)), emit=lambda event: None
-    )
+def split_job(**rules):
+    return SplitJob(cut="3", model=ModelSpec(name="three-nn"), **rules)
 
 
-def test_a_fleet_that_is_too_small_is_refused_at_once():
-    fleet = LocalFleet([LocalDevice(name="a"), LocalDevice(name="b")])
-    with pytest.raises(ConfigError, match="there are 2 devices on this machine; the job begins with 3"):
-        fleet.run(launch_of(sources=3))
+def test_a_fleet_that_is_too_small_is_refused_at_once(tmp_path):
+    fleet = LocalFleet([LocalDevice(name="device", count=2)])
+    with pytest.raises(ConfigError, match="the fleet has 2 devices; the job begins with 3"):
+        train(split_job(sources=3), fleet, folder=tmp_path / "run")
 
 
-def test_a_source_has_the_trunks_file_unless_it_has_one_of_its_own(tmp_path):
+def test_a_source_without_a_file_of_its_own_has_the_trunks(tmp_path):
     x, y = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 10
-    np.savez(tmp_path / "trunk.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    launch, address = launch_of(data=DataSpec(path=str(tmp_path / "trunk.npz"))), Address("127.0.0.1", 1)
-    started = ["split", str(address), "--json"]
-    viewed = ["--data", str(tmp_path / "trunk.npz"), "--apply-view"]
-    assert command_for(Order(options=["--name", "a"]), launch, address) == started + viewed
-    assert command_for(Order(options=["--name", "b", "--data", "b.npz"]), launch, address) == started
+    file = str(tmp_path / "trunk.npz")
+    np.savez(file, x_train=x, y_train=y, x_test=x, y_test=y)
+    plan = TOPOLOGY.prepare(split_job(data=DataSpec(path=file)))
+    assert list(plan.device_options(1, 2)) == ["--data", file, "--apply-view"]

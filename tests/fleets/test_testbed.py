@@ -1,6 +1,5 @@
 """An emulated testbed: links and processors are limited as the file says, cuts are survived, and nothing is left."""
 
-import functools
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.testbed import bed, cgroups, devices, fleet, tools
 from paceline.report import RunFolder
 from paceline.topologies.parallel.events import DeviceMeasured, RoundOpened, UpdateAccepted
+from tests.fleets.conftest import ask, there_is
 
 JOB = """
 [job]
@@ -55,22 +55,6 @@ def device(name, **fields):
     return devices.TestbedDevice(name=name, **fields)
 
 
-def there_is():
-    """All namespaces, links and cgroups of testbeds, by their names, and the records of who owns them."""
-    namespaces = Path("/var/run/netns").glob("paceline*") if Path("/var/run/netns").exists() else ()
-    links = [link["ifname"] for link in json.loads(ask("ip", "-json", "link", "show"))]
-    return {
-        *(("namespace", path.name) for path in namespaces),
-        *(("link", name) for name in links if name.startswith("paceline")),
-        *(("cgroup", path.name) for path in cgroups._groups("paceline")),
-        *(("record", path.name) for path in tools.RUN.glob("*")),
-    }
-
-
-def ask(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def limits(place):
     """What the kernel holds a device to: Mbit/s down and up, share of a core."""
     down, up = (
@@ -86,28 +70,6 @@ def limits(place):
     else:
         quota, period = (int((group / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
     return down, up, quota / period
-
-
-@functools.cache
-def hindrance():
-    """Why no testbed can be built here, if so."""
-    try:
-        tools.check()
-        with bed.built([device("probe", down_mbit=1)]):
-            return None
-    except PacelineError as error:
-        return str(error)
-
-
-@pytest.fixture
-def needs_root():
-    if hindrance():
-        if os.environ.get("PACELINE_REQUIRE_ALL") == "1":
-            pytest.fail(hindrance())
-        pytest.skip(hindrance())
-    before = there_is()
-    yield
-    assert there_is() - before == set()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Fleets on virtual time: a run that cannot go on says so, and devices do what there is time for."""
 
+import msgspec
 import pytest
 
 from paceline.devices.energy import PowerModel
@@ -9,11 +10,12 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.training import LocalModel
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, ShardsTaken, UpdateAccepted
+from reproduction.trials import write_part
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 
 def test_a_fleet_smaller_than_a_round_needs_is_refused():
-    with pytest.raises(ConfigError, match="the fleet has 1 devices; the job's min_learners is 2"):
+    with pytest.raises(ConfigError, match="the fleet has 1 devices; the job begins with 2"):
         play(small_job(min_learners=2), [device("a")])
 
 
@@ -26,10 +28,11 @@ def test_a_run_ends_when_too_few_are_left(lost, others):
         play(small_job(rounds=20, min_learners=len(others) + 1), [lost, *others])
 
 
-def test_a_mistake_of_a_device_is_raised_rather_than_that_it_is_gone():
-    job = small_job(min_learners=2, data=DataSpec(name="digits", placement="local"))
-    with pytest.raises(ConfigError, match="too few for"):
-        play(job, [device("a", count=2000)])
+def test_a_mistake_of_a_device_is_raised_rather_than_that_it_is_gone(tmp_path):
+    part = write_part(DataSpec(name="digits"), tmp_path / "few.npz", num_samples=3)
+    job = small_job(min_learners=2, data=msgspec.structs.replace(part, placement="local"))
+    with pytest.raises(ConfigError, match="3 samples of few are too few for 4 devices"):
+        play(job, [device("a", count=4)])
 
 
 def test_devices_that_return_are_not_gone():

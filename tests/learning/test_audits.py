@@ -2,7 +2,6 @@
 
 import math
 import random
-from fractions import Fraction
 
 import msgspec
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ConfigError
-from paceline.learning.audits import Auditor, Claim, Portion, Retraining, Verdict, chance_to_be_caught
+from paceline.learning.audits import Auditor, Claim, Portion, Retraining, Verdict
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard, ShardStore
 from paceline.learning.tasks import OptimizerSpec
@@ -22,7 +21,7 @@ ADAM = OptimizerSpec(name="Adam", options={"lr": 1e-3})
 
 
 def auditor_of(model, rate=1.0, **options):
-    return Auditor(model, rate=rate, chance=random.Random(0), **options)
+    return Auditor(model=model, rate=rate, chance=random.Random(0), **options)
 
 
 def trained(model, start, shards, seed=0, local_epochs=1, num_minibatches=None):
@@ -89,11 +88,6 @@ def test_a_part_of_the_work_is_not_all_of_it(digits, percent):
     assert 0.01 < verdict.distance <= 1
 
 
-def test_who_does_nothing_is_as_far_off_as_training_went(digits):
-    _, auditor, claim = digits
-    assert auditor.judge(claim._replace(claimed=claim.start)) == Verdict(is_honest=False, distance=1.0)
-
-
 def test_work_that_is_not_the_one_asked_for_is_no_work(digits):
     task, auditor, claim = digits
     model = LocalModel(task)
@@ -107,16 +101,6 @@ def test_work_that_is_not_the_one_asked_for_is_no_work(digits):
         other = claim._replace(**changes)
         claimed, _ = trained(model, other.start, other.shards, other.seed, other.local_epochs)
         assert not auditor.judge(claim._replace(claimed=claimed)).is_honest, name
-
-
-def test_larger_steps_do_not_make_up_for_fewer(digits):
-    task, auditor, claim = digits
-    options = {"lr": 2 * task.optimizer.options["lr"]}
-    hasty = LocalModel(
-        msgspec.structs.replace(task, optimizer=OptimizerSpec(name=task.optimizer.name, options=options))
-    )
-    claimed, _ = trained(hasty, claim.start, claim.shards, claim.seed, claim.local_epochs, num_minibatches=7)
-    assert not auditor.judge(claim._replace(claimed=claimed)).is_honest
 
 
 def test_a_learner_that_halted_is_judged_by_what_it_says_it_did():
@@ -154,13 +138,6 @@ def test_portions_are_trained_one_after_the_other():
     assert auditor.judge(claim._replace(num_samples=24 + 28 + 4)) == Verdict(is_honest=False, distance=math.inf)
 
 
-def test_nothing_billed_is_nothing_done():
-    auditor, claim = auditor_of(make_model()), honest_claim(make_model(), make_shards(8))
-    nothing = claim._replace(num_samples=0)
-    assert auditor.judge(nothing._replace(claimed=claim.start)) == Verdict(is_honest=True, distance=0.0)
-    assert auditor.judge(nothing) == Verdict(is_honest=False, distance=math.inf)
-
-
 def test_steps_of_no_length_lead_nowhere():
     idle = OptimizerSpec(options={"lr": 0.0})
     auditor, claim = auditor_of(make_model(optimizer=idle)), honest_claim(make_model(), make_shards(8))
@@ -182,13 +159,6 @@ def test_steps_of_no_length_lead_nowhere():
 def test_rubbish_is_no_work(rubbish):
     auditor, claim = auditor_of(make_model()), honest_claim(make_model(), make_shards(8))
     assert auditor.judge(claim._replace(claimed=rubbish)) == Verdict(is_honest=False, distance=math.inf)
-
-
-def test_the_largest_numbers_are_far_off():
-    auditor, claim = auditor_of(make_model()), honest_claim(make_model(), make_shards(8))
-    verdict = auditor.judge(claim._replace(claimed={"float32": torch.full((4,), torch.finfo(torch.float32).max)}))
-    assert not verdict.is_honest
-    assert 1e30 < verdict.distance < math.inf
 
 
 def test_what_the_orchestrator_gets_wrong_is_its_error():
@@ -216,15 +186,6 @@ def test_statistics_and_parameters_do_not_hide_each_other(false):
     for name in false:
         state[name].copy_(start[name])
     assert not auditor.judge(claim).is_honest
-
-
-def test_what_is_not_trained_stays_as_it_was():
-    auditor, claim = auditor_of(make_model("Idle")), honest_claim(make_model("Idle"), make_shards(8))
-    layout = make_model("Idle").layout
-    assert auditor.judge(claim).is_honest
-    state = layout.unpack(claim.claimed)
-    state["fixed"][0] += 1e-6
-    assert auditor.judge(claim) == Verdict(is_honest=False, distance=math.inf)
 
 
 def test_weights_under_two_names_are_trained_weights():
@@ -289,23 +250,6 @@ def test_a_claim_is_doubted_only_as_far_as_the_last_digits_do_not_matter():
     assert model.num_trainings == 4
 
 
-def test_doubt_helps_nobody_who_does_nothing():
-    claim = edge_claim(0.0)
-    assert auditor_of(LocalModel(own_task("Edge"), allowed=None)).judge(claim._replace(claimed=claim.start)) == (
-        False,
-        1.0,
-    )
-
-
-def test_where_the_last_digits_do_not_matter_there_is_no_doubt():
-    model, shards = make_model(), make_shards(40)
-    claim = honest_claim(model, shards)
-    retraining = Retraining(model, claim)
-    assert retraining.spread < 1e-3
-    skipped, _ = trained(make_model(), claim.start, shards, num_minibatches=9)
-    assert not retraining.judge(skipped).is_honest
-
-
 def test_an_audit_changes_nothing_it_is_shown():
     auditor, claim = auditor_of(make_model("Counting")), honest_claim(make_model("Counting"), make_shards(20))
     false = {kind: 2 * vector for kind, vector in claim.claimed.items()}
@@ -323,40 +267,6 @@ def test_an_audit_changes_nothing_it_is_shown():
 def test_updates_are_chosen_at_the_rate(rate, low, high):
     auditor = auditor_of(make_model(), rate)
     assert low <= sum(auditor.is_chosen() for _ in range(4000)) <= high
-
-
-def test_the_choice_follows_from_the_chance_alone():
-    def choices(seed):
-        auditor = Auditor(make_model(), rate=0.5, chance=random.Random(seed))
-        return [auditor.is_chosen() for _ in range(64)]
-
-    assert choices(1) == choices(1) != choices(2)
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize("num_updates", [0, 1, 2, 30])
-def test_the_chance_to_be_caught_is_that_not_all_go_unseen(rate, num_updates):
-    unseen = math.prod([1 - Fraction(rate)] * num_updates)
-    assert chance_to_be_caught(rate, num_updates) == pytest.approx(float(1 - unseen), abs=1e-15)
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan, math.inf])
-def test_impossible_rates_are_refused_in_one_line(rate):
-    with pytest.raises(ConfigError, match=f"^the rate of audits is {rate}; allowed: 0 to 1$"):
-        auditor_of(make_model(), rate)
-    with pytest.raises(ConfigError, match="^the rate of audits is"):
-        chance_to_be_caught(rate, 1)
-
-
-def test_there_are_no_fewer_than_no_updates():
-    with pytest.raises(ConfigError, match="^the number of updates is -1; allowed: 0 or more$"):
-        chance_to_be_caught(0.5, -1)
-
-
-@pytest.mark.parametrize("tolerance", [0.0, -1.0, 0.6, math.nan])
-def test_impossible_tolerances_are_refused_in_one_line(tolerance):
-    with pytest.raises(ConfigError, match=f"^the tolerance of audits is {tolerance}; allowed: above 0, and at most"):
-        auditor_of(make_model(), tolerance=tolerance)
 
 
 # Models that cannot be trained again.
@@ -384,10 +294,3 @@ def test_models_that_draw_at_random_are_refused_in_one_line(name):
     with pytest.raises(ConfigError, match=f"^model '.*:{name}' draws at random while it trains, as dropout") as caught:
         auditor_of(model)
     assert "\n" not in str(caught.value)
-
-
-def test_an_auditor_draws_nothing_from_the_generator_of_all():
-    model, claim = make_model("Counting"), honest_claim(make_model("Counting"), make_shards(20))
-    before = torch.get_rng_state()
-    assert not auditor_of(model).judge(claim._replace(claimed={k: 1.3 * v for k, v in claim.claimed.items()})).is_honest
-    assert torch.equal(torch.get_rng_state(), before)

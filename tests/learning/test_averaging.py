@@ -49,20 +49,6 @@ def test_it_is_the_weighted_mean_within_rounding(updates):
     assert np.all(np.abs(result.numpy() - np.average(xs, axis=0, weights=weights)) <= rounding)
 
 
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=9))
-def test_equal_states_average_to_themselves(weights):
-    state = torch.tensor([0.1, -3e-20, 7e20])
-    assert torch.equal(average_one(*((state, weight) for weight in weights)), state)
-
-
-def test_it_keeps_count():
-    running = RunningAverage()
-    running.add({"x": torch.zeros(2)}, 30)
-    running.add({"x": torch.ones(2)}, 10)
-    assert (running.num_states, running.weight) == (2, 40)
-    assert torch.equal(running.result({"x": torch.zeros(2)})["x"], torch.full((2,), 0.25))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
 def test_states_are_neither_changed_nor_kept(dtype):
     running, first, second = RunningAverage(), torch.ones(3, dtype=dtype), torch.full((3,), 5, dtype=dtype)
@@ -85,18 +71,6 @@ def test_every_type_of_float_keeps_its_type(dtype):
     assert result.tolist() == [1.75, 2.5]
 
 
-@pytest.mark.parametrize("dtype", SMALL_FLOATS)
-def test_floats_of_8_bits_are_averaged_too(dtype):
-    result = average_one((torch.tensor([1.0, -2.0]).to(dtype), 1), (torch.tensor([2.0, 4.0]).to(dtype), 1))
-    assert (result.dtype, result.to(torch.float32).tolist()) == (dtype, [1.5, 1])
-
-
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-def test_complex_halves_keep_their_imaginary_part():
-    tensors = [torch.tensor([value], dtype=torch.complex64).to(torch.complex32) for value in (1 + 2j, 3 - 4j)]
-    assert average_one(*((tensor, 1) for tensor in tensors)).to(torch.complex64).tolist() == [2 - 1j]
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_halves_lose_nothing_on_the_way(dtype):
     """A running average in halves would stand still long before."""
@@ -111,31 +85,6 @@ def test_whole_numbers_are_rounded(dtype):
     assert result.tolist() == [2, 7, 107]
 
 
-def test_counters_beyond_what_float32_can_hold_are_exact():
-    big = 1 << 40
-    assert average_one((torch.tensor(big + 1), 1), (torch.tensor(big + 3), 1)).item() == big + 2
-
-
-def test_bools_follow_the_majority():
-    votes = [(torch.tensor([True, False]), 2), (torch.tensor([False, True]), 1)]
-    assert average_one(*votes).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.complex64])
-def test_any_shape(shape, dtype):
-    result = average_one((torch.full(shape, 2, dtype=dtype), 1), (torch.full(shape, 4, dtype=dtype), 1))
-    assert torch.equal(result, torch.full(shape, 3, dtype=dtype))
-
-
-def test_views_are_read_as_they_look():
-    transposed, expanded = torch.arange(6.0).view(2, 3).t(), torch.ones(2).expand(3, 2)
-    assert torch.equal(average_one((transposed, 1), (expanded, 1)), (transposed + 1) / 2)
-    assert torch.equal(average_one((expanded, 1), (transposed, 1)), (transposed + 1) / 2)
-    conjugate = torch.tensor([1 + 2j]).conj()
-    assert average_one((conjugate, 1), (conjugate, 1)).tolist() == [1 - 2j]
-
-
 def test_a_state_of_several_tensors():
     one = {"w": torch.zeros(2, 2), "n": torch.tensor(4), "h": torch.tensor([1.0], dtype=torch.float16)}
     two = {"h": torch.tensor([2.0], dtype=torch.float16), "w": torch.ones(2, 2), "n": torch.tensor(8)}
@@ -146,10 +95,6 @@ def test_a_state_of_several_tensors():
         "h": [1.75],
     }
     assert why_unusable(result, one) is None
-
-
-def test_a_model_without_parameters_has_an_empty_average():
-    assert average(({}, 1), ({}, 2)) == {}
 
 
 LIKE = {
@@ -220,18 +165,6 @@ def test_nan_and_infinity_are_found_in_either_part_of_complex_numbers(dtype, rub
     assert why_unusable({"x": tensor[:1]}, {"x": tensor[:1]}) is None
 
 
-@pytest.mark.parametrize("dtype", SMALL_FLOATS)
-def test_nan_is_found_in_floats_of_8_bits(dtype):
-    tensor = torch.tensor([1.0, math.nan]).to(dtype)
-    assert why_unusable({"x": tensor}, {"x": tensor}) == "x holds NaN or infinity"
-    assert why_unusable({"x": tensor[:1]}, {"x": tensor[:1]}) is None
-
-
-def test_aggregation_is_fedavg_unless_told():
-    assert AggregationSpec() == AggregationSpec(method="fedavg", mu=0.0)
-    assert msgspec.convert({"method": "fedprox", "mu": 0.1}, AggregationSpec).mu == 0.1
-
-
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -256,7 +189,7 @@ def test_absurd_values_are_not_believed(value, is_believed):
     reason = why_unusable({"w": torch.tensor([0.0, value])}, like)
     assert (reason is None) == is_believed
     if not is_believed:
-        assert "is the most that is believed" in reason
+        assert "is the limit" in reason
 
 
 def test_large_values_are_believed_where_they_are_usual():

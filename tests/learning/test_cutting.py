@@ -32,18 +32,6 @@ def test_cut_anywhere_both_parts_make_up_the_model(name, shape):
     assert all(one is other for one, other in zip(chain.layers.values(), model.children(), strict=True))
 
 
-def test_before_the_first_layer_there_is_nothing():
-    _, chain = chain_of("lenet-5", (1, 28, 28))
-    assert len(chain.before("0")) == 0
-    assert chain.shapes["0"] == (1, 28, 28)
-    assert len(chain.after("0")) == len(chain.layers)
-
-
-def test_shapes_are_those_of_the_paper():
-    _, chain = chain_of("leaf-cnn", (1, 28, 28), 62)
-    assert {cut: chain.shapes[cut] for cut in ("c2", "f1", "f2")} == {"c2": (32, 14, 14), "f1": (3136,), "f2": (2048,)}
-
-
 def test_a_model_that_declares_its_cuts_has_no_others():
     _, chain = chain_of("resnet-8", (3, 32, 32))
     assert chain.cuts == ("block2", "block3", "f1")
@@ -61,9 +49,9 @@ def test_a_cut_that_is_none_is_told_with_a_suggestion():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (own_models.Skipping, "Skipping cannot be cut: its children one after the other give something else"),
-        (own_models.Backwards, "Backwards cannot be cut: one of its layers does not take what comes before: Runtime"),
-        (own_models.Idle, "Idle cannot be cut: its children one after the other"),
+        (own_models.Skipping, "Skipping cannot be cut: its children in sequence give another output"),
+        (own_models.Backwards, "Backwards cannot be cut: a layer does not take the previous one's output: Runtime"),
+        (own_models.Idle, "Idle cannot be cut: its children in sequence"),
         (own_models.Childless, "Childless has no children, so it cannot be cut; make it an nn.Sequential"),
         (own_models.Declaring, "Declaring declares a cut before 'nowhere'; "),
     ],

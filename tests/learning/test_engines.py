@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from paceline.errors import ConfigError
 from paceline.learning.engines import Engine, ThreadEngine
 
 
@@ -65,9 +64,3 @@ def test_one_that_is_slowed_down_rests_in_proportion_to_its_work():
 
     busy_seconds, worked_seconds = asyncio.run(main())
     assert busy_seconds >= 3.9 * worked_seconds > 0
-
-
-@pytest.mark.parametrize("slowdown", [0.5, 0.0, -1.0, float("inf"), float("nan")])
-def test_a_slowdown_that_cannot_be_is_told(slowdown):
-    with pytest.raises(ConfigError, match="slowdown is .*; it must be at least 1"):
-        ThreadEngine(slowdown)

@@ -71,19 +71,6 @@ def test_sizes_are_those_of_the_papers(name):
     assert [describe(layer) for layer in model if isinstance(layer, nn.Linear | nn.Conv2d)] == LAYERS[name]
 
 
-def test_convolutions_are_pooled_before_they_are_activated():
-    model = build(ModelSpec(name="conv-net"), MNIST, 10)
-    kinds = [type(layer).__name__ for layer in model]
-    assert kinds[:7] == ["Conv2d", "MaxPool2d", "ReLU", "Conv2d", "MaxPool2d", "ReLU", "Flatten"]
-    assert kinds[7:] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
-
-
-def test_mel_net_has_the_weights_that_its_paper_counts():
-    model = build(ModelSpec(name="mel-net"), MNIST, 10)
-    weights = [parameter for name, parameter in model.named_parameters() if name.endswith("weight")]
-    assert 32 * sum(weight.numel() for weight in weights) == 8_974_080
-
-
 @pytest.mark.parametrize("shape", [DIGITS, CIFAR10, (1, 13, 40)])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_of_training_lowers_the_loss_or_the_shape_is_refused(name, shape):
@@ -119,19 +106,6 @@ def test_features_fit_dense_models_only():
         build(ModelSpec(name="fashion-net"), (13,), 3)
 
 
-@pytest.mark.parametrize(("shape", "num_classes"), [((), 10), ((1, 0, 28), 10), ((-3,), 10), (MNIST, 0)])
-def test_shapes_of_nothing_are_refused(shape, num_classes):
-    with pytest.raises(ConfigError, match="no model fits"):
-        build(ModelSpec(name="two-nn"), shape, num_classes)
-
-
-def test_models_return_logits():
-    torch.manual_seed(0)
-    outputs = build(ModelSpec(name="two-nn"), MNIST, 10)(torch.randn(8, *MNIST))
-    assert not torch.allclose(outputs.sum(1), torch.ones(8))
-    assert outputs.min() < 0
-
-
 def test_spec_travels_under_the_names_of_the_job_file():
     spec = ModelSpec(import_path="nets.py:Net", loss="cross-entropy-of-softmax")
     encoded = msgspec.to_builtins(spec)
@@ -160,11 +134,6 @@ def test_spec_travels_under_the_names_of_the_job_file():
 def test_bad_specs_are_refused(fields, message):
     with pytest.raises(msgspec.ValidationError, match=message):
         msgspec.convert(fields, ModelSpec)
-
-
-def test_a_spec_made_in_code_is_checked_too():
-    with pytest.raises(ValueError, match="unknown"):
-        ModelSpec(name="lenet")
 
 
 @pytest.mark.parametrize("allowed", [None, ["mypackage"], ["mypackage.nets"], ["other", "mypackage.nets:Net"]])
@@ -207,11 +176,6 @@ def test_what_is_not_allowed_is_not_imported(own_imports, path, allowed):
     assert set(sys.modules) == modules
 
 
-def test_nothing_is_allowed_unless_told():
-    with pytest.raises(ConfigError, match="not allowed"):
-        build(by_import("torch.nn:Identity"), MNIST, 10)
-
-
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -230,12 +194,6 @@ def test_a_factory_that_cannot_be_used_is_told_in_one_line(own_imports, source, 
     with pytest.raises(ConfigError, match=f"^model 'bad.nets:Net': .*{reason}") as caught:
         build(by_import("bad.nets:Net"), MNIST, 10, allowed=None)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("path", ["absent_package:Net", "absent/nets.py:Net"])
-def test_a_module_that_is_not_there_is_told_in_one_line(own_imports, path):
-    with pytest.raises(ConfigError, match=f"^model '{path}': .*no (module|such file)"):
-        build(by_import(path), MNIST, 10, allowed=None)
 
 
 def test_cross_entropy_is_of_logits():

@@ -41,10 +41,6 @@ def test_whole_sets_are_kept_from_the_highest_loss_down(num_kept, expected):
     assert ranked_order(losses, POINTS, num_kept).tolist() == expected
 
 
-def test_equal_losses_keep_their_order():
-    assert rank(np.zeros(4), POINTS).tolist() == [0, 1, 2, 3]
-
-
 def test_a_loss_that_is_no_number_is_high():
     assert rank(np.array([1.0, np.nan, np.inf, 2.0]), POINTS).tolist() == [1, 2, 3, 0]
 

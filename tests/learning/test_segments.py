@@ -8,16 +8,15 @@ from paceline.learning.junction import JunctionSpec
 from paceline.learning.segments import (
     Branch,
     SplitModel,
-    copy_of,
     count_parameters,
     epoch_order,
-    load_into,
     make_chain,
     make_head,
     operations_of,
     sizes,
 )
 from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.vectors import copy_of, load_into
 from tests.learning.small_tasks import make_task
 
 NAMES = ("a", "b", "c")
@@ -88,14 +87,6 @@ def test_sizes_are_those_of_the_paper():
     assert told == {"branch": 832 + 51_264 + 6_424_576, "junction": 5 * 2048**2 + 2048, "trunk": 127_038}
 
 
-def test_side_by_side_the_trunk_grows_instead():
-    chain = make_chain(nn_task(), None)
-    told = sizes(chain, "3", NAMES, None)
-    assert told == {"branch": 64 * 50 + 50, "junction": 0, "trunk": 3 * 50 * 20 + 20 + 20 * 10 + 10}
-    _, head = parts(nn_task(), "3", junction=None)
-    assert count_parameters(head) == told["trunk"]
-
-
 def test_huge_junctions_are_counted_without_being_made():
     chain = make_chain(image_task(shape=(1, 28, 28)), None)
     width = 32 * 28 * 28
@@ -115,25 +106,6 @@ def test_operations_are_those_counted_by_hand():
     merge = 3 * 2 * 50 * 50
     assert head.operations((50,), NAMES) == (merge + second + third, 3 * (merge + second + third))
     assert head.operations((50,), ["a"]).forward == merge / 3 + second + third
-
-
-def test_operations_of_convolutions():
-    task = image_task(shape=(1, 28, 28), num_classes=62)
-    chain = make_chain(task, None)
-    branch = Branch(task, chain.before("f1"), chain.shapes["f1"])
-    c1, c2 = 2 * 28 * 28 * 32 * 25, 2 * 14 * 14 * 64 * 32 * 25
-    assert branch.operations == (c1 + c2, 2 * c1 + 3 * c2)
-
-
-def test_nothing_to_learn_takes_nothing_to_learn():
-    task = nn_task()
-    chain = make_chain(task, None)
-    branch = Branch(task, chain.before("0"), chain.shapes["0"])
-    assert branch.operations == (0, 0)
-    x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(branch.forward(0, x), x)
-    branch.backward(0, torch.ones_like(x))
-    assert branch.state() == {}
 
 
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
@@ -157,26 +129,6 @@ def test_before_any_layer_parts_learn_what_the_whole_would(optimizer, cut):
     for source in NAMES:
         for name, tensor in branches[source].state().items():
             torch.testing.assert_close(tensor, chains[source].state_dict()[name], rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(("model", "cut"), [("leaf-cnn", "c2"), ("leaf-cnn", "flatten"), ("resnet-8", "block3")])
-def test_images_may_meet_before_a_convolution(model, cut):
-    task = image_task(model, optimizer=ADAM)
-    branches, head = parts(task, cut)
-    views, labels = views_of(task)
-    losses = [step(branches, head, views, labels, number) for number in range(8)]
-    assert losses[-1] < 0.7 * losses[0]
-
-
-def test_all_parts_begin_alike_so_that_the_junction_begins_as_one_model():
-    task = nn_task()
-    branches, head = parts(task, "3")
-    views, _ = views_of(task)
-    same = dict.fromkeys(NAMES, views["a"])
-    chain = make_chain(task, None)
-    expected = chain.after("0")(views["a"])
-    logits = head({source: branches[source].forward(0, x) for source, x in same.items()})
-    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_gradient_belongs_to_the_parameters_of_its_moment():
@@ -224,16 +176,6 @@ def test_buffers_are_learned_in_training_only(depth):
     branch.forward(0, x)
     assert not torch.equal(branch.state()["1.running_mean"], before)
     assert branch.state()["1.num_batches_tracked"] == 1
-
-
-def test_a_branch_goes_on_from_parameters_it_is_given():
-    branches, _ = parts(nn_task(), "3")
-    given = {name: torch.randn_like(tensor) for name, tensor in branches["a"].state().items()}
-    branches["a"].load(given)
-    assert all(torch.equal(given[name], tensor) for name, tensor in branches["a"].state().items())
-    with pytest.raises(ConfigError, match="the parameters do not fit the model: .*size mismatch for 1.bias") as caught:
-        branches["a"].load({**given, "1.bias": torch.zeros(3)})
-    assert "\n" not in str(caught.value)
 
 
 def test_only_who_sent_something_gets_a_gradient():
@@ -290,20 +232,6 @@ def test_when_sources_come_or_go_the_optimizer_remembers_the_rest(optimizer, cha
     assert ("merge.blocks.c.weight" in head.state_dict()) == (change == "add")
 
 
-def test_a_source_that_is_added_learns_from_then_on():
-    task = nn_task(optimizer=ADAM)
-    _, head = parts(task, "3")
-    _, labels = views_of(task)
-    head.add("d")
-    inputs = {source: torch.randn(6, 50) for source in (*NAMES, "d")}
-    head.step(inputs, labels)
-    assert copy_of(head)["merge.blocks.d.weight"].abs().max() == pytest.approx(0.01, rel=1e-3)  # one step of Adam
-    head.remove("d")
-    head.add("d")
-    assert head.merge.blocks["d"].weight.count_nonzero() == 0  # nothing is left of what was removed
-    head.step(inputs, labels)
-
-
 def test_the_optimizer_forgets_a_source_that_is_removed():
     _, head = parts(nn_task(optimizer=ADAM), "3")
     _, labels = views_of(nn_task())
@@ -317,12 +245,6 @@ def test_side_by_side_nobody_can_come_or_go():
     for change in (head.add, head.remove):
         with pytest.raises(ConfigError, match="sources cannot come and go where their outputs are concatenated"):
             change("a")
-
-
-def test_a_wide_layer_is_the_same_on_every_machine():
-    one, other = (copy_of(parts(nn_task(seed=4), "3", junction=None)[1]) for _ in range(2))
-    assert one["layers.3.weight"].shape == (20, 150)
-    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_states_that_do_not_fit_are_told_in_one_line():

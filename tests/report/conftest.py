@@ -15,8 +15,8 @@ from tests.report.synthetic_split import record_split
 def make_run(tmp_path):
     """Record events as a run of this name; gives its folder, closed."""
 
-    def make_run(events=None, name="digits", job=None):
-        with RunFolder.create(tmp_path, name, job or JOB) as folder:
+    def make_run(events=None, name="digits"):
+        with RunFolder.create(tmp_path, name, JOB) as folder:
             for event in run_events() if events is None else events:
                 folder.record(event)
         return folder
@@ -31,12 +31,7 @@ def make_pool(tmp_path):
 
 
 @pytest.fixture
-def make_gossip(tmp_path):
-    """Record events as those of a gossip run; gives its folder, closed."""
-    return functools.partial(record_gossip, tmp_path)
-
-
-@pytest.fixture
-def make_split(tmp_path):
-    """Record events as those of a split run; gives its folder, closed."""
-    return functools.partial(record_split, tmp_path)
+def make_any(tmp_path, make_run):
+    """Record a run of a kind: job, pool, gossip or split; gives its folder, closed."""
+    makers = {"pool": record_pool, "gossip": record_gossip, "split": record_split}
+    return lambda kind: make_run() if kind == "job" else makers[kind](tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel.events import (
@@ -22,8 +22,9 @@ from paceline.topologies.parallel.events import (
 SHARD_SAMPLES = 32
 SHARD_BYTES, MODEL_BYTES = 2_000, 240_000
 POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
+DEADLINE = {"deadline_seconds": 1.0}
 JOB = {
-    "job": {"rounds": 10, "deadline_seconds": 1.0, "local_epochs": 1, "batch_size": 32, "seed": 7},
+    "job": {"rounds": 10, **DEADLINE, "local_epochs": 1, "batch_size": 32, "seed": 7},
     "model": {"name": "digits-cnn"},
     "optimizer": {"name": "sgd", "learning_rate": 0.05},
     "data": {"name": "digits", "shard_size": SHARD_SAMPLES, "placement": "served"},
@@ -38,7 +39,7 @@ class FakeLearner:
 
     name: str
     shards_per_second: float
-    is_told: bool = True
+    has_phases: bool = True
     joins_in: int = 1
     dies_in: int | None = None
     late_in: tuple[int, ...] = ()
@@ -51,66 +52,53 @@ FLEET = (
     FakeLearner(name="jetson", shards_per_second=32),
     FakeLearner(name="laptop", shards_per_second=64),
     FakeLearner(name="old-pc", shards_per_second=24, joins_in=4),
-    FakeLearner(name="guest", shards_per_second=20, is_told=False, joins_in=2, refused_in=(3,)),
+    FakeLearner(name="guest", shards_per_second=20, has_phases=False, joins_in=2, refused_in=(3,)),
 )
 
 
-@dataclass
-class _Writer:
-    """Collects events and sorts them by time."""
-
-    events: list = field(default_factory=list)
-
-    def add(self, event):
-        self.events.append(event)
-
-    def sorted(self):
-        return sorted(self.events, key=lambda event: event.at)
-
-
-def run_events(fleet=FLEET, *, rounds=10, deadline_seconds=1.0, seed=7, is_ended=True, job=None):
-    """The events of a run of these learners, in order of time."""
-    job = job or {**JOB, "job": {**JOB["job"], "rounds": rounds, "deadline_seconds": deadline_seconds}}
-    chance, writer = random.Random(seed), _Writer()
-    writer.add(
-        RunStarted(
-            at=0.0, job=job, clock="virtual", first_round=1, num_parameters=61_706, num_shards=480, paceline="0.1.0"
-        )
-    )
-    writer.add(WaitingForLearners(at=0.05, round=1, num_ready=0, min_learners=2))
-    opened_at = 0.1
+def run_events(fleet=FLEET, *, rounds=10, is_ended=True):
+    """Return the events of a run of these learners, in order of time; rounds have a deadline of 1 s."""
+    job = {**JOB, "job": {**JOB["job"], "rounds": rounds}}
+    sizes = {"first_round": 1, "num_parameters": 61_706, "num_shards": 480}
+    chance, accuracy, loss = random.Random(7), None, None
+    events = [
+        RunStarted(at=0.0, job=job, clock="virtual", **sizes, paceline="0.1.0"),
+        WaitingForLearners(at=0.05, round=1, num_ready=0, min_learners=2),
+    ]
     for learner in fleet:
         if learner.joins_in == 1:
-            opened_at = max(opened_at, _join(writer, learner, at=0.1 + 0.05 * chance.random(), chance=chance))
-    opened_at += 0.05
-    accuracy = loss = None
+            events += _join(learner, 0.1 + 0.05 * chance.random(), chance)
+    opened_at = max(event.at for event in events) + 0.05
     for number in range(1, rounds + 1):
         present = [one for one in fleet if one.joins_in <= number and (one.dies_in is None or number <= one.dies_in)]
-        writer.add(
-            RoundOpened(at=opened_at, round=number, deadline_seconds=deadline_seconds, num_learners=len(present))
-        )
+        events.append(RoundOpened(at=opened_at, round=number, **DEADLINE, num_learners=len(present)))
         for learner in fleet:
             if learner.joins_in == number + 1:
-                _join(writer, learner, at=opened_at + 0.3 * deadline_seconds, chance=chance)
-        works = [_work(writer, one, number, opened_at, deadline_seconds, chance) for one in present]
+                events += _join(learner, opened_at + 0.3, chance)
+        works = []
+        for learner in present:
+            work, happened = _work(learner, number, opened_at, chance)
+            works.append(work)
+            events += happened
         counted = [work for work in works if work["outcome"] == "accepted"]
         is_complete = len(counted) == len(works)
-        seconds = max((work["arrival"] for work in counted), default=0.0) if is_complete else deadline_seconds
+        seconds = max((work["arrival"] for work in counted), default=0.0) if is_complete else 1.0
         progress = 1 - math.exp(-number / 3)
         accuracy = 0.1 + 0.86 * progress + chance.uniform(-0.01, 0.01)
         loss = 2.3 * (1 - progress) + 0.12 + chance.uniform(0, 0.03)
-        closed_at = opened_at + seconds + 0.02
-        writer.add(
+        num_shards = sum(work["shards"] for work in works)
+        num_trained = sum(work["shards"] for work in counted)
+        events.append(
             RoundClosed(
-                at=closed_at,
+                at=opened_at + seconds + 0.02,
                 round=number,
                 seconds=seconds,
-                truancy=seconds / deadline_seconds - 1,
+                truancy=seconds - 1,
                 num_learners=len(works),
                 num_updates=len(counted),
-                num_samples=sum(work["samples"] for work in counted),
-                num_shards=sum(work["shards"] for work in works),
-                fulfilment=sum(work["shards"] for work in counted) / sum(work["shards"] for work in works),
+                num_samples=num_trained * SHARD_SAMPLES,
+                num_shards=num_shards,
+                fulfilment=num_trained / num_shards,
                 is_satisfied=is_complete,
                 occupancy=sum(min(work["arrival"] or seconds, seconds) for work in works) / (seconds * len(works)),
                 late=tuple(work["name"] for work in works if work["outcome"] != "accepted"),
@@ -118,79 +106,57 @@ def run_events(fleet=FLEET, *, rounds=10, deadline_seconds=1.0, seed=7, is_ended
                 accuracy=accuracy,
             )
         )
-        opened_at = closed_at + 0.2 * deadline_seconds
+        opened_at = events[-1].at + 0.2
     if is_ended:
-        writer.add(RunEnded(at=opened_at, reason="rounds done", rounds=rounds, loss=loss, accuracy=accuracy))
-    return writer.sorted()
+        events.append(RunEnded(at=opened_at, reason="rounds done", rounds=rounds, loss=loss, accuracy=accuracy))
+    return sorted(events, key=lambda event: event.at)
 
 
-def _join(writer, learner, *, at, chance):
-    """Join and benchmark; returns when the learner is ready."""
-    writer.add(LearnerJoined(at=at, learner=learner.name))
-    if not learner.is_told:
-        return at
-    writer.add(PhaseStarted(at=at + 0.001, learner=learner.name, round=0, phase="benchmark"))
-    seconds = 0.15 + 1.2 / learner.shards_per_second
+def _join(learner, at, chance):
+    """Return the events of a learner that joins and measures itself."""
+    name, speed, seconds = learner.name, learner.shards_per_second, 0.15 + 1.2 / learner.shards_per_second
+    if not learner.has_phases:
+        return [LearnerJoined(at=at, learner=name)]
     profile = {
-        "train": {"per_second": learner.shards_per_second * SHARD_SAMPLES, "spread": 0.02 + 0.03 * chance.random()},
-        "down": {"per_second": 250_000 * learner.shards_per_second, "spread": 0.04},
-        "up": {"per_second": 120_000 * learner.shards_per_second, "spread": 0.05},
+        "train": {"per_second": speed * SHARD_SAMPLES, "spread": 0.02 + 0.03 * chance.random()},
+        "down": {"per_second": 250_000 * speed, "spread": 0.04},
+        "up": {"per_second": 120_000 * speed, "spread": 0.05},
         "latency_seconds": 0.004,
     }
-    writer.add(DeviceMeasured(at=at + seconds, learner=learner.name, profile=profile, seconds=seconds, power=POWER))
-    writer.add(PhaseStarted(at=at + seconds, learner=learner.name, round=0, phase="idle"))
-    return at + seconds
+    return [
+        LearnerJoined(at=at, learner=name),
+        PhaseStarted(at=at + 0.001, learner=name, round=0, phase="benchmark"),
+        DeviceMeasured(at=at + seconds, learner=name, profile=profile, seconds=seconds, power=POWER),
+        PhaseStarted(at=at + seconds, learner=name, round=0, phase="idle"),
+    ]
 
 
-def _work(writer, learner, number, opened_at, deadline_seconds, chance):
-    """One round of one learner."""
-    name, told = learner.name, learner.is_told
-    start = (0.004 + 0.01 * chance.random()) * deadline_seconds
-    download, upload = ((0.05 + 0.03 * chance.random()) * deadline_seconds for _ in range(2))
-    shards = max(
-        1, int((deadline_seconds - download - upload - start) * 0.95 * learner.shards_per_second / deadline_seconds)
-    )
-    train = shards / learner.shards_per_second * deadline_seconds * chance.uniform(0.97, 1.02)
-    if number in learner.late_in:
-        train *= 1.22
-    arrival = start + download + train + upload
-    is_late = arrival > deadline_seconds
-    writer.add(ShardsTaken(at=opened_at + start, round=number, learner=name, num_shards=shards, seconds=start))
-    if told:
-        moments = {"download": start, "train": start + download, "upload": arrival - upload, "idle": arrival}
-        for phase, seconds in moments.items():
-            if learner.dies_in != number or phase == "download":
-                writer.add(PhaseStarted(at=opened_at + seconds, learner=name, round=number, phase=phase))
+def _work(learner, number, opened_at, chance):
+    """Return what came of one round of one learner, and its events."""
+    who = {"learner": learner.name, "round": number}
+    start = 0.004 + 0.01 * chance.random()
+    download, upload = (0.05 + 0.03 * chance.random() for _ in range(2))
+    shards = max(1, int((1.0 - download - upload - start) * 0.95 * learner.shards_per_second))
+    train = shards / learner.shards_per_second * chance.uniform(0.97, 1.02) * (1.22 if number in learner.late_in else 1)
+    arrival, num_samples = start + download + train + upload, shards * SHARD_SAMPLES
+    is_late, at = arrival > 1.0, opened_at + arrival
+    events = [ShardsTaken(at=opened_at + start, **who, num_shards=shards, seconds=start)]
+    moments = {"download": start, "train": start + download, "upload": arrival - upload, "idle": arrival}
+    for phase, seconds in moments.items():
+        if learner.has_phases and (learner.dies_in != number or phase == "download"):
+            events.append(PhaseStarted(at=opened_at + seconds, **who, phase=phase))
+    work = {"name": learner.name, "outcome": "missing", "arrival": None, "shards": shards}
     if learner.dies_in == number:
-        gone_at = opened_at + deadline_seconds * 1.1
-        writer.add(LearnerLeft(at=gone_at, learner=name, reason="not heard of for 1.1 s"))
-        return {"name": name, "outcome": "missing", "arrival": None, "shards": shards, "samples": 0}
-    samples = shards * SHARD_SAMPLES
+        return work, [*events, LearnerLeft(at=opened_at + 1.1, learner=learner.name, reason="not heard of for 1.1 s")]
     outcome = "late" if is_late else "refused" if number in learner.refused_in else "accepted"
-    at = opened_at + arrival
     if outcome == "accepted":
-        writer.add(UpdateAccepted(at=at, round=number, learner=name, num_samples=samples, seconds=arrival))
+        events.append(UpdateAccepted(at=at, **who, num_samples=num_samples, seconds=arrival))
     else:
         reason = "came after the deadline" if is_late else "parameter 'fc.weight' is not finite"
-        writer.add(UpdateRefused(at=at, round=number, learner=name, reason=reason, seconds=arrival, is_late=is_late))
-    if told:
-        writer.add(
-            RoundSpent(
-                at=at + 0.001,
-                learner=name,
-                round=number,
-                deadline_seconds=deadline_seconds,
-                start_seconds=start,
-                num_shards=shards,
-                num_samples=samples,
-                download_seconds=download,
-                train_seconds=train,
-                upload_seconds=upload,
-                is_accepted=outcome == "accepted",
-                bytes_sent=MODEL_BYTES,
-                bytes_received=MODEL_BYTES + SHARD_BYTES * shards,
-                cpu_seconds=train,
-                joules=2 * train,
-            )
-        )
-    return {"name": name, "outcome": outcome, "arrival": arrival, "shards": shards, "samples": samples}
+        events.append(UpdateRefused(at=at, **who, reason=reason, seconds=arrival, is_late=is_late))
+    if learner.has_phases:
+        seconds = {"download_seconds": download, "train_seconds": train, "upload_seconds": upload, "cpu_seconds": train}
+        counts = {"num_shards": shards, "num_samples": num_samples, "is_accepted": outcome == "accepted"}
+        used = {"bytes_sent": MODEL_BYTES, "bytes_received": MODEL_BYTES + SHARD_BYTES * shards, "joules": 2 * train}
+        events.append(RoundSpent(at=at + 0.001, **who, **DEADLINE, start_seconds=start, **seconds, **counts, **used))
+    return {**work, "outcome": outcome, "arrival": arrival}, events

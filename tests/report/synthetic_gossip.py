@@ -68,48 +68,27 @@ def phase(peer, at, epoch, name):
 
 def epoch_of(peer, epoch, start):
     """An epoch of 5 s of training, 0.5 s of ranking, and 0.5 s of exchange for all."""
-    ratio = peer.samples_per_second / 100.0
+    ratio, accuracy = peer.samples_per_second / 100.0, accuracy_after(epoch, peer.head_start)
+    seconds = {"seconds": 6.0, "train_seconds": 5.0, "rank_seconds": 0.5, "exchange_seconds": 0.5, "cpu_seconds": 5.5}
+    trained = {"num_samples": round(ratio * OWN_SAMPLES), "samples_per_second": peer.samples_per_second, "ratio": ratio}
+    used = {"bytes_sent": 2 * MODEL_BYTES, "bytes_received": 2 * MODEL_BYTES, "joules": 11.0}
+    result = {"num_exchanges": 2, "distance": 0.1, "loss": 1 - accuracy, "accuracy": accuracy}
     return [
         phase(peer, start, epoch, "rank"),
         phase(peer, start + 0.5, epoch, "train"),
         phase(peer, start + 5.5, epoch, "exchange"),
-        EpochEnded(
-            at=start + 6.0,
-            learner=peer.name,
-            epoch=epoch,
-            seconds=6.0,
-            num_samples=round(ratio * OWN_SAMPLES),
-            ratio=ratio,
-            samples_per_second=peer.samples_per_second,
-            train_seconds=5.0,
-            rank_seconds=0.5,
-            exchange_seconds=0.5,
-            num_exchanges=2,
-            bytes_sent=2 * MODEL_BYTES,
-            bytes_received=2 * MODEL_BYTES,
-            distance=0.1,
-            cpu_seconds=5.5,
-            joules=11.0,
-            loss=1 - accuracy_after(epoch, peer.head_start),
-            accuracy=accuracy_after(epoch, peer.head_start),
-        ),
+        EpochEnded(at=start + 6.0, learner=peer.name, epoch=epoch, **seconds, **trained, **used, **result),
     ]
 
 
 def start_of(peer, at):
+    more = {"address": f"http://{peer.name}", "epoch": peer.first, "num_samples": OWN_SAMPLES, "power": POWER}
     return [
         phase(peer, at - 2.0, 0, "benchmark"),
         phase(peer, at - 1.0, 0, "aggregate"),
         PointsMade(at=at - 0.5, learner=peer.name, num_points=50, num_samples=OWN_SAMPLES, seconds=0.5),
         phase(peer, at - 0.5, 0, "idle"),
-        PeerStarted(
-            at=at,
-            learner=peer.name,
-            address=f"http://{peer.name}",
-            epoch=peer.first,
-            num_samples=OWN_SAMPLES,
-            power=POWER,
-        ),
+        PeerStarted(at=at, learner=peer.name, **more),
     ]
 
 
@@ -119,67 +98,44 @@ def gossip_events(fleet=FLEET, epochs=6):
     A peer that dies does so in the middle of an epoch, and others miss it 4 s later. In epoch 5, jetson trains its
     part; what another had is missing. The store is away from 10 s to 20 s.
     """
-    told = [GossipStarted(at=0.0, job=JOB, clock="virtual", num_parameters=10_000, paceline="0.2.0")]
-    begin = 3.0
+    events = [GossipStarted(at=0.0, job=JOB, clock="virtual", num_parameters=10_000, paceline="0.2.0")]
+    begin, living = 3.0, [one.name for one in fleet if one.last is None]
     for peer in fleet:
         start = begin + 6.0 * (peer.first - 1)
-        told += start_of(peer, start)
-        told += [
-            PeerSeen(at=start - 2.0, learner=other.name, other=peer.name) for other in fleet if other.name != peer.name
-        ]
+        events += start_of(peer, start)
+        others = [other.name for other in fleet if other.name != peer.name]
+        events += [PeerSeen(at=start - 2.0, learner=name, other=peer.name) for name in others]
         last = epochs if peer.last is None else peer.last - 1
         for epoch in range(peer.first, last + 1):
-            told += epoch_of(peer, epoch, begin + 6.0 * (epoch - 1))
+            events += epoch_of(peer, epoch, begin + 6.0 * (epoch - 1))
         if peer.last is not None:
             died = begin + 6.0 * (peer.last - 1) + 1.0
-            told.append(phase(peer, died - 0.5, peer.last, "train"))
-            told += [
-                PeerLost(at=died + 4.0 + index, learner=other.name, other=peer.name, reason="it did not answer")
-                for index, other in enumerate(fleet)
-                if other.last is None
-            ]
-            told.append(
-                PartTakenOver(at=died + 5.0, learner="jetson", other=peer.name, epoch=peer.last + 1, num_samples=500)
-            )
+            events.append(phase(peer, died - 0.5, peer.last, "train"))
+            for index, other in enumerate(fleet):
+                if other.last is None:
+                    why = {"other": peer.name, "reason": "it did not answer"}
+                    events.append(PeerLost(at=died + 4.0 + index, learner=other.name, **why))
+            part = {"other": peer.name, "epoch": peer.last + 1, "num_samples": 500}
+            events.append(PartTakenOver(at=died + 5.0, learner="jetson", **part))
         else:
             ended = begin + 6.0 * epochs + 0.5
-            told.append(
-                PeerEnded(
-                    at=ended,
-                    learner=peer.name,
-                    reason="epochs done",
-                    epochs=epochs - peer.first + 1,
-                    averaged=tuple(one.name for one in fleet if one.last is None),
-                    loss=0.1,
-                    accuracy=0.93,
-                )
-            )
-            told += [
-                PeerLost(at=ended + 0.5, learner=other.name, other=peer.name, reason="it said goodbye")
-                for other in fleet
-                if other.last is None and other.name != peer.name
-            ]
+            result = {"reason": "epochs done", "averaged": tuple(living), "loss": 0.1, "accuracy": 0.93}
+            events.append(PeerEnded(at=ended, learner=peer.name, epochs=epochs - peer.first + 1, **result))
+            why = {"other": peer.name, "reason": "it said goodbye"}
+            events += [PeerLost(at=ended + 0.5, learner=name, **why) for name in living if name != peer.name]
     for peer in fleet[:2]:
-        told.append(StoreLost(at=10.0, learner=peer.name, store="redis://shelf", reason="connection refused"))
-        told.append(StoreBack(at=20.0, learner=peer.name, store="redis://shelf"))
-        told.append(
-            DataMissing(at=28.0, learner=peer.name, epoch=5, others=("old",), share_failed=0.25, num_samples=700)
-        )
+        events.append(StoreLost(at=10.0, learner=peer.name, store="redis://shelf", reason="connection refused"))
+        events.append(StoreBack(at=20.0, learner=peer.name, store="redis://shelf"))
+        missing = {"others": ("old",), "share_failed": 0.25, "num_samples": 700}
+        events.append(DataMissing(at=28.0, learner=peer.name, epoch=5, **missing))
     for epoch in range(1, epochs + 1):
         at = begin + 6.0 * epoch - 0.1  # just before the last has ended it
-        told.append(
-            ConsensusMeasured(
-                at=at,
-                epoch=epoch,
-                num_learners=sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in fleet),
-                distance=0.2 * 0.5**epoch,
-                loss=1 - accuracy_after(epoch),
-                accuracy=accuracy_after(epoch),
-            )
-        )
-    living = tuple(one.name for one in fleet if one.last is None)
-    told.append(GossipEnded(at=begin + 6.0 * epochs + 2.0, averaged=living, loss=0.09, accuracy=0.931))
-    return sorted(told, key=lambda event: event.at)
+        count = sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in fleet)
+        result = {"loss": 1 - accuracy_after(epoch), "accuracy": accuracy_after(epoch)}
+        events.append(ConsensusMeasured(at=at, epoch=epoch, num_learners=count, distance=0.2 * 0.5**epoch, **result))
+    end = begin + 6.0 * epochs + 2.0
+    events.append(GossipEnded(at=end, averaged=tuple(living), loss=0.09, accuracy=0.931))
+    return sorted(events, key=lambda event: event.at)
 
 
 def record_gossip(root, events=None, *, name="shelf", job=None):

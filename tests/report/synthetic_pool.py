@@ -59,51 +59,33 @@ def play(job, number, at, shares, *, seconds=15.0, accuracy=0.9, cheats=(), miss
     closed_at = at + seconds + 0.5
     for name in cheats:
         events.append(UpdateAudited(at=closed_at, round=number, learner=name, is_honest=False, distance=0.97))
+    counts = {"num_learners": len(shares), "num_updates": len(honest), "num_shards": sum(shares.values())}
+    result = {"occupancy": 0.75, "late": tuple(missing), "loss": 1 - accuracy, "accuracy": accuracy}
     events.append(
         RoundClosed(
             at=closed_at,
             round=number,
             seconds=seconds,
             truancy=seconds / deadline_seconds - 1,
-            num_learners=len(shares),
-            num_updates=len(honest),
             num_samples=SHARD_SAMPLES * sum(honest.values()),
-            num_shards=sum(shares.values()),
             fulfilment=sum(honest.values()) / sum(shares.values()),
             is_satisfied=len(honest) == len(shares) and seconds <= deadline_seconds,
-            occupancy=0.75,
-            late=tuple(missing),
-            loss=1 - accuracy,
-            accuracy=accuracy,
+            **counts,
+            **result,
         )
     )
-    ledger = [
-        LearnerPaid(
-            at=closed_at,
-            job=job,
-            round=number,
-            learner=name,
-            num_shards=shards,
-            num_samples=SHARD_SAMPLES * honest.get(name, 0),
-            shards=float(honest.get(name, 0)),
-            price=PRICES[name],
-            amount=honest.get(name, 0) * PRICES[name],
-        )
-        for name, shards in sorted(shares.items())
-    ]
+    ledger = []
+    for name, shards in sorted(shares.items()):
+        counted, price = honest.get(name, 0), PRICES[name]
+        work = {"num_shards": shards, "num_samples": SHARD_SAMPLES * counted, "shards": float(counted)}
+        paid = {"price": price, "amount": counted * price}
+        ledger.append(LearnerPaid(at=closed_at, job=job, round=number, learner=name, **work, **paid))
     return events, ledger
 
 
 def _run(job, at, played, ended_at, rounds):
-    started = RunStarted(
-        at=at,
-        job=job_tables(job, rounds),
-        clock="virtual",
-        first_round=1,
-        num_parameters=1000,
-        num_shards=20,
-        paceline="0.1.0",
-    )
+    sizes = {"first_round": 1, "num_parameters": 1000, "num_shards": 20}
+    started = RunStarted(at=at, job=job_tables(job, rounds), clock="virtual", **sizes, paceline="0.1.0")
     ended = RunEnded(at=ended_at, reason="rounds done", rounds=len(played), loss=0.1, accuracy=0.9)
     return [started, *(event for events, _ in played for event in events), ended]
 
@@ -148,23 +130,24 @@ def pool_events():
         "fashion": _run("fashion", 0.0, fashion, 46.6, rounds=2),
         "digits": _run("digits", 40.0, last, 60.7, rounds=3),
     }
-    return sorted(pool, key=lambda event: event.at), {
-        name: sorted(events, key=lambda event: event.at) for name, events in jobs.items()
-    }
+    return sorted(pool, key=_at), {name: sorted(events, key=_at) for name, events in jobs.items()}
+
+
+def _at(event):
+    return event.at
 
 
 def _lines(*played):
     return [line for rounds in played for _, ledger in rounds for line in ledger]
 
 
-def record_pool(root, events=None, jobs=None, *, name="shelf", pool=None):
+def record_pool(root):
     """Keep a pool and its jobs in a folder; gives it, closed."""
-    if events is None:
-        events, jobs = pool_events()
-    with RunFolder.create(root, name, pool or POOL) as folder:
+    events, jobs = pool_events()
+    with RunFolder.create(root, "shelf", POOL) as folder:
         for event in events:
             folder.record(event)
-        for job, recorded in (jobs or {}).items():
+        for job, recorded in jobs.items():
             run = folder.create_job(job, job_tables(job))
             for event in recorded:
                 run.record(event)

@@ -76,84 +76,57 @@ def there_in(fleet, epoch):
 
 def spent(name, epoch, at, compute_seconds, num_bytes, *, watts):
     seconds = EPOCH_SECONDS + TEST_SECONDS
-    return NodeSpent(
-        at=at,
-        learner=name,
-        epoch=epoch,
-        seconds=seconds,
-        compute_seconds=compute_seconds,
-        wait_seconds=seconds - compute_seconds,
-        bytes_sent=num_bytes,
-        bytes_received=num_bytes,
-        cpu_seconds=compute_seconds,
-        joules=watts * compute_seconds,
-    )
+    busy = {"seconds": seconds, "compute_seconds": compute_seconds, "wait_seconds": seconds - compute_seconds}
+    used = {"bytes_sent": num_bytes, "bytes_received": num_bytes, "joules": watts * compute_seconds}
+    return NodeSpent(at=at, learner=name, epoch=epoch, **busy, cpu_seconds=compute_seconds, **used)
 
 
 def epoch_of(fleet, epoch):
     """An epoch of 10 s and its test of 1 s; the trunk computes for 3 s of them."""
     start, there = start_of(epoch), there_in(fleet, epoch)
     end = start + EPOCH_SECONDS + TEST_SECONDS
-    told = [PhaseStarted(at=start, learner=one.name, round=epoch, phase="forward") for one in there]
+    events = [PhaseStarted(at=start, learner=one.name, round=epoch, phase="forward") for one in there]
     num_masked = 0
     for one in there:
         if one.masked == epoch:
             num_masked += NUM_STEPS // 2
             half = start + EPOCH_SECONDS / 2
             reason = "nothing came within 0.5 s"
-            told.append(SourceMasked(at=half, learner=one.name, epoch=epoch, step=NUM_STEPS // 2 + 1, reason=reason))
-            told.append(SourceBack(at=end, learner=one.name, epoch=epoch + 1, step=1))
-    told.append(
-        SplitEpochEnded(
-            at=end,
-            epoch=epoch,
-            seconds=EPOCH_SECONDS,
-            num_steps=NUM_STEPS,
-            num_samples=64 * NUM_STEPS,
-            num_sources=len(there),
-            num_masked=num_masked,
-            train_loss=round(0.9 * 0.8**epoch, 4),
-            test_seconds=TEST_SECONDS,
-            loss=loss_after(epoch),
-            accuracy=accuracy_after(epoch),
-        )
-    )
-    told += [spent(one.name, epoch, end, one.compute_seconds, BYTES, watts=5.0) for one in there]
-    return [*told, spent("trunk", epoch, end, 3.0, BYTES * len(there), watts=40.0)]
+            events.append(SourceMasked(at=half, learner=one.name, epoch=epoch, step=NUM_STEPS // 2 + 1, reason=reason))
+            events.append(SourceBack(at=end, learner=one.name, epoch=epoch + 1, step=1))
+    counts = {"num_steps": NUM_STEPS, "num_samples": 64 * NUM_STEPS, "num_masked": num_masked}
+    losses = {"train_loss": round(0.9 * 0.8**epoch, 4), "loss": loss_after(epoch), "accuracy": accuracy_after(epoch)}
+    times = {"num_sources": len(there), "seconds": EPOCH_SECONDS, "test_seconds": TEST_SECONDS}
+    events.append(SplitEpochEnded(at=end, epoch=epoch, **counts, **times, **losses))
+    events += [spent(one.name, epoch, end, one.compute_seconds, BYTES, watts=5.0) for one in there]
+    return [*events, spent("trunk", epoch, end, 3.0, BYTES * len(there), watts=40.0)]
 
 
 def split_events(fleet=FLEET, epochs=8):
     """Epochs of 11 s from 5 s on; epoch 6 is the best."""
     first = [one for one in fleet if one.first == 1]
     sizes = {"branch": BRANCH, "junction": JUNCTION_PER_SOURCE * len(first), "trunk": TRUNK}
-    told = [
+    events = [
         SplitStarted(at=0.0, job=JOB, clock="virtual", num_parameters=sizes, paceline="0.3.0"),
         WaitingForLearners(at=0.5, round=0, num_ready=0, min_learners=len(first)),
         CutChosen(at=4.0, cut="f2", expected_seconds={"f1": 14.5, "f2": 10.2, "c2": 45.0}, num_parameters=sizes),
     ]
     for one in fleet:
         at = 1.0 if one.first == 1 else start_of(one.first)
-        told.append(LearnerJoined(at=at, learner=one.name))
+        events.append(LearnerJoined(at=at, learner=one.name))
         power = {"source": "model", "busy_watts": 5.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
-        told.append(NodeStarted(at=at, learner=one.name, number=len(told), power=power))
+        events.append(NodeStarted(at=at, learner=one.name, number=len(events), power=power))
         if one.last is not None:
-            told.append(LearnerLeft(at=start_of(one.last), learner=one.name, reason="it said goodbye"))
+            events.append(LearnerLeft(at=start_of(one.last), learner=one.name, reason="it said goodbye"))
     for epoch in range(1, epochs + 1):
         there = tuple(one.name for one in there_in(fleet, epoch))
         if epoch > 1 and there != tuple(one.name for one in there_in(fleet, epoch - 1)):
             size = JUNCTION_PER_SOURCE * len(there)
-            told.append(JunctionChanged(at=start_of(epoch), epoch=epoch, sources=there, num_parameters=size))
-        told += epoch_of(fleet, epoch)
-    told.append(
-        SplitEnded(
-            at=start_of(epochs + 1),
-            reason="no improvement",
-            epochs=epochs,
-            loss=loss_after(min(epochs, 6)),
-            accuracy=accuracy_after(min(epochs, 6)),
-        )
-    )
-    return sorted(told, key=lambda event: event.at)
+            events.append(JunctionChanged(at=start_of(epoch), epoch=epoch, sources=there, num_parameters=size))
+        events += epoch_of(fleet, epoch)
+    result = {"loss": loss_after(min(epochs, 6)), "accuracy": accuracy_after(min(epochs, 6))}
+    events.append(SplitEnded(at=start_of(epochs + 1), reason="no improvement", epochs=epochs, **result))
+    return sorted(events, key=lambda event: event.at)
 
 
 def record_split(root, events=None, *, name="cameras", job=None):

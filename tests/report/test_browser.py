@@ -69,8 +69,8 @@ def browse(tmp_path):
 
 @pytest.mark.parametrize("width", [1200, 390])
 @pytest.mark.parametrize("kind", ["job", "pool", "gossip", "split"])
-def test_every_section_is_drawn(kind, width, browse, make_run, make_pool, make_gossip, make_split):
-    folder = {"job": make_run, "pool": make_pool, "gossip": make_gossip, "split": make_split}[kind]()
+def test_every_section_is_drawn(kind, width, browse, make_any):
+    folder = make_any(kind)
     summary = folder.summary()
     sections = folder.reporting.sections(summary.tables)
     found = browse(write_report(folder), width=width)

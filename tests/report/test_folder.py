@@ -12,13 +12,9 @@ from paceline.events import to_line
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, UpdateRefused
-from paceline.topologies.parallel.resuming import without_open_round
+from tests.report import synthetic_gossip, synthetic_split
 from tests.report.synthetic import JOB, run_events
-from tests.report.synthetic_gossip import JOB as GOSSIP
-from tests.report.synthetic_gossip import gossip_events
 from tests.report.synthetic_pool import POOL, job_tables, pool_events
-from tests.report.synthetic_split import JOB as SPLIT
-from tests.report.synthetic_split import split_events
 
 
 def rows_of(folder, name="metrics.csv"):
@@ -26,50 +22,31 @@ def rows_of(folder, name="metrics.csv"):
         return list(csv.DictReader(file))
 
 
-@pytest.fixture(params=["job", "pool", "gossip", "split"])
-def any_run(request, make_run, make_pool, make_gossip, make_split):
-    """A run of each kind: its folder, its settings, its events, and the files that a new one has."""
-    makers = {"job": make_run, "pool": make_pool, "gossip": make_gossip, "split": make_split}
-    settings = {"job": JOB, "pool": POOL, "gossip": GOSSIP, "split": SPLIT}[request.param]
-    recorded = {"job": run_events, "pool": lambda: pool_events()[0], "gossip": gossip_events, "split": split_events}
-    tables = {"job": ["metrics"], "pool": ["ledger"], "gossip": ["epochs"], "split": ["epochs", "nodes"]}[request.param]
-    files = [f"{request.param}.json", "versions.json", "events.jsonl", *(f"{name}.csv" for name in tables)]
-    return makers[request.param](), settings, recorded[request.param](), files
+KINDS = {
+    "job": (JOB, run_events, ["metrics"]),
+    "pool": (POOL, lambda: pool_events()[0], ["ledger"]),
+    "gossip": (synthetic_gossip.JOB, synthetic_gossip.gossip_events, ["epochs"]),
+    "split": (synthetic_split.JOB, synthetic_split.split_events, ["epochs", "nodes"]),
+}
+"""Of each kind of run: its settings, its events, and the tables that are recorded."""
 
 
-def test_what_is_recorded_is_read_back(any_run):
-    folder, settings, events, files = any_run
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_recorded_is_read_back(kind, make_any):
+    folder, (settings, events, tables) = make_any(kind), KINDS[kind]
     again = RunFolder.open(folder.path)
-    assert list(again.events()) == events
-    assert again.settings == settings
+    assert list(again.events()) == events()
+    assert again.settings == settings == json.loads((folder.path / f"{kind}.json").read_text())
     assert again.versions["seed"] == next(iter(settings.values()))["seed"]
-    subfolder = "jobs" if "pool.json" in files else "checkpoints"
-    assert sorted(path.name for path in folder.path.iterdir()) == sorted([*files, subfolder])
-    assert json.loads((folder.path / files[0]).read_text()) == settings
-    assert folder.checkpoints == folder.path / subfolder
-    assert folder.report == folder.path / "report.html"
-
-
-def test_recorded_tables_are_those_of_the_summary(any_run):
-    folder, *_ = any_run
-    tables = folder.summary().tables
+    subfolder = "jobs" if kind == "pool" else "checkpoints"
+    files = [f"{kind}.json", "versions.json", "events.jsonl", *(f"{name}.csv" for name in tables), subfolder]
+    assert sorted(path.name for path in folder.path.iterdir()) == sorted(files)
     for recorded in folder.reporting.recorded:
-        table = tables[recorded.name]
+        table = folder.summary().tables[recorded.name]
         assert (folder.path / recorded.file).read_text() == table.to_csv()
         assert table.rows
-
-
-def test_a_folder_with_files_is_not_taken(any_run, tmp_path):
-    folder, settings, *_ = any_run
-    with pytest.raises(
-        ConfigError, match=f"{folder.path.name} exists and is not empty: give the {folder.reporting.kind} an"
-    ):
+    with pytest.raises(ConfigError, match=f"exists and is not empty: give the {folder.reporting.kind} an"):
         RunFolder.create(folder.path.parent, folder.path.name, settings)
-
-
-def test_a_job_of_no_known_kind(tmp_path):
-    with pytest.raises(ConfigError, match="a job has one of the tables job, pool, gossip, split; this has lunch"):
-        RunFolder.create(tmp_path, "run", {"lunch": {}})
 
 
 def test_every_event_is_on_disk_at_once(tmp_path):
@@ -95,26 +72,19 @@ def test_where_no_folder_can_be(tmp_path):
         RunFolder.create(tmp_path, "file", JOB)
     (tmp_path / "empty").mkdir()
     RunFolder.create(tmp_path, "empty", JOB).close()
+    for name in ("", "..", "a/b", "a\0b"):
+        with pytest.raises(ConfigError, match="is not the name of a folder"):
+            RunFolder.create(tmp_path, name, JOB)
+    with pytest.raises(ConfigError, match=r"the job: no table says what kind of job this is; one of \[job\], \[pool\]"):
+        RunFolder.create(tmp_path, "run", {"lunch": {}})
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\0b"])
-def test_a_name_is_that_of_one_folder(name, tmp_path):
-    with pytest.raises(ConfigError, match="is not the name of a folder"):
-        RunFolder.create(tmp_path, name, JOB)
-
-
-def test_only_run_folders_are_opened(make_run, tmp_path):
-    make_run()
+def test_only_run_folders_are_opened_and_lines_that_are_no_events_are_reported(make_run, tmp_path):
+    folder = make_run()
     with pytest.raises(ConfigError, match="digit: no such folder; did you mean .*/digits?"):
         RunFolder.open(tmp_path / "digit")
-    with pytest.raises(
-        ConfigError, match="is not a run folder: it has no events.jsonl with one of job.json, pool.json"
-    ):
+    with pytest.raises(ConfigError, match="is not a run folder: it has no events.jsonl with one of job.json, pool"):
         RunFolder.open(tmp_path)
-
-
-def test_a_line_that_is_no_event_is_told_with_its_number(make_run):
-    folder = make_run()
     lines = (folder.path / "events.jsonl").read_bytes().splitlines(keepends=True)
     (folder.path / "events.jsonl").write_bytes(b"".join([*lines[:2], b'{"event":"lunch","at":1}\n', *lines[2:]]))
     with pytest.raises(ConfigError, match="events.jsonl, line 3 is not an event: .*lunch"):
@@ -145,7 +115,7 @@ def test_reopened_wherever_it_was_cut(make_run):
     for num_bytes in range(0, len(whole[folder.path / "events.jsonl"]), 211):
         for path, content in whole.items():
             path.write_bytes(content)
-        kept = cut_at(folder, num_bytes).reopen(without_open_round)
+        kept = cut_at(folder, num_bytes).reopen()
         folder.close()
         assert list(folder.events()) == kept
         opened = [event.round for event in kept if isinstance(event, RoundOpened)]
@@ -168,7 +138,7 @@ def test_reopen_keeps_what_came_late_to_a_closed_round_and_drops_the_open_one(ma
         RunEnded(at=9.5, reason="stopped", rounds=1),
     ]
     folder = make_run([*first, *after])
-    assert folder.reopen(without_open_round) == [*first, late]
+    assert folder.reopen() == [*first, late]
     assert list(folder.events()) == [*first, late]
     folder.close()
 
@@ -178,7 +148,7 @@ def test_recording_goes_on_after_reopen(make_run):
     (last,) = (i for i, event in enumerate(events) if isinstance(event, RoundClosed) and event.round == 4)
     folder = make_run(events[: last + 5])
     with RunFolder.open(folder.path) as again:
-        assert last_round(again.reopen(without_open_round)) == 4
+        assert last_round(again.reopen()) == 4
         for event in events[last + 1 :]:
             again.record(event)
     assert list(again.events()) == events
@@ -206,28 +176,17 @@ def test_killed_in_mid_recording(spawn, tmp_path, request):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait(20) == -signal.SIGKILL
     folder = RunFolder.open(tmp_path / "killed")
-    kept = folder.reopen(without_open_round)
+    kept = folder.reopen()
     folder.close()
-    assert last_round(kept) >= 3
-    assert len(rows_of(folder)) == last_round(kept)
+    assert len(rows_of(folder)) == last_round(kept) >= 3
 
 
-def test_leaving_by_an_error_tells_that_error(tmp_path):
+def test_leaving_by_an_error_raises_that_error(tmp_path):
     with pytest.raises(KeyError, match="why"), RunFolder.create(tmp_path, "one", JOB):
         raise KeyError("why")
 
 
-def test_two_cannot_record_the_same_run(tmp_path):
-    with (
-        RunFolder.create(tmp_path, "run", {"job": {"seed": 0}}) as first,
-        pytest.raises(ConfigError, match="another process is recording this run"),
-    ):
-        RunFolder.open(first.path).reopen(without_open_round)
-    with RunFolder.open(first.path) as second:
-        second.reopen(without_open_round)
-
-
-def test_the_jobs_of_a_pool_are_ordinary_run_folders(make_pool, tmp_path):
+def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_each(make_pool, tmp_path):
     _, jobs = pool_events()
     folder = RunFolder.open(make_pool().path)
     assert {name: list(job.events()) for name, job in folder.jobs().items()} == jobs
@@ -236,25 +195,17 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders(make_pool, tmp_path):
         job = folder.create_job("mnist", job_tables("mnist"))
         job.record(jobs["mnist"][0])
         assert list(RunFolder.open(folder.path).jobs()["mnist"].events()) == jobs["mnist"][:1]
-        with pytest.raises(ConfigError, match="another process is recording this run"):
-            RunFolder.open(job.path).reopen(without_open_round)
-    with RunFolder.open(job.path) as again:
-        again.reopen(without_open_round)
-    with pytest.raises(AssertionError, match="for reading"):
-        job.record(jobs["mnist"][0])
-
-
-def test_names_of_jobs_are_those_of_folders_and_differ(tmp_path):
-    with RunFolder.create(tmp_path, "shelf", POOL) as folder:
-        folder.create_job("mnist", job_tables("mnist"))
+        for path in (folder.path, job.path):
+            with pytest.raises(ConfigError, match="another process is recording this"):
+                RunFolder.open(path).reopen()
         with pytest.raises(ConfigError, match="jobs/mnist exists and is not empty"):
             folder.create_job("mnist", job_tables("mnist"))
-        for name in ("", "..", "a/b", "../../escape", "\0"):
-            with pytest.raises(ConfigError, match="is not the name of a folder"):
-                folder.create_job(name, job_tables(name))
-    assert list(folder.jobs()) == ["mnist"]
+        with pytest.raises(ConfigError, match="is not the name of a folder"):
+            folder.create_job("../../escape", job_tables("escape"))
+    with RunFolder.open(job.path) as again:
+        again.reopen()
     with pytest.raises(AssertionError, match="for reading"):
-        RunFolder.open(folder.path).create_job("more", job_tables("more"))
+        job.record(jobs["mnist"][0])
 
 
 def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
@@ -270,6 +221,6 @@ def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
     with pytest.raises(PacelineError, match=r"mnist/events.jsonl is not complete: .*No space left on device"):
         folder.close()
     with RunFolder.open(other.path) as again:
-        again.reopen(without_open_round)
+        again.reopen()
     assert list(RunFolder.open(folder.path).events()) == events[:1]
     folder.close()

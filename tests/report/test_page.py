@@ -39,10 +39,10 @@ class PlainTables(HTMLParser):
             self.cells.append(data)
 
 
-@pytest.fixture(params=["make_run", "make_pool", "make_gossip", "make_split"])
-def folder(request):
+@pytest.fixture(params=["job", "pool", "gossip", "split"])
+def folder(request, make_any):
     """A run of each kind."""
-    return request.getfixturevalue(request.param)()
+    return make_any(request.param)
 
 
 def test_content_is_embedded_and_sections_show_columns_that_are_there(folder):

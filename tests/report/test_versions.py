@@ -12,19 +12,12 @@ from paceline.report import versions
 
 
 def test_versions_of_this_process():
-    told = versions.read_versions({"job": {"seed": 3}})
-    assert told["paceline"] == paceline.__version__
-    assert told["torch"] == importlib.metadata.version("torch")
-    assert (told["python"], told["host"], told["seed"]) == (platform.python_version(), platform.node(), 3)
-
-
-def test_the_seed_of_a_pool():
+    found = versions.read_versions({"job": {"seed": 3}})
+    assert found["paceline"] == paceline.__version__
+    assert found["torch"] == importlib.metadata.version("torch")
+    assert (found["python"], found["host"], found["seed"]) == (platform.python_version(), platform.node(), 3)
     assert versions.read_versions({"pool": {"seed": 4}, "allocation": {}})["seed"] == 4
     assert versions.read_versions({"pool": {}, "job": 1})["seed"] is None
-
-
-def test_a_job_without_a_seed_and_a_package_that_is_not_there():
-    assert versions.read_versions({})["seed"] is None
     assert versions._installed("no-such-package") is None
 
 
@@ -32,10 +25,8 @@ def test_a_job_without_a_seed_and_a_package_that_is_not_there():
 def test_commit_is_of_the_files_own_checkout(tmp_path):
     def git(*arguments):
         identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        done = subprocess.run(
-            ["git", "-C", tmp_path, *identity, *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        command = ["git", "-C", tmp_path, *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     package, installed = tmp_path / "package", tmp_path / "installed"
     for folder in (package, installed):

@@ -1,7 +1,7 @@
 """The smallest experiment: a value per seed, over two sizes."""
 
 RUN = """\
-from paceline.reproduction import About
+from reproduction import About
 
 ABOUT = About(figure="Nobody, Fig. 1", claim="Coins fall.", duration="no time", num_seeds=4, num_quick_seeds=2)
 
@@ -13,7 +13,7 @@ def measures(rows):
     return {"value, size 1": rows[0]["value"], **({"odd": 1.0} if rows[0]["seed"] == 1 else {})}
 """
 PLOT = """\
-from paceline.reproduction.style import add_legend, draw_curve, label, new_figure
+from reproduction.style import add_legend, draw_curve, label, new_figure
 
 def plot(rows):
     figure, [axes] = new_figure()

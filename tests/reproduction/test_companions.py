@@ -3,11 +3,11 @@
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.reproduction.companions import started
+from reproduction.companions import started
 
 PROGRAM = """
 import asyncio, os, sys
-from paceline.reproduction.companions import answer_all
+from reproduction.companions import answer_all
 
 async def answer(*, number, divisor=1):
     await asyncio.sleep(0)

@@ -3,8 +3,8 @@
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.reproduction import experiments as module
-from paceline.reproduction import find_experiments, load_experiment
+from reproduction import experiments as module
+from reproduction import find_experiments, load_experiment
 
 
 def test_found_in_the_current_folder_or_above(experiments, monkeypatch):

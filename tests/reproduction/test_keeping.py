@@ -2,8 +2,8 @@
 
 import pytest
 
-from paceline.reproduction import keeping
-from paceline.reproduction.keeping import kept
+from reproduction import keeping
+from reproduction.keeping import kept
 
 
 @pytest.fixture

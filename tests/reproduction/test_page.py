@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from paceline.reproduction import find_experiments, load_experiment, reproduce, wording
-from paceline.reproduction.page import render
-from paceline.reproduction.rows import read_rows
-from paceline.reproduction.running import judge_rows
+from reproduction import find_experiments, load_experiment, reproduce, wording
+from reproduction.page import render
+from reproduction.rows import read_rows
+from reproduction.running import judge_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 

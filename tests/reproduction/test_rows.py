@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.reproduction.rows import by_seed, read_rows, where, write_rows
+from reproduction.rows import by_seed, read_rows, where, write_rows
 
 
 def test_rows_survive_the_file(tmp_path):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.reproduction import load_experiment, redraw, reproduce
-from paceline.reproduction.rows import read_rows
+from reproduction import load_experiment, redraw, reproduce
+from reproduction.rows import read_rows
 
 KEPT = ["figure.svg", "made.json", "results.csv", "verdict.csv", "verdict.md"]
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from paceline.reproduction.statistics import curve, estimate
+from reproduction.statistics import curve, estimate
 
 
 def test_interval_is_students():

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from paceline import Job, VirtualDevice
+from paceline import Job, Pool, VirtualDevice
 from paceline.allocation import MedAllocation, MmttAllocation
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.reproduction.trials import assess, play_pool, simulate, write_part
-from paceline.topologies.multitask import PoolSpec
-from paceline.topologies.parallel import make_plan
 from paceline.topologies.parallel.events import DeviceMeasured, PoolStarted, RoundClosed
+from paceline.topologies.parallel.prepared import prepare_job
+from reproduction.trials import assess, play_pool, simulate, write_part
 
 DEVICES = [VirtualDevice(name="device", count=2, samples_per_second=500)]
 
@@ -42,11 +41,11 @@ def test_a_trial_of_time_only_takes_the_same_time_and_learns_nothing():
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "cross-entropy-of-softmax"])
-def test_scores_agrees_with_how_a_run_evaluates(loss):
+def test_scores_agree_with_how_a_run_evaluates(loss):
     whole = job(model=ModelSpec(name="two-nn", loss=loss))
-    plan, state = make_plan(whole)
-    (scores,) = assess(whole, [state])
-    assert (scores.loss, scores.accuracy) == pytest.approx(plan.evaluate(state), rel=1e-4)
+    prepared = prepare_job(whole)
+    (scores,) = assess(whole, [prepared.state])
+    assert (scores.loss, scores.accuracy) == pytest.approx(prepared.evaluate(prepared.state), rel=1e-4)
 
 
 def test_models_can_be_fed_otherwise():
@@ -57,7 +56,7 @@ def test_models_can_be_fed_otherwise():
 
 
 def test_a_model_that_does_not_choose_has_the_confidence_of_chance():
-    _, state = make_plan(job())
+    state = prepare_job(job()).state
     (scores,) = assess(job(), [{name: torch.zeros_like(tensor) for name, tensor in state.items()}])
     assert scores.confidence == pytest.approx(0.1)
     assert scores.loss == pytest.approx(math.log(10))
@@ -86,14 +85,14 @@ def test_a_part_can_have_four_bytes_a_pixel(tmp_path):
 
 
 def test_a_pool_is_played_with_one_policy_after_the_other():
-    plans = [make_plan(job(name=name)) for name in ("one", "two")]
+    jobs = [prepare_job(job(name=name)) for name in ("one", "two")]
     for policy in (MedAllocation(), MmttAllocation()):
-        spec = PoolSpec(allocation=policy, min_learners=2)
-        trial = play_pool(spec, plans, VirtualFleet(DEVICES, is_time_only=True))
+        pool = Pool(allocation=policy, min_learners=2)
+        trial = play_pool(pool, jobs, VirtualFleet(DEVICES, is_time_only=True))
         assert list(trial.jobs) == ["one", "two"]
         for own in trial.jobs.values():
             assert [closed.round for closed in own.events_of(RoundClosed)] == [1, 2, 3]
         [started] = trial.events_of(PoolStarted)
         assert started.pool["allocation"]["policy"] == ("med" if policy == MedAllocation() else "mmtt")
         assert trial.events_of(RoundClosed) == []
-    assert plans[0][0].job == job(name="one")
+    assert jobs[0].job == job(name="one")

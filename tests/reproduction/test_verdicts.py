@@ -5,9 +5,9 @@ import math
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.reproduction import wording
-from paceline.reproduction.statistics import Estimate
-from paceline.reproduction.verdicts import Expectation, Verdict, judge, read_expectations
+from reproduction import wording
+from reproduction.statistics import Estimate
+from reproduction.verdicts import Expectation, Verdict, judge, read_expectations
 
 HEADER = "measure,unit,paper,low,high,source,note\n"
 

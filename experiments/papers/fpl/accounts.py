@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paceline.reproduction.keeping import kept
-from paceline.reproduction.rows import Row
 from papers.fpl import costing, playing, setting
 from papers.fpl.costing import cost_rows, num_parameters
 from papers.fpl.measures import best
 from papers.fpl.playing import learning_rows
 from papers.fpl.setting import FEDAVG, PAPER_SCHEMES, Case, Size
+from reproduction.keeping import kept
+from reproduction.rows import Row
 
 LEARN, QUICK_LEARN = Size(1024, 600, 30, 3), Size(64, 20, 2, 0)
 QUICK_DATA = "digits"  # of a tenth of the pixels, so that layers and junctions are smaller

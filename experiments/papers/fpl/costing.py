@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import msgspec
 
-from paceline.reproduction.rows import Row
-from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
-from papers.fpl.playing import play
-from papers.fpl.setting import NUM_SOURCES, Case, plan_of, shortened
-
-TRUNK = "trunk"
+from paceline.topologies.split.events import TRUNK, NodeSpent, SplitEpochEnded
+from papers.fpl.playing import play_case
+from papers.fpl.setting import NUM_SOURCES, Case, prepared, shortened
+from reproduction.rows import Row
 
 
 def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:
@@ -21,9 +19,9 @@ def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:
     Everything but the processor time that was really used is of virtual time, and is the same whenever it is run.
     """
     for num_samples in counts:
-        plan = shortened(plan_of(case), num_samples)
-        job = msgspec.structs.replace(plan.job, epochs=2, stop_epochs=0)
-        trial = play(case, replace(plan, job=job))
+        short = shortened(prepared(case), num_samples)
+        job = msgspec.structs.replace(short.job, epochs=2, stop_epochs=0)
+        trial = play_case(case, replace(short, job=job))
         for ended, process_seconds in zip(trial.events_of(SplitEpochEnded), trial.process_seconds, strict=True):
             spent = [event for event in trial.events_of(NodeSpent) if event.epoch == ended.epoch]
             trunk = [event for event in spent if event.learner == TRUNK]
@@ -44,7 +42,7 @@ def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:
 
 def num_parameters(case: Case) -> dict[str, int]:
     """Of all nodes together, and of the junction."""
-    plan = plan_of(case)
+    job = prepared(case)
     names = [f"source {number}" for number in range(NUM_SOURCES)]
-    parts = plan.num_parameters(plan.cuts[0] if plan.cuts else "", names)
+    parts = job.num_parameters(job.cuts[0] if job.cuts else "", names)
     return {"all": NUM_SOURCES * parts["branch"] + parts["junction"] + parts["trunk"], "junction": parts["junction"]}

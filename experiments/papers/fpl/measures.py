@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paceline.reproduction.rows import Row, where
+from reproduction.rows import Row, where
 
 MARGIN = 1.0  # points below the best accuracy of the cut that learns least, which all have to reach
 

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 import torch
 
 from paceline.events import Event
-from paceline.fleets.base import SplitLaunch
-from paceline.fleets.virtual_nodes import VirtualNodes
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.training import normalised
-from paceline.reproduction.keeping import kept
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial
 from paceline.topologies.events import LearnerJoined
-from paceline.topologies.split import SplitPlan, Trunk, view_of
 from paceline.topologies.split.events import SplitEpochEnded
+from paceline.topologies.split.prepared import PreparedSplit
+from paceline.topologies.split.samples import view_of
+from paceline.topologies.split.topology import SplitPlan
 from papers.fpl import setting
-from papers.fpl.setting import Case, devices_of, plan_of
+from papers.fpl.setting import Case, devices_of, prepared
+from reproduction.keeping import kept
+from reproduction.rows import Row
+from reproduction.trials import Trial, play
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,39 +34,36 @@ class SplitTrial(Trial):
         process_seconds: processor time of this process, which plays all nodes, by epoch.
     """
 
-    plan: SplitPlan
-    trunk: Trunk
+    prepared: PreparedSplit
     process_seconds: list[float]
 
 
-def play(case: Case, plan: SplitPlan | None = None) -> SplitTrial:
-    """Run one trial; of the case's own plan, if no other is given."""
-    chosen = plan_of(case) if plan is None else plan
-    events: list[Event] = []
+def play_case(case: Case, job: PreparedSplit | None = None) -> SplitTrial:
+    """Run one trial; of the case's own job, if no other is given."""
+    chosen = prepared(case) if job is None else job
     moments: list[float] = []
 
-    def emit(event: Event) -> None:
-        events.append(event)
+    def watch(event: Event) -> None:
         if isinstance(event, SplitEpochEnded):
             moments.append(time.process_time())
 
     start = time.process_time()
-    trunk = VirtualNodes(devices_of(case)).run(SplitLaunch(plan=chosen, emit=emit))
+    trial = play(SplitPlan(chosen), VirtualFleet(devices_of(case)), watch)
     spans = [after - before for before, after in zip([start, *moments], moments, strict=False)]
-    return SplitTrial(plan=chosen, trunk=trunk, events=events, process_seconds=spans)
+    return SplitTrial(prepared=chosen, events=trial.events, states=trial.states, process_seconds=spans)
 
 
 def learning_rows(case: Case, *, is_kept: bool = True) -> list[Row]:
     """Train, and return a row for each epoch; kept for other experiments that need the same."""
     if not is_kept:
         return list(_learning_rows(case))
-    data = plan_of(case).dataset
+    data = prepared(case).dataset
     key = ("fpl", tuple(case), zlib.crc32(data.x_train.tobytes() + data.x_test.tobytes()))
     return kept(key, (setting.__file__, __file__), lambda: list(_learning_rows(case)))
 
 
 def _learning_rows(case: Case) -> Iterator[Row]:
-    trial = play(case)
+    trial = play_case(case)
     ended = trial.events_of(SplitEpochEnded)
     for event in ended:
         assert event.loss is not None and event.accuracy is not None and not event.num_masked
@@ -86,17 +84,17 @@ def joint_accuracy(trial: SplitTrial) -> float:
 
     Where one model takes all views, it is that model's accuracy.
     """
-    plan = trial.plan
-    if plan.job.is_split:
+    job = trial.prepared
+    if job.job.is_split:
         accuracy = trial.events_of(SplitEpochEnded)[-1].accuracy
         assert accuracy is not None
         return accuracy
-    data = plan.dataset
-    model = models.build(plan.task.model, data.input_shape, plan.task.num_classes, allowed=None).eval()
-    total = torch.zeros(len(data.y_test), plan.task.num_classes)
+    data = job.dataset
+    model = models.build(job.task.model, data.input_shape, job.task.num_classes, allowed=None).eval()
+    total = torch.zeros(len(data.y_test), job.task.num_classes)
     for number, joined in enumerate(trial.events_of(LearnerJoined), 1):
-        model.load_state_dict(_model_of(trial.trunk.state, joined.learner))
-        x = normalised(view_of(data, plan.terms(number, plan.cuts), number).test.x, plan.task.normalisation)
+        model.load_state_dict(_model_of(trial.states[-1], joined.learner))
+        x = normalised(view_of(data, job.terms(number, job.cuts), number).test.x, job.task.normalisation)
         with torch.inference_mode():
             total += torch.softmax(model(x), 1)
     return float((total.argmax(1).numpy() == data.y_test).mean())

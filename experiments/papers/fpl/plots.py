@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from paceline.reproduction.statistics import estimate
-from paceline.reproduction.style import PALETTE
 from papers.fpl.setting import FEDAVG, FPL_F1, FPL_F2, GFL_CFF, GFL_FF, IMAGES, SPLIT
+from reproduction.statistics import estimate
+from reproduction.style import PALETTE
 
 COLOURS = {
     IMAGES: PALETTE[0],

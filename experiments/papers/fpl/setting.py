@@ -17,8 +17,9 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import drawn_part
-from paceline.topologies.split import AveragingSpec, SplitJob, SplitPlan, make_plan
+from paceline.topologies.split.jobs import AveragingSpec, SplitJob
+from paceline.topologies.split.prepared import PreparedSplit, prepare_split
+from reproduction.trials import drawn_part
 
 NUM_SOURCES = 5
 PAPER_SAMPLES = 697_932  # EMNIST's by-class training part; the paper does not say how many of all 814,255 it trains on
@@ -103,14 +104,14 @@ def job_of(case: Case, data: DataSpec) -> SplitJob:
     return SplitJob(**fields)
 
 
-def plan_of(case: Case) -> SplitPlan:
-    """Return the plan of a case, with a part of the data that is drawn anew for each seed."""
-    return _plans(case.size, case.seed, case.data)[case.scheme]
+def prepared(case: Case) -> PreparedSplit:
+    """Return the job of a case, prepared, with a part of the data that is drawn anew for each seed."""
+    return _prepared(case.size, case.seed, case.data)[case.scheme]
 
 
-def shortened(plan: SplitPlan, num_samples: int) -> SplitPlan:
-    """Cut a plan down to so few samples, and one to test on, to measure what training takes, not what it learns."""
-    data = plan.dataset
+def shortened(whole: PreparedSplit, num_samples: int) -> PreparedSplit:
+    """Cut a job down to so few samples, and one to test on, to measure what training takes, not what it learns."""
+    data = whole.dataset
     part = replace(
         data,
         x_train=data.x_train[:num_samples],
@@ -118,7 +119,7 @@ def shortened(plan: SplitPlan, num_samples: int) -> SplitPlan:
         x_test=data.x_test[:1],
         y_test=data.y_test[:1],
     )
-    return replace(plan, dataset=part)
+    return replace(whole, dataset=part)
 
 
 def devices_of(case: Case) -> list[VirtualDevice]:
@@ -129,9 +130,9 @@ def devices_of(case: Case) -> list[VirtualDevice]:
 
 
 @functools.lru_cache(maxsize=1)
-def _plans(size: Size, seed: int, data: str) -> dict[str, SplitPlan]:
-    """Plans of all schemes, over one part of the data."""
+def _prepared(size: Size, seed: int, data: str) -> dict[str, PreparedSplit]:
+    """Prepare the jobs of all schemes, over one part of the data."""
     with drawn_part(
         DataSpec(name=data), num_samples=size.num_samples, num_test_samples=size.num_test_samples, seed=seed
     ) as part:
-        return {scheme: make_plan(job_of(Case(scheme, size, seed, data), part)) for scheme in SCHEMES}
+        return {scheme: prepare_split(job_of(Case(scheme, size, seed, data), part)) for scheme in SCHEMES}

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.fleets.base import SplitLaunch
 from paceline.fleets.modelled import VirtualDevice
-from paceline.fleets.virtual_nodes import VirtualNodes
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.keeping import kept
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial, drawn_part
-from paceline.topologies.split import SplitJob, SplitPlan, make_plan
-from paceline.topologies.split.events import CutChosen, NodeSpent, SplitEpochEnded
+from paceline.topologies.split.events import TRUNK, CutChosen, NodeSpent, SplitEpochEnded
+from paceline.topologies.split.jobs import SplitJob
+from paceline.topologies.split.prepared import PreparedSplit, prepare_split
+from paceline.topologies.split.topology import SplitPlan
 from papers.fpl.setting import NUM_SOURCES, PATIENCE_SECONDS, shortened
+from reproduction.keeping import kept
+from reproduction.rows import Row
+from reproduction.trials import drawn_part, play
 
 RANK, GROUPS = 64, 16
 LOW_RANK = JunctionSpec(form="low-rank", rank=RANK)
@@ -63,13 +64,13 @@ def cut_rules(cut: str) -> dict[str, Any]:
     return {"cut": cut, "junction": LOW_RANK}
 
 
-def plan_of(rules: Mapping[str, Any], size: Size, seed: int) -> SplitPlan:
-    """Return the plan of a job by these rules, with a part of EMNIST that is drawn anew for each seed."""
-    return _plan(tuple(sorted(rules.items())), size, seed)
+def prepared(rules: Mapping[str, Any], size: Size, seed: int) -> PreparedSplit:
+    """Prepare a job by these rules, with a part of EMNIST that is drawn anew for each seed."""
+    return _prepared(tuple(sorted(rules.items())), size, seed)
 
 
 @functools.lru_cache(maxsize=16)
-def _plan(rules: tuple[tuple[str, Any], ...], size: Size, seed: int) -> SplitPlan:
+def _prepared(rules: tuple[tuple[str, Any], ...], size: Size, seed: int) -> PreparedSplit:
     job = SplitJob(
         epochs=size.epochs,
         batch_size=size.batch_size,
@@ -83,35 +84,36 @@ def _plan(rules: tuple[tuple[str, Any], ...], size: Size, seed: int) -> SplitPla
     with drawn_part(
         DataSpec(name="emnist"), num_samples=size.num_samples, num_test_samples=size.num_test_samples, seed=seed
     ) as data:
-        return make_plan(msgspec.structs.replace(job, data=data))
+        return prepare_split(msgspec.structs.replace(job, data=data))
 
 
-def num_junction(plan: SplitPlan) -> int:
+def num_junction(job: PreparedSplit) -> int:
     """Count the junction's parameters."""
     names = [f"source {number}" for number in range(NUM_SOURCES)]
-    return plan.num_parameters(plan.cuts[0], names)["junction"]
+    return job.num_parameters(job.cuts[0], names)["junction"]
 
 
 def learned(rules: Mapping[str, Any], size: Size, seed: int, *, is_kept: bool) -> list[Row]:
     """Train, and return a row of accuracy and bytes for each epoch; kept for other experiments that need the same."""
 
     def make() -> list[Row]:
-        return _learned(plan_of(rules, size, seed))
+        return _learned(prepared(rules, size, seed))
 
     if not is_kept:
         return make()
-    data = plan_of(rules, size, seed).dataset
+    data = prepared(rules, size, seed).dataset
     described = msgspec.json.encode(dict(rules), order="deterministic")
     key = ("fpl variants", described, tuple(size), seed, zlib.crc32(data.x_train.tobytes() + data.x_test.tobytes()))
     return kept(key, (__file__,), make)
 
 
-def _learned(plan: SplitPlan) -> list[Row]:
-    trial = _play(plan, [VirtualDevice(name="source", count=NUM_SOURCES, samples_per_second=1000.0)])
+def _learned(job: PreparedSplit) -> list[Row]:
+    devices = [VirtualDevice(name="source", count=NUM_SOURCES, samples_per_second=1000.0)]
+    trial = play(SplitPlan(job), VirtualFleet(devices))
     rows: list[Row] = []
     for ended in trial.events_of(SplitEpochEnded):
         assert ended.loss is not None and ended.accuracy is not None
-        spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != "trunk"]
+        spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != TRUNK]
         rows.append(
             {
                 "epoch": ended.epoch,
@@ -136,21 +138,15 @@ def timed(rules: Mapping[str, Any], devices: Sequence[VirtualDevice], size: Size
     An epoch ends for the trunk with its last answer, so that the way back of its last step is not in it: with few
     steps, that would be a good part.
     """
-    plan = plan_of(rules, size, seed)
-    (cut, few), (_, more) = (_short(plan, devices, steps) for steps in (_FEW_STEPS, _MORE_STEPS))
-    return Timed(cut, (more - few) / (_MORE_STEPS - _FEW_STEPS) * size.num_samples / plan.job.batch_size)
+    job = prepared(rules, size, seed)
+    (cut, few), (_, more) = (_short(job, devices, steps) for steps in (_FEW_STEPS, _MORE_STEPS))
+    return Timed(cut, (more - few) / (_MORE_STEPS - _FEW_STEPS) * size.num_samples / job.job.batch_size)
 
 
-def _short(plan: SplitPlan, devices: Sequence[VirtualDevice], num_steps: int) -> tuple[str, float]:
+def _short(job: PreparedSplit, devices: Sequence[VirtualDevice], num_steps: int) -> tuple[str, float]:
     """Where the model is cut, and the seconds of an epoch of so few steps."""
-    short = shortened(plan, num_steps * plan.job.batch_size)
-    trial = _play(replace(short, job=msgspec.structs.replace(plan.job, epochs=1)), devices)
+    short = replace(shortened(job, num_steps * job.job.batch_size), job=msgspec.structs.replace(job.job, epochs=1))
+    trial = play(SplitPlan(short), VirtualFleet(devices))
     chosen = [event.cut for event in trial.events_of(CutChosen)]
     (ended,) = trial.events_of(SplitEpochEnded)
-    return (chosen[0] if chosen else plan.job.cut), ended.seconds
-
-
-def _play(plan: SplitPlan, devices: Sequence[VirtualDevice]) -> Trial:
-    trial = Trial()
-    VirtualNodes(devices).run(SplitLaunch(plan=plan, emit=trial.events.append))
-    return trial
+    return (chosen[0] if chosen else job.job.cut), ended.seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from paceline.reproduction.rows import Row
+from reproduction.rows import Row
 
 BASELINE = "gosgd"
 LAST = 4  # measurements at the end, whose mean is the accuracy of a run: single ones vary by a few tenths

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from paceline.fleets.peers import GossipLaunch
-from paceline.fleets.virtual_peers import VirtualPeers
+from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.points import PointsSpec
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import Trial
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded
-from papers.gossip.setting import Case, base_plan, devices_of, job_of
+from paceline.topologies.gossip.topology import GossipPlan
+from papers.gossip.setting import Case, base_job, devices_of, job_of
+from reproduction.rows import Row
+from reproduction.trials import Trial, play
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,20 +41,19 @@ class GossipTrial(Trial):
         return 100 * sum(event.num_samples for event in self.events_of(EpochEnded)) / (size.num_samples * size.epochs)
 
 
-def play(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = False) -> GossipTrial:
+def play_case(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = False) -> GossipTrial:
     """Run one trial; if it is time only, nothing is learned."""
-    base = base_plan(case.workload, case.size, case.seed)
+    base = base_job(case.workload, case.size, case.seed)
     job = job_of(case, rules, base.job.data)
-    trial = GossipTrial(case=case)
-    plan = replace(base, job=job, task=msgspec.structs.replace(base.task, optimizer=job.optimizer))
+    prepared = replace(base, job=job, task=msgspec.structs.replace(base.task, optimizer=job.optimizer))
     devices = devices_of(case, (job.points or PointsSpec()).reduction)
-    VirtualPeers(devices, is_time_only=is_time_only).run(GossipLaunch(plan=plan, emit=trial.events.append))
-    return trial
+    trial = play(GossipPlan(prepared), VirtualFleet(devices, is_time_only=is_time_only))
+    return GossipTrial(case=case, events=trial.events)
 
 
 def learning_rows(case: Case, scheme: str, rules: Mapping[str, Any], part: str = "learning") -> Iterator[Row]:
     """Train with gradients, and yield a row whenever each platform has, on average, trained another epoch."""
-    trial = play(case, rules)
+    trial = play_case(case, rules)
     for number, event in enumerate(trial.events_of(ConsensusMeasured), 1):
         assert event.accuracy is not None
         yield _row(trial, part, scheme, number, event.at, round(100 * event.accuracy, 4))
@@ -62,7 +61,7 @@ def learning_rows(case: Case, scheme: str, rules: Mapping[str, Any], part: str =
 
 def time_row(case: Case, scheme: str, rules: Mapping[str, Any], part: str = "time") -> Row:
     """Run without gradients; times do not depend on them, but for the ranks of points, a little."""
-    trial = play(case, rules, is_time_only=True)
+    trial = play_case(case, rules, is_time_only=True)
     return _row(trial, part, scheme, case.size.epochs, trial.seconds, None)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from paceline.reproduction.rows import Row
-from paceline.reproduction.style import MARKERS, PALETTE
+from reproduction.rows import Row
+from reproduction.style import MARKERS, PALETTE
 
 
 def draw_accuracy(axes: Axes, runs: Sequence[Sequence[Row]], *, name: str, index: int, line: str = "-") -> None:

@@ -17,8 +17,9 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import drawn_part
-from paceline.topologies.gossip import GossipJob, GossipPlan, make_plan
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
+from reproduction.trials import drawn_part
 
 WHOLE_SAMPLES = 50_000  # that the paper trains on
 RATE = 0.01  # of learning, in the paper
@@ -137,12 +138,12 @@ def job_of(case: Case, rules: Mapping[str, Any], data: DataSpec) -> GossipJob:
 
 
 @functools.lru_cache(maxsize=1)
-def base_plan(workload: str, size: Size, seed: int) -> GossipPlan:
-    """Make a plan with a part of the data, drawn anew for each seed; the rules of a scheme are put in later."""
+def base_job(workload: str, size: Size, seed: int) -> PreparedJob:
+    """Prepare a job with a part of the data, drawn anew for each seed; the rules of a scheme are put in later."""
     case = Case(workload, size, seed)
     whole = DataSpec(name=WORKLOADS[workload].data)
     with drawn_part(whole, num_samples=size.num_samples, num_test_samples=size.num_test_samples, seed=seed) as data:
-        return make_plan(job_of(case, {}, data))
+        return prepare_job(job_of(case, {}, data))
 
 
 def devices_of(case: Case, way: str) -> list[VirtualDevice]:

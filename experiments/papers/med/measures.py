@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paceline.reproduction.rows import Row, by_seed, where
 from papers.med.setting import SCHEMES
+from reproduction.rows import Row, by_seed, where
 
 COLUMNS = {
     "seconds": "time",

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
-from paceline.learning.averaging import State
-from paceline.reproduction.rows import Row
-from paceline.reproduction.trials import PoolTrial, play_pool
-from paceline.topologies.multitask import PoolSpec
-from paceline.topologies.parallel import Plan
 from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
+from paceline.topologies.parallel.jobs import Pool
+from paceline.topologies.parallel.prepared import PreparedJob
 from papers.med.setting import SCHEMES, policy_of
+from reproduction.rows import Row
+from reproduction.trials import Trial, play_pool
 
 _UNPROVEN = 1e-6  # of the expected seconds, by which the bound may be below them
 
@@ -22,21 +21,21 @@ _UNPROVEN = 1e-6  # of the expected seconds, by which the bound may be below the
 class Case(NamedTuple):
     """What all schemes are tried on: jobs, devices, the budget of a round of all jobs, and the seed of the states."""
 
-    plans: Sequence[tuple[Plan, State]]
+    jobs: Sequence[PreparedJob]
     devices: Sequence[VirtualDevice]
     budget: float
     seed: int
 
 
-def play(case: Case, scheme: str, *, is_time_only: bool = True) -> PoolTrial:
+def play(case: Case, scheme: str, *, is_time_only: bool = True) -> Trial:
     """Run one trial on virtual time. Learners stay where they are placed first, unless the scheme moves them."""
-    spec = PoolSpec(
+    pool = Pool(
         allocation=policy_of(scheme, case.budget),
         min_learners=len(case.devices),
         moves_learners=False,
         seed=case.seed,
     )
-    return play_pool(spec, case.plans, VirtualFleet(case.devices, is_time_only=is_time_only))
+    return play_pool(pool, case.jobs, VirtualFleet(case.devices, is_time_only=is_time_only))
 
 
 def time_rows(case: Case) -> Iterator[Row]:
@@ -63,7 +62,7 @@ def learning_rows(case: Case) -> Iterator[Row]:
             }
 
 
-def job_row(trial: PoolTrial, job: str) -> Row:
+def job_row(trial: Trial, job: str) -> Row:
     """Return the means over a job's rounds, and counts of what went otherwise than the scheme wants."""
     closed, allocations = trial.jobs[job].events_of(RoundClosed), trial.events_of(JobsAllocated)
     fulfilment = 100 * statistics.fmean(event.fulfilment for event in closed)

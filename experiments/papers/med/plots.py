@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paceline.reproduction.rows import Row, by_seed, where
-from paceline.reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 from papers.med.measures import GOAL, Averages, shares_closed
+from reproduction.rows import Row, by_seed, where
+from reproduction.style import PALETTE, add_legend, draw_curve, label, new_figure
 
 SCHEMES = {
     "med": ("MED", "-"),

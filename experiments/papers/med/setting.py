@@ -18,12 +18,12 @@ import msgspec
 from paceline.allocation import MedAllocation, MmttAllocation, PoolPolicy
 from paceline.devices.states import DeviceState, draw_distribution, draw_price
 from paceline.fleets.modelled import VirtualDevice
-from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.reproduction.trials import write_part
-from paceline.topologies.parallel import Job, Plan, make_plan
+from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from reproduction.trials import write_part
 
 SCHEMES = ("med", "mmtt-ideal", "mmtt-uncertain", "med-held-back")
 HELD_BACK = 0.5
@@ -91,7 +91,7 @@ def devices_of(seed: int, count: int, size: Size) -> list[VirtualDevice]:
 
 
 @functools.lru_cache(maxsize=2)
-def plans_of(num_jobs: int, size: Size, *, more_seconds: float = 0.0, seed: int = 0) -> Sequence[tuple[Plan, State]]:
+def jobs_of(num_jobs: int, size: Size, *, more_seconds: float = 0.0, seed: int = 0) -> Sequence[PreparedJob]:
     """The first jobs, ready to be played; kept for the next call, because cutting the data takes a while.
 
     Args:
@@ -101,7 +101,8 @@ def plans_of(num_jobs: int, size: Size, *, more_seconds: float = 0.0, seed: int 
     with tempfile.TemporaryDirectory() as folder:
         kinds = dict(list(KINDS.items())[:num_jobs])
         parts = {kind.data: _part(kind, size, Path(folder)) for kind in kinds.values()}
-        return [make_plan(_job(name, kind, parts[kind.data], size, more_seconds, seed)) for name, kind in kinds.items()]
+        jobs = [_job(name, kind, parts[kind.data], size, more_seconds, seed) for name, kind in kinds.items()]
+        return [prepare_job(job) for job in jobs]
 
 
 def _device(seed: int, number: int, scale: int) -> VirtualDevice:

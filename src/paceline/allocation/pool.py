@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.checks import CountOrZero, NotNegative, Positive, Remainder, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, Remainder, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -75,12 +75,13 @@ class PoolPolicy(AllocationPolicy):
     Attributes:
         budget: for one round of every job; None for no limit.
         min_shards: that every learner gets.
-        time_limit_seconds: for solving. If it is reached, the best that was found is used.
+        max_steps: of the solver for one placing. If it needs more, the best placing found is used: the same on every
+            machine.
     """
 
     budget: NotNegative | None = None
     min_shards: CountOrZero = 1
-    time_limit_seconds: Positive = 10.0
+    max_steps: Count = 5_000
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
@@ -143,12 +144,13 @@ class PoolPolicy(AllocationPolicy):
         self, instance: Instance, demands: Sequence[Demand], waiting: tuple[str, ...], waived: tuple[str, ...]
     ) -> Assignment | None:
         from paceline.allocation.med.conflicts import find_conflict
+        from paceline.allocation.med.limit import Limit
         from paceline.allocation.med.solver import solve
 
         jobs, learners = [demand.job for demand in demands], [candidate.name for candidate in demands[0].fleet]
         if find_conflict(instance, jobs, learners) is not None:
             return None
-        solution = solve(instance, time_limit_seconds=self.time_limit_seconds)
+        solution = solve(instance, Limit(max_steps=self.max_steps))
         if solution.plan is None:
             return None
         return Assignment(

@@ -11,24 +11,25 @@ import typer
 
 from paceline.allocation import Problem, Reply, read_problem
 from paceline.cli.main import EXIT_INFEASIBLE
+from paceline.cli.options import ResultAsJson, option
 from paceline.errors import ConfigError
 
 MAX_PROBLEM_BYTES = 1 << 26
 
 
 def allocate(
-    problem: Annotated[str, typer.Argument(metavar="FILE", help="The problem (JSON); - reads standard input.")],
+    problem: Annotated[str, typer.Argument(metavar="FILE", help="Problem (JSON); - reads standard input.")],
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Stop searching then, with the best found.")
+        float | None, option("SECONDS", "Time limit; the best solution found by then is printed.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the reply as JSON.")] = False,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Solve one allocation problem: who gets how much, JSON in, a table or JSON out.
+    """Solve one allocation problem, given as JSON.
 
     Example: paceline allocate problem.json --json
     """
     if time_limit is not None and not time_limit > 0:
-        raise ConfigError(f"--time-limit is {time_limit:g}; it must be above 0")
+        raise ConfigError(f"--time-limit is {time_limit:g}; allowed: above 0")
     source = "standard input" if problem == "-" else problem
     posed = read_problem(_read(problem), source)
     start = time.perf_counter()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from paceline import topologies
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.cli.devices import parse_contact
+from paceline.cli.options import NETWORK, JobFile, ResultAsJson, Token, option
 from paceline.devices.flops import measure_flops
 from paceline.devices.profiles import Profile
 from paceline.devices.subset import measure_training
@@ -26,13 +25,13 @@ from paceline.topologies.job_files import load_job
 
 
 def bench(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
-    shards: Annotated[int | None, typer.Option(min=1, help="Shards to measure with; else as the job says.")] = None,
-    url: Annotated[str | None, typer.Option(help="An orchestrator that serves the job: measure the link, too.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="The orchestrator's token.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    job: JobFile,
+    shards: Annotated[int | None, option("N", "Number of shards to train; by default the job's.", min=1)] = None,
+    as_json: ResultAsJson = False,
+    url: Annotated[str | None, option("URL", "Orchestrator of the job, to measure the link, too.", NETWORK)] = None,
+    token: Token = None,
 ) -> None:
-    """Measure how fast this device trains a job's model, by training a dummy on a few of its shards.
+    """Measure how fast this device trains a job's model.
 
     Example: paceline bench job.toml --shards 8
     """

@@ -11,21 +11,26 @@ import typer
 from paceline import axon
 from paceline.axon.client.blocking import ThreadStream
 from paceline.axon.wire import tensors
+from paceline.cli.options import NETWORK, CaFile, Token, flag, option
 from paceline.errors import ConfigError
 
 
 def call(
-    url: Annotated[str, typer.Argument(help="The worker's address, like http://10.0.0.2:7223.")],
-    rpc: Annotated[str | None, typer.Argument(help="The function to call; without it, all are listed.")] = None,
-    arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments: JSON, or else text.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What the worker wants to see.")] = None,
-    fingerprint: Annotated[str | None, typer.Option(help="Of the worker's self-made certificate.")] = None,
-    ca_file: Annotated[str | None, typer.Option(help="Authorities that signed the worker's certificate.")] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds to wait.")] = None,
-    duplex: Annotated[bool, typer.Option("--duplex", help="For long calls: do not hold the connection.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="List functions as JSON. Results always are.")] = False,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of the worker: http://10.0.0.2:7223.")],
+    rpc: Annotated[
+        str | None, typer.Argument(metavar="FUNCTION", help="Function to call; without it, all are listed.")
+    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Arguments, as JSON or text.")] = None,
+    timeout: Annotated[float | None, option("SECONDS", "Time limit.")] = None,
+    duplex: Annotated[bool, flag("--duplex", "Do not hold the connection during a long call.")] = False,
+    as_json: Annotated[bool, flag("--json", "List functions as JSON; results always are.")] = False,
+    token: Token = None,
+    fingerprint: Annotated[
+        str | None, option("SHA256", "Fingerprint of the worker's self-signed certificate.", NETWORK)
+    ] = None,
+    ca_file: CaFile = None,
 ) -> None:
-    """Call a worker's function and print the result as JSON; without a function, list what there is.
+    """Call a function of a worker, or list its functions.
 
     Example: paceline call http://127.0.0.1:7223 simple_hello John
     """

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from paceline import topologies
+from paceline.cli.options import JobFile, ResultAsJson, option
 from paceline.devices.contention.loads import loads_for
 from paceline.devices.contention.profiles import ContentionProfile, save_profile
 from paceline.devices.contention.profiling import profile_training
@@ -26,16 +27,18 @@ from paceline.learning.trainers import ThreadTrainer
 from paceline.learning.training import LocalModel
 from paceline.topologies.job_files import load_job
 
-_QUIET_RATIO = 0.2  # of the processor, that others may use while a device counts as left alone
+_QUIET_RATIO = 0.2  # share of the CPU that others may use while a device counts as left alone
 
 
 def contention(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
-    out: Annotated[Path, typer.Option(help="The file that the profile is written to (JSON).")],
-    seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long to train beside loads, about.")] = 120,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    job: JobFile,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the profile to (JSON).")],
+    seconds: Annotated[float, option("SECONDS", "Approximate duration (120).", min=2, max=3600)] = 120,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Measure how much slower this device trains a job's model while others use it, by training beside loads.
+    """Measure how much other processes slow down training here.
+
+    Trains the job's model beside artificial loads and fits a profile, for paceline join --contention.
 
     Example: paceline contention job.toml --out device.json
     """
@@ -61,20 +64,20 @@ def contention(
     )
     save_profile(found, out)
     if as_json:
-        told = {
+        figures = {
             "out": str(out),
             "seconds_per_sample": alone,
             "error_ratio": found.error_ratio,
             "observations": observations,
         }
-        print(msgspec.json.encode(told).decode())
+        print(msgspec.json.encode(figures).decode())
     else:
         _print(found, observations, out)
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error; on anything but a terminal, only its end."""
+    """Show a bar on standard error; on anything but a terminal, only its end."""
     columns = (TextColumn("training beside loads"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task("", total=None)
@@ -86,7 +89,15 @@ def _seconds_per_sample(observation: Observation) -> float:
 
 
 def _print(found: ContentionProfile, observations: Sequence[Observation], out: Path) -> None:
-    table = Table("load", "cpu", "network", "disk", "slowdown", "predicted", title="What others used, and what it cost")
+    table = Table(
+        "load",
+        "cpu",
+        "network",
+        "disk",
+        "slowdown",
+        "predicted",
+        title="Load by other processes, and the slowdown it causes",
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     groups: dict[str, list[Observation]] = collections.defaultdict(list)
@@ -106,8 +117,8 @@ def _print(found: ContentionProfile, observations: Sequence[Observation], out: P
     console.print(table)
     least = min(observation.usage.cpu_ratio for observation in observations)
     if least > _QUIET_RATIO:
-        told = f"others used at least {least:.0%} of the processor all the time; what is called alone is beside them"
-        console.print(told, highlight=False, style="yellow")
+        warning = f"other processes used at least {least:.0%} of the CPU throughout; 'alone' includes that load"
+        console.print(warning, highlight=False, style="yellow")
     console.print(f"trains {1 / found.seconds_per_sample:,.0f} samples/s alone", highlight=False)
     console.print(f"cross-validated error {found.error_ratio:.1%}", highlight=False)
     console.print(f"profile  {out}", highlight=False, soft_wrap=True, markup=False)

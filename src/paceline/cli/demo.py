@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
-
-import typer
-from rich.console import Console
 
 from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec
 from paceline.cli import running
+from paceline.cli.options import Folder, ResultAsJson, option
 
 DEVICES = (
     LocalDevice(name="laptop", slowdown=4),
@@ -20,11 +17,11 @@ DEVICES = (
 
 
 def demo(
-    rounds: Annotated[int, typer.Option(min=1, help="How many rounds to play.")] = 12,
-    folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="End with the result as one JSON object.")] = False,
+    rounds: Annotated[int, option("N", "Number of rounds (12).", min=1)] = 12,
+    folder: Folder = None,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.
+    """Train on four unequal devices, emulated on this machine.
 
     Example: paceline demo
     """
@@ -39,6 +36,5 @@ def demo(
         data=DataSpec(name="digits", shard_size=16),
         allocation=DabAllocation(),
     )
-    console = Console(stderr=as_json)
-    console.print(f"Starting {len(DEVICES)} devices on this machine; each measures itself first …", highlight=False)
-    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json)
+    opening = f"Starting {len(DEVICES)} devices on this machine; each measures itself first …"
+    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json, opening=opening)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -24,6 +23,7 @@ from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import entrances
+from paceline.cli.options import NETWORK, CaFile, Cert, Insecure, Key, Save, Tls, Token, flag, option
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
 from paceline.devices.states import DeviceState
@@ -36,82 +36,30 @@ from paceline.topologies.base import Contact, DeviceOptions, Node
 from paceline.topologies.sessions import check_name
 
 _EVERYWHERE = ("0.0.0.0", "::")
-_WORK, _TRUST, _TRIAL = "What it does", "Who may call", "As a trial"
+_TRAINING, _EMULATION = "Training", "Emulation"
 
-Token: TypeAlias = Annotated[
-    str | None, typer.Option(envvar="PACELINE_TOKEN", help="The run's token.", rich_help_panel=_TRUST)
-]
-CaFile: TypeAlias = Annotated[
-    str | None, typer.Option(help="Authorities that signed others' certificates.", rich_help_panel=_TRUST)
-]
-Name: TypeAlias = Annotated[
-    str | None, typer.Option(help="This device's name; come back under it.", rich_help_panel=_WORK)
-]
-Data: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FILE|I/N", help="Its own data (.npz), or part I of N of the job's.", rich_help_panel=_WORK),
-]
-ApplyView: TypeAlias = Annotated[
-    bool, typer.Option("--apply-view", help="See that data as the job says.", rich_help_panel=_WORK)
-]
-MaxShards: TypeAlias = Annotated[
-    int | None, typer.Option(help="Train at most so many shards a round.", rich_help_panel=_WORK)
-]
-Price: TypeAlias = Annotated[
-    float, typer.Option(help="Price of a shard, where work is paid for.", rich_help_panel=_WORK)
-]
+Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", _TRAINING)]
+Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), or part I of N of the job's.", _TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to that data.", _TRAINING)]
+MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", _TRAINING)]
+Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", _TRAINING)]
 AllowModel: TypeAlias = Annotated[
-    list[str] | None, typer.Option(help="Import path or package to load models from.", rich_help_panel=_WORK)
+    list[str] | None, option("IMPORT", "Allow models of this import path or package.", _TRAINING)
 ]
-Store: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="URL", help="Share figures in this Redis, too.", rich_help_panel=_WORK)
-]
-Contention: TypeAlias = Annotated[
-    Path | None, typer.Option(help="What paceline contention found here.", rich_help_panel=_WORK)
-]
+Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", _TRAINING)]
+Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", _TRAINING)]
 Energy: TypeAlias = Annotated[
-    str,
-    typer.Option(metavar="model|codecarbon|busy_watts=…", help="How its energy is measured.", rich_help_panel=_WORK),
+    str, option("HOW", "model (default), codecarbon, or a power model: busy_watts=4,idle_watts=2.", _TRAINING)
 ]
-Patience: TypeAlias = Annotated[
-    float, typer.Option(help="Seconds to try to reach a host that is gone.", rich_help_panel=_WORK)
-]
-Save: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Write the final model there (.safetensors).", rich_help_panel=_WORK)
-]
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print what happens as lines of JSON.", rich_help_panel=_WORK)
-]
-Listen: TypeAlias = Annotated[
-    str,
-    typer.Option(metavar="HOST:PORT", help="Where other peers call it; port 0 is any.", rich_help_panel=_TRUST),
-]
-Address: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="URL", help="By which they reach it, if not there.", rich_help_panel=_TRUST)
-]
-Tls: TypeAlias = Annotated[
-    bool, typer.Option("--tls", help="Encrypt, with a self-made certificate.", rich_help_panel=_TRUST)
-]
-Cert: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Encrypt, with this certificate (PEM).", rich_help_panel=_TRUST)
-]
-Key: TypeAlias = Annotated[Path | None, typer.Option(help="The certificate's key (PEM).", rich_help_panel=_TRUST)]
-Insecure: TypeAlias = Annotated[
-    bool, typer.Option("--insecure", help="Let others in without a token.", rich_help_panel=_TRUST)
-]
-States: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME=P,…", help="Be busy: idle=0.6,training=0.4.", rich_help_panel=_TRIAL),
-]
-HideStates: TypeAlias = Annotated[
-    bool, typer.Option("--hide-states", help="Keep those probabilities to itself.", rich_help_panel=_TRIAL)
-]
+Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", _TRAINING)]
+Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Where peers call this one (127.0.0.1:0).", NETWORK)]
+Address: TypeAlias = Annotated[str | None, option("URL", "How peers reach it, if not there.", NETWORK)]
+States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", _EMULATION)]
+HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Do not report those probabilities.", _EMULATION)]
 Emulate: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KEY=NUMBER,…", help="Be slower: slowdown, down_mbit, up_mbit, latency_ms.", rich_help_panel=_TRIAL
-    ),
+    str | None, option("KEY=N,…", "Be slower: slowdown, down_mbit, up_mbit, latency_ms.", _EMULATION)
 ]
+EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,9 +102,9 @@ class Device:
 
 
 def make_device(
+    save: Save = None,
+    as_json: EventsAsJson = False,
     name: Name = None,
-    token: Token = None,
-    ca_file: CaFile = None,
     data: Data = None,
     apply_view: ApplyView = False,
     max_shards: MaxShards = None,
@@ -166,8 +114,8 @@ def make_device(
     contention: Contention = None,
     energy: Energy = "model",
     patience: Patience = 300.0,
-    save: Save = None,
-    as_json: AsJson = False,
+    token: Token = None,
+    ca_file: CaFile = None,
     listen: Listen = f"{trust.LOOPBACK}:0",
     address: Address = None,
     tls: Tls = False,
@@ -178,7 +126,7 @@ def make_device(
     hide_states: HideStates = False,
     emulate: Emulate = None,
 ) -> Device:
-    """Make a device of the options of a command; raises `ConfigError` for what cannot be."""
+    """Make a device of the options of a command; raises `ConfigError` for values that are not allowed."""
     trust.check_token(token)
     name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
     check_name(name)
@@ -227,7 +175,7 @@ def make_device(
 
 
 def takes_device(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a device, in the place of its parameter `device`."""
+    """Replace the parameter `device` of a command by the options of a device."""
     own, of_device = (inspect.signature(function, eval_str=True) for function in (command, make_device))
     options = of_device.parameters
 
@@ -307,15 +255,15 @@ def _parse_states(text: str | None) -> list[DeviceState]:
 
 
 def _parse_energy(text: str) -> MakeMeter:
-    if "=" not in text:
-        if text not in METERS:
-            raise ConfigError(f"--energy is {text!r}; {suggest(text, METERS)}")
-        return functools.partial(METERS[text], PowerModel())
+    first, _, rest = text.partition(",")
+    kind, numbers = ("model", text) if "=" in first else (first, rest)
+    if kind not in METERS:
+        raise ConfigError(f"--energy is {text!r}; {suggest(kind, METERS)}")
     try:
-        power = PowerModel(**parse_numbers("--energy", text, dict.fromkeys(PowerModel.__struct_fields__)))
+        power = PowerModel(**parse_numbers("--energy", numbers, dict.fromkeys(PowerModel.__struct_fields__)))
     except ValueError as error:
         raise ConfigError(f"--energy {text!r}: {error}") from None
-    return functools.partial(METERS["model"], power)
+    return functools.partial(METERS[kind], power)
 
 
 class _PointsBar:

@@ -1,4 +1,4 @@
-"""What commands that let others in have in common: certificates, and the line that others run."""
+"""Certificates and public addresses of commands that let others in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from paceline.errors import ConfigError
 
 
 def identity_of(tls: bool, tls_dir: Path | None, cert: Path | None, key: Path | None) -> ServerIdentity | None:
-    """Return the certificate that the options ask for: given, self-made, or none."""
+    """Return the certificate that the options ask for: a given one, a self-signed one, or none."""
     if (cert is None) != (key is None):
-        raise ConfigError("--cert and --key belong together: give both, or --tls for a self-made certificate")
+        raise ConfigError("--cert and --key belong together: give both, or --tls for a self-signed certificate")
     if cert is not None and key is not None:
         return ServerIdentity.from_files(cert, key)
     return ServerIdentity.self_made(tls_dir) if tls or tls_dir is not None else None

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from paceline import topologies
 from paceline.cli import running
 from paceline.cli.devices import Device, parse_contact, print_json, takes_device
+from paceline.cli.options import Folder, JobFile, option
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import run_live
@@ -23,19 +22,19 @@ from paceline.topologies.job_files import load_job
 
 @takes_device
 def gossip(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML).")],
+    job: JobFile,
     device: Device,
-    peer: Annotated[list[str] | None, typer.Option(metavar="URL", help="Peers to join; one or two are enough.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
+    peer: Annotated[list[str] | None, option("URL", "Peer to join; one or two are enough.")] = None,
+    folder: Folder = None,
 ) -> None:
-    """Train without a server: be the peer that others join, or join others with a job file of your own.
+    """Train without a server: start the first peer, or a further one.
 
-    Example: paceline gossip job.toml --listen 10.0.0.3:7223 --data 1/8 --token S3cret
+    Example: paceline gossip job.toml --listen 10.0.0.3:7223 --data 1/8
     """
     spec = load_job(job)
     topology = topologies.of_job(spec)
     if topology.is_served:
-        raise ConfigError(f"{job}: devices of this job join a server; start it by paceline serve {job}")
+        raise ConfigError(f"{job}: devices of this job join a server; start it with paceline serve {job}")
     contacts = [parse_contact("--peer", url) for url in peer or ()]
     if device.as_json and folder is None:
         finished = run_live(_take_part(device, topology.prepare(spec), contacts))

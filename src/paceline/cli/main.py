@@ -16,6 +16,7 @@ import typer.main
 
 import paceline
 from paceline.cli.lines import one_line
+from paceline.cli.options import flag
 from paceline.errors import ConfigError, PacelineError
 
 EXIT_FAILED = 1
@@ -26,25 +27,22 @@ EXIT_INTERRUPTED = 130
 _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click, and exports only this much of it
 
 COMMANDS = {
-    "demo": "Train on four unequal devices on this machine: each takes as much as it can finish by the deadline.",
-    "run": "Run a job of any kind on this machine: each device is a process, and all talk over HTTP.",
-    "serve": "Serve a job: print the line that a device runs to join, then train with whoever does.",
-    "join": "Take part in a run: find out what is trained there, and train what this device can until the run is over.",
-    "gossip": "Train without a server: be the peer that others join, or join others with a job file of your own.",
-    "status": "Ask a host or a peer how far it is, and save its model as it is now.",
-    "submit": "Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that "
-    "are open.",
-    "simulate": "Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.",
-    "testbed": "Run a job on an emulated testbed: each device has its own network namespace, link and share of the "
-    "processor.",
-    "bench": "Measure how fast this device trains a job's model, by training a dummy on a few of its shards.",
-    "contention": "Measure how much slower this device trains a job's model while others use it, by training beside "
-    "loads.",
-    "allocate": "Solve one allocation problem: who gets how much, JSON in, a table or JSON out.",
-    "reproduce": "Make a figure of a paper again: rows, a plot, and a verdict on each number that the paper gives.",
-    "report": "Make one HTML page of a run: accuracy, time against the deadline, energy, and who came and left.",
-    "worker": "Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.",
-    "call": "Call a worker's function and print the result as JSON; without a function, list what there is.",
+    "demo": "Train on four unequal devices, emulated on this machine.",
+    "run": "Run any job on this machine, with a process for each device.",
+    "serve": "Serve a job; prints the command with which devices join.",
+    "join": "Take part in a run, as a learner, a source or a peer.",
+    "gossip": "Train without a server: start the first peer, or a further one.",
+    "status": "Show the progress of a host or a peer, or save its model.",
+    "submit": "Submit one more job to an orchestrator that runs a pool.",
+    "simulate": "Run any job on a modelled fleet, in virtual time.",
+    "testbed": "Run any job on emulated devices: own namespace, link, CPU share.",
+    "bench": "Measure how fast this device trains a job's model.",
+    "contention": "Measure how much other processes slow down training here.",
+    "allocate": "Solve one allocation problem, given as JSON.",
+    "reproduce": "Reproduce a figure of a paper and check it against the paper.",
+    "report": "Write a report on a run, as one HTML page that needs no network.",
+    "worker": "Serve functions of a Python file marked @axon.worker.rpc().",
+    "call": "Call a function of a worker, or list its functions.",
 }
 """Every command, with the first line of its help; it is the function of that name in the file of that name."""
 
@@ -84,10 +82,8 @@ def _print_version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)] = False,
+    debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False,
 ) -> None:
     pass
 

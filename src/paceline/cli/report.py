@@ -1,4 +1,4 @@
-"""``paceline report``: the folder of a run, a pool, a gossip run or a split run as an HTML page."""
+"""``paceline report``: the folder of a run as an HTML page."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.options import ResultAsJson, option
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.report import RunFolder, write_report
 
 
 def report(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run, pool, gossip or split run, finished or not.")
-    ],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, finished or not.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of RUN/report.html.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Page to write; by default RUN/report.html.")
     ] = None,
     grams_per_kwh: Annotated[
-        float, typer.Option(min=0.0, help="What a kWh emits where the learners are, in grams of CO2 equivalents.")
+        float, option("GRAMS", f"Grams of CO2 emitted per kWh ({GRAMS_CO2_PER_KWH:g}).", min=0.0)
     ] = GRAMS_CO2_PER_KWH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print where the page is as JSON.")] = False,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Make one HTML page of a run: accuracy, time against the deadline, shares, energy, and who came and left.
-
-    For a pool it shows what became of its jobs, where learners were, and what they were paid; for a gossip run, how
-    peers learn and agree, what each trained, and what was missing; for a split run, how nodes spent their epochs, what
-    they sent and used, and who was missing. The page needs no network and no other file.
+    """Write a report on a run, as one HTML page that needs no network.
 
     Example: paceline report runs/digits
     """

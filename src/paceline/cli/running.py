@@ -1,4 +1,4 @@
-"""What commands that run a job have in common: showing it as it goes, and printing what came of it."""
+"""Runs a job for a command: shows its progress, then prints its result."""
 
 from __future__ import annotations
 
@@ -17,16 +17,32 @@ from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
 
-def play(job: JobSpec, fleet: Fleet, folder: Path | None, *, as_json: bool, save: Path | None = None) -> None:
-    """Run a job on a fleet; shows it meanwhile, and what came of it."""
-    start(prepare(job, folder), fleet, as_json=as_json, save=save)
+def play(
+    job: JobSpec,
+    fleet: Fleet,
+    folder: Path | None,
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    opening: str = "",
+) -> None:
+    """Run a job on a fleet; shows its progress, then its result.
+
+    Args:
+        save: file to save the final model in, too.
+        opening: line to print before devices start.
+    """
+    prepared = prepare(job, folder, fleet)
+    if opening:
+        Console(stderr=as_json).print(opening, highlight=False)
+    start(prepared, fleet, as_json=as_json, save=save)
 
 
 def start(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:
-    """Start a run that is prepared; shows it meanwhile, and what came of it.
+    """Start a prepared run; shows its progress, then its result.
 
     Args:
-        save: where the final model is written, too.
+        save: file to save the final model in, too.
     """
     console, clock = Console(stderr=as_json), _RunClock()
     with watcher(console, prepared.folder.reporting, clock.now) as show:
@@ -59,7 +75,7 @@ def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
 
 
 class _RunClock:
-    """Tells the time of a run, as far as its events do: the last one's, and what has passed since."""
+    """Estimates the time of a run: that of its last event, plus the time since that was seen."""
 
     def __init__(self) -> None:
         self._at = 0.0

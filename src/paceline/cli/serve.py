@@ -16,6 +16,7 @@ from paceline.axon import ServerIdentity, trust
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import entrances, running
+from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Tls, Token, flag, option
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import Entrance
@@ -24,24 +25,26 @@ from paceline.topologies.job_files import load_job
 
 
 def serve(
-    job: Annotated[Path | None, typer.Argument(help="The job file, of any kind that has a server (TOML).")] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; by default only this machine's.")] = None,
-    port: Annotated[int | None, typer.Option(help=f"Port to listen on ({DEFAULT_PORT}); 0 picks a free one.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What devices must show.")] = None,
-    tls: Annotated[bool, typer.Option("--tls", help="Encrypt, with a self-made certificate.")] = False,
-    cert: Annotated[Path | None, typer.Option(help="Encrypt, with this certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option(help="The certificate's private key (PEM).")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without a token.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address, then the result, as JSON.")] = False,
+    job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
+    resume: Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")] = None,
+    folder: Folder = None,
+    as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
+    host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
+    port: Annotated[
+        int | None, option("PORT", f"Port to listen on ({DEFAULT_PORT}); 0: any free one.", NETWORK)
+    ] = None,
+    token: Token = None,
+    tls: Tls = False,
+    cert: Cert = None,
+    key: Key = None,
+    insecure: Insecure = False,
 ) -> None:
-    """Serve a job: print the line that a device runs to join, then train with whoever does.
+    """Serve a job; prints the command with which devices join.
 
     Example: paceline serve job.toml --host 0.0.0.0 --tls
     """
     if (job is None) == (resume is None):
-        raise ConfigError("give a job file, or --resume with the folder of a run")
+        raise ConfigError("give either a job file, or --resume with the folder of a run")
     trust.check_token(token)
     given: dict[str, object] = {
         "host": host,
@@ -77,12 +80,12 @@ def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> Pre
     assert job is not None
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:
-        raise ConfigError(f"{job}: this job has no server; start a first peer by paceline gossip {job}")
+        raise ConfigError(f"{job}: this job has no server; start its first peer with paceline gossip {job}")
     return prepare(spec, folder)
 
 
 class _KeptEntrance(msgspec.Struct, kw_only=True):
-    """How devices get in; kept with the run, so that a resumed one is found where it was."""
+    """Network settings of a run, kept in its folder, so that devices find a resumed run where it was."""
 
     host: str = trust.LOOPBACK
     port: int = DEFAULT_PORT
@@ -94,12 +97,12 @@ class _KeptEntrance(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptEntrance:
-        """What is kept with a run, if there is one, changed to what is given; others are let in with a token only."""
+        """Read the settings kept in a folder, if any, and apply those given; makes up a token where one is needed."""
         path = folder / "entrance.json" if folder is not None else None
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
         except (OSError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}; without it, learners will not find the run") from None
+            raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
         for name, value in given.items():
             setattr(kept, name, value)
         if kept.token is None and not kept.insecure and not trust.is_loopback(kept.host):
@@ -107,12 +110,12 @@ class _KeptEntrance(msgspec.Struct, kw_only=True):
         return kept
 
     def identity(self, folder: Path) -> ServerIdentity | None:
-        """The certificate to show; one that is self-made lies with the run."""
+        """Return the certificate to present; a self-signed one is kept in the run's folder."""
         cert, key = (Path(path) if path else None for path in (self.cert, self.key))
         return entrances.identity_of(self.tls, folder / "tls" if self.tls else None, cert, key)
 
     def keep(self, folder: Path, port: int) -> None:
-        """Write it down for a later resume, with the port that was found; only the user may read it."""
+        """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
         path, partial = folder / "entrance.json", folder / "entrance.json.new"
         try:

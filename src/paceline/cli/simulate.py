@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from paceline.cli import running
+from paceline.cli.options import FleetFile, Folder, JobFile, ResultAsJson, flag
 from paceline.fleets.files import load_fleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -15,13 +13,15 @@ from paceline.topologies.job_files import load_job
 
 
 def simulate(
-    job: Annotated[Path, typer.Argument(help="The job file, of any kind (TOML).")],
-    fleet: Annotated[Path, typer.Argument(help="The fleet file (TOML).")],
-    folder: Annotated[Path | None, typer.Option(help="A new folder for the run; by default in runs/.")] = None,
-    time_only: Annotated[bool, typer.Option("--time-only", help="Leave the gradients out; only time passes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    job: JobFile,
+    fleet: FleetFile,
+    folder: Folder = None,
+    time_only: Annotated[bool, flag("--time-only", "Skip the gradients; only time passes.")] = False,
+    as_json: ResultAsJson = False,
 ) -> None:
-    """Run a job on a modelled fleet: the same code on virtual time, exactly repeatable from the job's seed.
+    """Run any job on a modelled fleet, in virtual time.
+
+    The same job on the same fleet gives the same events; the job's seed decides them.
 
     Example: paceline simulate job.toml fleet.toml
     """

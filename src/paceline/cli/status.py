@@ -5,28 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
 from paceline.cli.lines import one_line
+from paceline.cli.options import CaFile, ResultAsJson, Save, Token, Url
 from paceline.errors import PacelineError, RemoteError
 from paceline.learning import checkpoints
 from paceline.topologies.base import Described, Description
 
 
 def status(
-    url: Annotated[str, typer.Argument(help="Address of a host or a peer, like https://10.0.0.2:7223#sha256:…")],
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="The run's token.")] = None,
-    ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write its model there (.safetensors).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    url: Url,
+    save: Save = None,
+    as_json: ResultAsJson = False,
+    token: Token = None,
+    ca_file: CaFile = None,
 ) -> None:
-    """Ask a host or a peer how far it is, and save its model as it is now.
+    """Show the progress of a host or a peer, or save its model.
 
     Example: paceline status http://10.0.0.2:7223 --save model.safetensors
     """
@@ -58,9 +57,10 @@ def status(
 
 
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Show each value on a line of its own; entries of a list of tables, too."""
     for name, value in values.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            for entry in value:
-                yield ", ".join(f"{key} {shown}" for key, shown in entry.items() if shown not in (None, ""))
+            yield from (", ".join(_lines(entry)) for entry in value)
         elif value not in (None, "", []):
-            yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+            words = name.removeprefix("num_").replace("_", " ")
+            yield f"{words}: {', '.join(map(str, value)) if isinstance(value, list) else value}"

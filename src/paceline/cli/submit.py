@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -12,6 +11,7 @@ import typer
 from paceline import axon
 from paceline.cli.devices import parse_contact
 from paceline.cli.lines import one_line
+from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, flag
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError
 from paceline.fleets.live import run_live
@@ -19,16 +19,18 @@ from paceline.topologies.base import JobProgress, TakesJobs
 
 
 def submit(
-    job: Annotated[Path, typer.Argument(help="The job file (TOML). Its data and model must be named ones.")],
-    url: Annotated[str, typer.Option("--to", metavar="URL", help="The pool's address, like https://10.0.0.2:7223.")],
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="The pool's token.")] = None,
-    ca_file: Annotated[str | None, typer.Option(help="Authorities that signed its certificate.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job is over, and print how it went.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    job: JobFile,
+    url: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the orchestrator.")],
+    wait: Annotated[bool, flag("--wait", "Wait until the job is over, then print its result.")] = False,
+    as_json: ResultAsJson = False,
+    token: Token = None,
+    ca_file: CaFile = None,
 ) -> None:
-    """Have a job trained by an orchestrator that runs a pool; its learners move to it after the rounds that are open.
+    """Submit one more job to an orchestrator that runs a pool.
 
-    Example: paceline submit fashion.toml --to https://10.0.0.2:7223 --token S3cret
+    The job's data and model must be built-in ones. Learners move to it when their open rounds end.
+
+    Example: paceline submit fashion.toml --to https://10.0.0.2:7223
     """
     tables = read_tables(job)
     if isinstance(tables.get("job"), dict):

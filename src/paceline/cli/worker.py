@@ -11,24 +11,28 @@ import typer
 from paceline.axon import modules, trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
+from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import entrances
+from paceline.cli.options import NETWORK, Cert, Insecure, Key, Tls, Token, flag, option
 from paceline.errors import ConfigError
 
 
 def worker(
-    location: Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or the name of a module.")],
-    host: Annotated[str, typer.Option(help="Address to listen on; not loopback needs a token.")] = trust.LOOPBACK,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = axon_worker.DEFAULT_PORT,
-    token: Annotated[str | None, typer.Option(envvar="PACELINE_TOKEN", help="What callers must show.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines call without a token.")] = False,
-    tls: Annotated[bool, typer.Option("--tls", help="Encrypt, with a self-made certificate.")] = False,
-    tls_dir: Annotated[Path | None, typer.Option(help="Keep the self-made certificate there.")] = None,
-    cert: Annotated[Path | None, typer.Option(help="Encrypt, with this certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option(help="The certificate's private key (PEM).")] = None,
-    device: Annotated[str | None, typer.Option(help="This device's name, told to callers.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell where it listens as one line of JSON.")] = False,
+    location: Annotated[str, typer.Argument(metavar="FILE", help="Python file, or name of a module.")],
+    device: Annotated[str | None, option("NAME", "Name of this device, shown to callers.")] = None,
+    as_json: Annotated[bool, flag("--json", "Print the address as JSON.")] = False,
+    host: Annotated[str, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = trust.LOOPBACK,
+    port: Annotated[
+        int, option("PORT", f"Port to listen on ({DEFAULT_PORT}); 0: any free one.", NETWORK)
+    ] = DEFAULT_PORT,
+    token: Token = None,
+    tls: Tls = False,
+    tls_dir: Annotated[Path | None, option("DIR", "Keep the self-signed certificate here.", NETWORK)] = None,
+    cert: Cert = None,
+    key: Key = None,
+    insecure: Insecure = False,
 ) -> None:
-    """Serve the functions that a Python file offers with @axon.worker.rpc(), until interrupted.
+    """Serve functions of a Python file marked @axon.worker.rpc().
 
     Example: paceline worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
@@ -42,8 +46,8 @@ def worker(
     def announce(address: Address) -> None:
         url = entrances.public_url(str(address), None)
         if as_json:
-            told = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
-            print(json.dumps(told), flush=True)
+            where = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
+            print(json.dumps(where), flush=True)
             return
         secrets = (" --token …" if token else "") + (f" --fingerprint {identity.fingerprint}" if identity else "")
         names = ", ".join(rpc.name for rpc in served.registry)

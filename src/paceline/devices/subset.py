@@ -17,7 +17,7 @@ from paceline.devices.activities import Activity
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import Trained, Trainer, TrainOptions
 
 _NUM_SMALL, _NUM_LARGE = 3, 2  # transfers of each size, after the warm-up
 _NUM_TURNS, _TURN_SECONDS = 3, 0.15  # of training, for a device that does a pass over all shards in less than a turn
@@ -141,7 +141,8 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
     pass_seconds = sum(map(_seconds, trained))
     if pass_seconds < _TURN_SECONDS:
         passes = min(math.ceil(_TURN_SECONDS / pass_seconds), _MOST_PASSES)
-        trained = [await trainer.train(dummy, shards, local_epochs=passes) for _ in range(_NUM_TURNS)]
+        options = TrainOptions(local_epochs=passes)
+        trained = [await trainer.train(dummy, shards, options) for _ in range(_NUM_TURNS)]
     middle = statistics.median(_seconds(turn) / turn.num_samples for turn in trained)
     # All that is trained takes the mean, not the median, of what its parts take.
     usual = [turn for turn in trained if _seconds(turn) <= _STRAY * middle * turn.num_samples + _STRAY_SECONDS]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
+from paceline.errors import ConfigError
+from paceline.fleets.devices import EmulatedDevice
 from paceline.topologies.base import Environment, Outcome, Plan
 
 HOST = "orchestrator"
@@ -12,7 +16,20 @@ HOST = "orchestrator"
 
 
 class Fleet(ABC):
-    """Devices, and where they run."""
+    """Devices, and where they run.
+
+    Attributes:
+        devices: those that take part; None where they join as they like.
+    """
+
+    devices: Sequence[EmulatedDevice] | None = None
+
+    def check(self, plan: Plan[Any]) -> None:
+        """Raise `ConfigError` if there are fewer devices than a plan begins with."""
+        num_devices, least = math.inf if self.devices is None else len(self.devices), plan.min_devices
+        if num_devices < least:
+            devices = "1 device" if num_devices == 1 else f"{num_devices} devices"
+            raise ConfigError(f"the fleet has {devices}; the job begins with {least}")
 
     @abstractmethod
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
+from paceline.checks import Count, NotNegative, Positive, check_fields
 from paceline.devices.cell import Cell, rates
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState, check_states
@@ -29,36 +31,26 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
         distance_metres: to the base station of the cell that its rates are from; see `in_cell`.
-        power: what it draws; its energy is told by that.
+        power: what it draws, by which its energy is counted.
     """
 
     name: str
-    count: int = 1
-    down_mbit: float = math.inf
-    up_mbit: float = math.inf
-    latency_ms: float = 0.0
-    cpu_share: float = 1.0
-    max_shards: int | None = None
-    price: float = 0.0
+    count: Count = 1
+    down_mbit: Annotated[float, Meta(gt=0)] = math.inf
+    up_mbit: Annotated[float, Meta(gt=0)] = math.inf
+    latency_ms: NotNegative = 0.0
+    cpu_share: Positive = 1.0
+    max_shards: Count | None = None
+    price: NotNegative = 0.0
     states: tuple[DeviceState, ...] = ()
     are_states_known: bool = True
-    distance_metres: float | None = None
+    distance_metres: NotNegative | None = None
     power: PowerModel = PowerModel()
 
     def __post_init__(self) -> None:
-        for name in ("down_mbit", "up_mbit", "cpu_share", "count"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if not 0 <= self.latency_ms < math.inf:
-            raise ValueError(f"latency_ms is {self.latency_ms}; it must be at least 0")
+        check_fields(self)
         if not NAME.fullmatch(self.name):
             raise ValueError(f"name is {self.name!r}; {NAME_RULE}")
-        if self.max_shards is not None and self.max_shards < 1:
-            raise ValueError(f"max_shards is {self.max_shards}; it must be at least 1")
-        if not 0 <= self.price < math.inf:
-            raise ValueError(f"price is {self.price}; it must be at least 0")
-        if self.distance_metres is not None and not 0 <= self.distance_metres < math.inf:
-            raise ValueError(f"distance_metres is {self.distance_metres}; it must be at least 0")
         check_states(self.states)
 
     @property

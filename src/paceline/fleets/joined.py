@@ -64,7 +64,7 @@ async def run_member(
     announce: Callable[[str], None] = lambda address: None,
     address: str | None = None,
 ) -> Finished:
-    """Take part as a member until the run is over; says goodbye when it is interrupted.
+    """Take part as a member until the run is over; says goodbye when it fails or is interrupted.
 
     Args:
         plan: the job, and `entrance`, where members call each other.
@@ -81,6 +81,6 @@ async def run_member(
             announce(own if node.fingerprint is None else f"{own}#{node.fingerprint}")
         try:
             return await member.run(own)
-        except asyncio.CancelledError:
+        except BaseException:
             await member.leave()
             raise

@@ -51,6 +51,8 @@ class LocalFleet(ProcessFleet):
         options: further options of ``paceline join``, for all devices.
     """
 
+    devices: Sequence[LocalDevice]
+
     def __init__(self, devices: Sequence[LocalDevice], *, options: Sequence[str] = ()) -> None:
         self.devices = singles(devices)
         orders = [Order(name=device.name, options=[*device.options(), *options]) for device in self.devices]

@@ -7,12 +7,13 @@ import contextlib
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
-import torch
+from msgspec import Meta
 
 from paceline.axon.transports.links import Line, Link
+from paceline.checks import NotNegative, Remainder
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.machines import Machine
@@ -24,7 +25,15 @@ from paceline.learning.engines import Engine
 from paceline.learning.points import PointsSpec, remembered
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.learning.trainers import Aggregated, Losses, Trained, Trainer
+from paceline.learning.trainers import (
+    DEFAULT_OPTIONS,
+    Aggregated,
+    KeptOptimizer,
+    Losses,
+    Trained,
+    Trainer,
+    TrainOptions,
+)
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 
@@ -51,35 +60,23 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     samples_per_second: float | dict[str, float]
-    aggregates_per_second: float = math.inf
-    speed_noise: float = 0.0
-    link_noise: float = 0.0
-    packet_loss: float = 0.0
-    joins_at_seconds: float = 0.0
-    dies_at_seconds: float | None = None
+    aggregates_per_second: Annotated[float, Meta(gt=0)] = math.inf
+    speed_noise: Remainder = 0.0
+    link_noise: Remainder = 0.0
+    packet_loss: Remainder = 0.0
+    joins_at_seconds: NotNegative = 0.0
+    dies_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     returns_at_seconds: float | None = None
-    leaves_at_seconds: float | None = None
+    leaves_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     is_server: bool = False
-    skips: float = 0.0
+    skips: Remainder = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         speeds = self.samples_per_second
         for speed in speeds.values() if isinstance(speeds, dict) else (speeds,):
-            if not speed > 0:
-                raise ValueError(f"samples_per_second is {speed}; it must be above 0")
-            if not speed < math.inf:
-                raise ValueError(f"samples_per_second is {speed}; it must be finite")
-        if not self.aggregates_per_second > 0:
-            raise ValueError(f"aggregates_per_second is {self.aggregates_per_second}; it must be above 0")
-        if not 0 <= self.joins_at_seconds < math.inf:
-            raise ValueError(f"joins_at_seconds is {self.joins_at_seconds}; it must be at least 0")
-        for name in ("dies_at_seconds", "leaves_at_seconds"):
-            if getattr(self, name) is not None and not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
-        for name in ("speed_noise", "link_noise", "packet_loss", "skips"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to below 1")
+            if not 0 < speed < math.inf:
+                raise ValueError(f"samples_per_second is {speed}; it must be above 0 and finite")
         if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
             raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
 
@@ -171,7 +168,7 @@ class ModelledTrainer(Trainer):
         condition: of the device; what it leaves of the speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
-        meter: is told how long the processor worked; None if nobody asks for it.
+        meter: counts how long the processor worked; None if nobody asks for it.
     """
 
     def __init__(
@@ -190,39 +187,22 @@ class ModelledTrainer(Trainer):
         self._device = condition.device
         self._chance = random.Random(seed)
         self._meter = meter
-        self._kept: torch.optim.Optimizer | None = None
+        self._kept = KeptOptimizer()
 
     def initial_parameters(self) -> Vectors:
         return self._initial
 
     async def train(
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        local_epochs: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-        is_shuffled: bool = True,
-        keeps_optimizer: bool = False,
+        self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
         per_second = self._now(self._device.speed(self._task.name))
-        most = (until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
-        num_wanted = local_epochs * sum(shard.num_samples for shard in shards)
+        most = (options.until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
+        num_wanted = options.local_epochs * sum(shard.num_samples for shard in shards)
         if self._model is None or parameters is self._initial:
             batch = self._task.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         else:
-            if keeps_optimizer and self._kept is None:
-                self._kept = self._model.new_optimizer()
-            minibatches = self._model.minibatches(
-                self._model.layout.unpack(parameters),
-                shards,
-                seed,
-                local_epochs,
-                is_shuffled=is_shuffled,
-                optimizer=self._kept if keeps_optimizer else None,
-            )
+            minibatches = self._kept.minibatches(self._model, parameters, shards, options)
             num_samples = 0
             end = (1 - self._device.skips) * num_wanted
             while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:

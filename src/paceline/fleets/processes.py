@@ -21,7 +21,7 @@ from paceline import events
 from paceline.axon import trust
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import PacelineError
 from paceline.events import Emit, Event
 from paceline.fleets.live import Entrance, LiveFleet
 from paceline.learning import checkpoints
@@ -71,9 +71,7 @@ class ProcessFleet(LiveFleet):
 
     @contextlib.asynccontextmanager
     async def members(self, host: Host, plan: Plan[Any], address: str) -> AsyncIterator[asyncio.Future[None]]:
-        least = plan.min_devices
-        if len(self._orders) < least:
-            raise ConfigError(f"there are {len(self._orders)} devices on this machine; the job begins with {least}")
+        self.check(plan)
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             members = _Members(host, plan, self._entrance.token or "", Path(folder))
             is_over = False

@@ -51,6 +51,8 @@ class VirtualFleet(Fleet):
         is_time_only: leave the gradients out, for fleets of thousands.
     """
 
+    devices: Sequence[VirtualDevice]
+
     def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
         every = singles(devices)
         self.devices = [device for device in every if not device.is_server]
@@ -61,6 +63,7 @@ class VirtualFleet(Fleet):
         self._is_time_only = is_time_only
 
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
+        self.check(plan)
         torch.manual_seed(plan.seed)  # dropout and the like draw from there
         num_threads, thresholds = torch.get_num_threads(), gc.get_threshold()
         torch.set_num_threads(1)  # faster for small models; and sums come out the same on any number of cores
@@ -97,9 +100,6 @@ class _VirtualRun:
 
     async def play(self, server: VirtualDevice | None) -> Outcome:
         """Carry out the plan; `server` is what the host runs on, if its work takes time."""
-        least, count = self._plan.min_devices, len(self._devices)
-        if count < least:
-            raise ConfigError(f"the fleet has {count} devices; the job begins with {least}")
         seed = self._plan.seed
         transport = self._network.host(HOST)
         machine: Machine = InstantMachine()
@@ -108,7 +108,7 @@ class _VirtualRun:
             machine = ModelledMachine(server, transport.line, seed, self._models)
         host = self._plan.host(replace(self._env, machine=machine, now=self._now))
         async with serving(host, self._plan, HOST, transport=transport) as address:
-            lives = [asyncio.ensure_future(self._live(number, host, address)) for number in range(count)]
+            lives = [asyncio.ensure_future(self._live(number, host, address)) for number in range(len(self._devices))]
             try:
                 await self._unless_too_few(host, lives, asyncio.ensure_future(host.run(address)))
                 await host.drain()

@@ -1,9 +1,9 @@
-"""Audits of learners that bill work: some updates are trained again and compared.
+"""Audits of learners: some updates are trained again and compared.
 
-What comes of training follows from the parameters, the shards and the seed that a learner was given, but for rounding,
-and that depends on its hardware. Mostly rounding stays small. Now and then it tips a ReLU or a max-pooling over, and
-over many minibatches the two trainings part company. So a claim that is far from what the auditor has got is compared
-with how far the auditor's own results are apart if it starts from parameters that differ in their last digits.
+The result of training follows from the parameters, shards and seed that a learner was given, except for rounding, which
+depends on its hardware. Rounding mostly stays small; sometimes it tips a ReLU or a max-pooling over, and after many
+minibatches the two trainings diverge. So a claim far from the auditor's own result is compared with the spread of
+results that the auditor gets from parameters that differ in their last digits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+from msgspec import Meta
 
+from paceline.checks import Ratio, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.averaging import why_unlike
 from paceline.learning.shards import Shard
@@ -25,13 +28,13 @@ from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 
 DEFAULT_TOLERANCE = 0.01
-"""Distance within which a claim is believed at once: see `docs/decisions/0016-audits.md`."""
+"""Distance up to which a claim is accepted at once: see `docs/decisions/0016-audits.md`."""
 
 _NUM_NUDGES = 3  # trainings that show how much the last digits matter
-_NUDGE = 8e-6  # of each value: some sixty times the last digit of float32, and more than libraries differ by
+_NUDGE = 8e-6  # relative: some sixty times the last digit of float32, and more than libraries differ by
 _LENIENCE = 1.5  # how many times farther than those trainings an honest one may be
-_MOST = 0.5  # whoever is half the way off is not believed, whatever the last digits do
-_NOTHING_DONE = 1.0  # the distance of the start itself
+_MOST = 0.5  # a claim that is half the way off is rejected, whatever the last digits do
+_NOTHING_DONE = 1.0  # distance of the start itself
 
 
 class Portion(NamedTuple):
@@ -42,16 +45,16 @@ class Portion(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a learner was given, and what it says that it made of it.
+    """Work given to a learner, and the result that it claims.
 
     Attributes:
-        start: the parameters that it was to train.
-        claimed: those that it sent back.
-        shards: what it was to train on, in this order.
+        start: parameters to train.
+        claimed: parameters sent back.
+        shards: shards to train on, in this order.
         local_epochs: passes over them.
-        seed: of the order of samples.
-        num_samples: samples that it says it trained, counted once per pass; fewer than all if it halted.
-        further: what it was to train on after that, portion by portion.
+        seed: seed of the order of samples.
+        num_samples: samples claimed to be trained, counted once per pass; fewer than all if the learner halted.
+        further: portions to train on afterwards.
     """
 
     start: Vectors
@@ -64,74 +67,70 @@ class Claim(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
-        distance: from what was claimed to the nearest that the auditor got, as a ratio of how far training moved the
-            parameters. About 0 for honest work, about 1 for none; infinite for what no training can give.
+        distance: distance from the claim to the auditor's nearest result, as a ratio of how far training moved the
+            parameters: about 0 for honest work, about 1 for none, infinite for an impossible result.
     """
 
     is_honest: bool
     distance: float
 
 
+@dataclass(frozen=True, kw_only=True)
 class Auditor:
-    """Trains updates again, at random, and tells honest ones from others. Everything runs in the calling thread.
+    """Repeats the training of randomly chosen updates and compares. Everything runs in the calling thread.
 
-    Args:
-        model: a copy of its own: each audit overwrites the parameters.
-        rate: of the updates, the part that is audited.
-        tolerance: distance within which a claim is believed at once.
-        chance: must not be foreseen by learners, who know the seed of the job: `random.SystemRandom()` in earnest, and
-            a seeded one for simulations.
+    Raises `ValueError` for a field out of range, `ConfigError` for a model that draws at random while it trains.
 
-    Raises:
-        ConfigError: `rate` or `tolerance` makes no sense, or the model draws at random while it trains.
+    Attributes:
+        model: model of the auditor's own: each audit overwrites the parameters.
+        rate: share of updates that is audited.
+        tolerance: distance up to which a claim is accepted at once.
+        chance: generator that learners, who know the job's seed, cannot predict: `random.SystemRandom()` in real runs,
+            a seeded one in simulations.
     """
 
-    def __init__(
-        self, model: LocalModel, *, rate: float, tolerance: float = DEFAULT_TOLERANCE, chance: random.Random
-    ) -> None:
-        _check_rate(rate)
-        if not 0 < tolerance <= _MOST:
-            raise ConfigError(f"the tolerance of audits is {tolerance}; allowed: above 0, and at most {_MOST}")
-        _check_that_it_can_be_repeated(model)
-        self._model = model
-        self._rate = rate
-        self._tolerance = tolerance
-        self._chance = chance
+    model: LocalModel
+    rate: Ratio
+    tolerance: Annotated[float, Meta(gt=0, le=_MOST)] = DEFAULT_TOLERANCE
+    chance: random.Random
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        _check_repeatable(self.model)
 
     def is_chosen(self) -> bool:
-        """Whether the update at hand is audited: ask once for each, when it is in and cannot be changed any more."""
-        return self._chance.random() < self._rate
+        """Draw whether an update is audited; call it once per update, after its arrival."""
+        return self.chance.random() < self.rate
 
     def judge(self, claim: Claim) -> Verdict:
-        """Do the work again, as far as the claim says it was done, and compare.
+        """Repeat the claimed work and compare.
 
-        Takes about as long as the work; several times as long if the first comparison leaves a doubt. Raises
-        `ConfigError` if `start` or `shards` are not of this model's task; whatever the learner sent gets a verdict.
+        Takes about as long as the work itself; several times as long if the first comparison leaves a doubt. Raises
+        `ConfigError` if `start` or `shards` do not fit the model's task; anything a learner sent gets a verdict.
         """
-        return Retraining(self._model, claim).judge(claim.claimed, self._tolerance)
+        return Retraining(self.model, claim).judge(claim.claimed, self.tolerance)
 
 
 class Retraining:
-    """A piece of work done again; any number of claims can be judged by it.
+    """Repeated training of a piece of work, by which any number of claims can be judged.
 
     Args:
-        model: is trained now, and again when in doubt.
-        work: what is to be done; what is claimed of it plays no part.
+        model: model to train, now and again in case of doubt.
+        work: the work; its claimed result is ignored.
     """
 
     def __init__(self, model: LocalModel, work: Claim) -> None:
         self._model = model
         self._work = work
-        # Parameters that are trained, under all their names.
         named = model._model.named_parameters(remove_duplicate=False)
         self._trained_names = {name for name, parameter in named if parameter.requires_grad}
         self._end = self._train(work.start)
 
     def judge(self, claimed: Vectors, tolerance: float = DEFAULT_TOLERANCE) -> Verdict:
-        """Whether this can be what honest training gave on other hardware."""
+        """Decide whether a result can come from honest training on other hardware."""
         distance = self.distance(claimed)
         if distance <= tolerance or distance >= _NOTHING_DONE:
             return Verdict(distance <= tolerance, distance)
@@ -140,14 +139,14 @@ class Retraining:
         return Verdict(distance <= limit, distance)
 
     def distance(self, claimed: Vectors) -> float:
-        """From what the auditor got, in the first place; infinite for what no training can give."""
+        """Return the distance to the auditor's first result; infinite for an impossible one."""
         if self._end is None or why_unlike(claimed, self._work.start) is not None:
             return math.inf
         return self._distance(claimed, self._end)
 
     @functools.cached_property
     def spread(self) -> float:
-        """The largest distance between what the auditor got from starts that differ in the last digits."""
+        """Largest distance between the auditor's results from starts that differ in their last digits."""
         assert self._end is not None
         return max(self._distance(*pair) for pair in itertools.combinations((self._end, *self._nudged_ends), 2))
 
@@ -158,7 +157,7 @@ class Retraining:
         return [end for start in starts if (end := self._train(start)) is not None]
 
     def _train(self, start: Vectors) -> Vectors | None:
-        """What comes of the samples that are claimed; None if no training ends after so many."""
+        """Train as many samples as claimed; returns None if no training ends after so many."""
         model, work, num_left = self._model, self._work, self._work.num_samples
         parameters = start
         for shards, seed in (Portion(work.shards, work.seed), *work.further):
@@ -171,7 +170,7 @@ class Retraining:
         return parameters if num_left == 0 else None
 
     def _distance(self, one: Vectors, other: Vectors) -> float:
-        """Of two results, as a ratio of how far training went: the largest of that of what is trained and the rest."""
+        """Return the distance of two results as a ratio of how far training went, the largest over all parts."""
         apart = self._norms(one, other)
         return max((_ratio(apart[part], self._moved[part]) for part in apart), default=0.0)
 
@@ -181,9 +180,9 @@ class Retraining:
         return self._norms(self._end, self._work.start)
 
     def _norms(self, one: Vectors, other: Vectors) -> dict[str, float]:
-        """How far two results are apart in what is trained, in other fractions, and in whole numbers.
+        """Return how far two results are apart in trained parameters, in other floats, and in whole numbers.
 
-        Each has a scale of its own: statistics of batch normalisation or a counter of batches may move much farther
+        Each part has its own scale: statistics of batch normalisation or a counter of batches may move much farther
         than the parameters, and would hide them.
         """
         squares: dict[str, float] = {}
@@ -200,20 +199,7 @@ class Retraining:
         return "fractions" if tensor.is_floating_point() or tensor.is_complex() else "whole numbers"
 
 
-def chance_to_be_caught(rate: float, num_updates: int) -> float:
-    """The probability that at least one of so many updates is audited: what one risks who cheats in all of them."""
-    _check_rate(rate)
-    if num_updates < 0:
-        raise ConfigError(f"the number of updates is {num_updates}; allowed: 0 or more")
-    return 1.0 - (1.0 - rate) ** num_updates
-
-
-def _check_rate(rate: float) -> None:
-    if not 0 <= rate <= 1:
-        raise ConfigError(f"the rate of audits is {rate}; allowed: 0 to 1")
-
-
-def _check_that_it_can_be_repeated(model: LocalModel) -> None:
+def _check_repeatable(model: LocalModel) -> None:
     """Raise `ConfigError` if training draws from torch's generator, as dropout does: each device has its own."""
     task, num_samples = model.task, 2
     shard = Shard(np.zeros((num_samples, *task.input_shape), np.uint8), np.zeros(num_samples, np.uint8))
@@ -223,13 +209,13 @@ def _check_that_it_can_be_repeated(model: LocalModel) -> None:
     if not torch.equal(torch.get_rng_state(), before):
         name = task.model.name or task.model.import_path
         raise ConfigError(
-            f"model {name!r} draws at random while it trains, as dropout does: nobody can train it again alike, so its "
+            f"model {name!r} draws at random while it trains, as dropout does: its training cannot be repeated, so its "
             f"updates cannot be audited"
         )
 
 
 def _nudged(start: Vectors, generator: torch.Generator) -> Vectors:
-    """The same but for some of the last digits."""
+    """Change the last digits at random."""
     nudged = dict(start)
     for kind, vector in start.items():
         if vector.is_floating_point() or vector.is_complex():
@@ -243,7 +229,7 @@ def _exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _ratio(apart: float, moved: float) -> float:
-    """Infinite for what cannot be: a value that is no number, or one that changed where training changes nothing."""
+    """Divide; infinite for NaN, and for a change where training changes nothing."""
     if apart == 0:
         return 0.0
     return apart / moved if moved > 0 and math.isfinite(apart) else math.inf

@@ -19,9 +19,9 @@ class AggregationSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How updates become the next parameters.
 
     Attributes:
-        method: ``fedavg`` averages by samples trained; ``fedprox`` does too, and holds local training near the
+        method: ``fedavg`` averages by samples trained; ``fedprox`` does too, and keeps local training near the
             parameters it started from.
-        mu: the strength of that hold (FedProx only).
+        mu: strength of FedProx's proximal term.
     """
 
     method: Literal["fedavg", "fedprox"] = "fedavg"
@@ -35,11 +35,11 @@ class AggregationSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 MAX_GROWTH = 1e6
-"""How many times larger than the largest value so far, or than 1, an update's values may be: a mistake, or malice."""
+"""Limit of an update's values, as a multiple of the largest value so far, or of 1."""
 
 
 class RunningAverage:
-    """The weighted average of the states added so far; holds one state, however many are added."""
+    """Weighted average of the states added so far; holds one state, however many are added."""
 
     def __init__(self) -> None:
         self._mean: State = {}
@@ -47,7 +47,7 @@ class RunningAverage:
         self.weight = 0.0
 
     def add(self, state: Mapping[str, torch.Tensor], weight: float) -> None:
-        """Take a state into account; it is read once and not kept."""
+        """Add a state; it is read once and not kept."""
         self.num_states += 1
         self.weight += weight
         if not self._mean:
@@ -59,15 +59,12 @@ class RunningAverage:
             mean.lerp_(tensor.to(mean.dtype), share)
 
     def result(self, like: Mapping[str, torch.Tensor]) -> State:
-        """The average, in the types of `like`; whole numbers, such as counters of batches, are rounded.
-
-        Its tensors may be those that the next state would be added to: take it when all are in.
-        """
+        """Return the average in the types of `like`, whole numbers rounded; call it after the last `add`."""
         return {name: _as_type(mean, like[name].dtype) for name, mean in self._mean.items()}
 
 
 def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
-    """What is wrong with the shapes and types of a state that should look like another, or None."""
+    """Return how the names, shapes or types of a state differ from those of another; None if they agree."""
     if state.keys() != like.keys():
         missing, extra = sorted(like.keys() - state.keys()), sorted(state.keys() - like.keys())
         named = [name[:_NAME_LENGTH] for name in (missing or extra)[:3]]
@@ -85,7 +82,7 @@ class UpdateValidator:
     """Decides which updates may be averaged; the state to compare them with is measured once.
 
     Args:
-        like: the state that they were trained from.
+        like: state that they were trained from.
     """
 
     def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
@@ -102,12 +99,12 @@ class UpdateValidator:
             if not math.isfinite(largest):
                 return f"{name} holds NaN or infinity"
             if largest > most:
-                return f"{name} holds values of {largest:.3g}; {most:.3g} is the most that is believed"
+                return f"{name} holds values of {largest:.3g}; {most:.3g} is the limit"
         return None
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    """The largest magnitude, NaN if that is in it; 0 if there is none, and for whole numbers: they are not judged."""
+    """Return the largest magnitude, or NaN if there is one; 0 for no values, and for whole numbers."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     if not tensor.is_floating_point() or not tensor.numel():

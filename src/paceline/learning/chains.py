@@ -39,7 +39,7 @@ class ResNet(nn.Sequential):
     """A residual network as a chain of named layers; see `resnet_8`.
 
     Attributes:
-        cuts: the layers before which a junction may come. Within a block there is no such place.
+        cuts: layers before which a junction may be placed; never within a block.
     """
 
     cuts: ClassVar[tuple[str, ...]] = ("block2", "block3", "f1")
@@ -48,9 +48,9 @@ class ResNet(nn.Sequential):
 def resnet_8(input_shape: Sequence[int], num_classes: int) -> nn.Module:
     """A ResNet of eight layers for small images: 77,850 parameters for 3×32×32 and 10 classes.
 
-    He et al. (2016) made networks of 6n + 2 layers for CIFAR-10; this is n = 1. Where a block changes the shape, a 1×1
-    convolution leads past it. GroupNorm (Wu and He, 2018) stands for their BatchNorm: a sample's output then depends on
-    no other sample, so that minibatches may be small. Eight channels per group are our choice.
+    He et al. (2016) built networks of 6n + 2 layers for CIFAR-10; this is n = 1. Where a block changes the shape, its
+    shortcut is a 1×1 convolution. GroupNorm (Wu and He, 2018) replaces their BatchNorm, so that a sample's output does
+    not depend on other samples and minibatches may be small. Eight channels per group are our choice.
     """
     check_images("resnet-8", input_shape, 1)
     layers = {
@@ -66,16 +66,16 @@ def resnet_8(input_shape: Sequence[int], num_classes: int) -> nn.Module:
 
 
 class _Block(nn.Module):
-    """Two 3×3 convolutions, added to what came in."""
+    """Two 3×3 convolutions, added to the input."""
 
     def __init__(self, num_in: int, num_out: int, stride: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(*_normalised(num_in, num_out, stride), nn.ReLU(), *_normalised(num_out, num_out))
         is_same = stride == 1 and num_in == num_out
-        self.past = nn.Identity() if is_same else nn.Conv2d(num_in, num_out, 1, stride=stride, bias=False)
+        self.shortcut = nn.Identity() if is_same else nn.Conv2d(num_in, num_out, 1, stride=stride, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.layers(x) + self.past(x))
+        return torch.relu(self.layers(x) + self.shortcut(x))
 
 
 def _normalised(num_in: int, num_out: int, stride: int = 1) -> list[nn.Module]:

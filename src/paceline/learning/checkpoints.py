@@ -21,10 +21,7 @@ _FILE = re.compile(r"round-(\d{5,})\.safetensors")
 
 
 def save(folder: Path, round: int, state: State) -> Path:
-    """Write the parameters after a round; a crash at any moment leaves the older files whole.
-
-    Raises `PacelineError` if they cannot be written.
-    """
+    """Write the parameters after a round; a crash leaves older files whole. Raises `PacelineError` on failure."""
     path = _path(folder, round)
     write(path, state)
     for number in rounds(folder)[:-NUM_KEPT]:
@@ -33,7 +30,7 @@ def save(folder: Path, round: int, state: State) -> Path:
 
 
 def write(path: Path, state: State) -> None:
-    """Write parameters to a file, whole or not at all; raises `PacelineError` if that is not possible."""
+    """Write parameters to a file, whole or not at all; raises `PacelineError` on failure."""
     partial = path.with_suffix(".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,18 +45,18 @@ def write(path: Path, state: State) -> None:
 
 
 def rounds(folder: Path) -> list[int]:
-    """The rounds after which the folder holds parameters, oldest first."""
+    """List the rounds after which the folder holds parameters, oldest first."""
     found = (_FILE.fullmatch(path.name) for path in folder.glob("round-*"))
     return sorted(int(match[1]) for match in found if match)
 
 
 def load(folder: Path, round: int) -> State:
-    """The parameters after a round; raises `ConfigError` if there are none, or if the file is damaged."""
+    """Read the parameters after a round; raises `ConfigError` if there are none, or if the file is damaged."""
     return read(_path(folder, round))
 
 
 def read(path: Path) -> State:
-    """The parameters in a file; raises `ConfigError` if there are none, or if it is damaged."""
+    """Read the parameters in a file; raises `ConfigError` if there are none, or if it is damaged."""
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
@@ -67,7 +64,7 @@ def read(path: Path) -> State:
 
 
 def _apart(state: State) -> State:
-    """The state with memory of its own for each tensor: the format knows no tied weights."""
+    """Give each tensor its own memory: the format does not support tied weights."""
     seen: set[int] = set()
     apart: State = {}
     for name, tensor in state.items():

@@ -1,7 +1,7 @@
-"""Values as they are sent between the parts of a model: whole, halved, or in steps of 8 or 4 bits.
+"""Encoding of values sent between the parts of a model: as float32, as float16, or quantised to 8 or 4 bits.
 
-In steps, each row (what belongs to one sample) has its least value and the size of a step sent along. Between two steps
-chance decides, in proportion, so that no value is off on average; the draws follow from a seed.
+Quantised values come with the least value and the step size of each row (sample). Rounding is stochastic, so that it
+adds no bias; the draws follow from a seed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias
 import torch
 
 Bits: TypeAlias = Literal[32, 16, 8, 4]
-"""Of a value as it is sent."""
+"""Bits of a value as it is sent."""
 
 Coded: TypeAlias = dict[str, torch.Tensor]
-"""What is sent: ``values``, and with 8 or 4 bits ``least`` and ``step`` of each row."""
+"""Encoded tensors: ``values``, and with 8 or 4 bits ``least`` and ``step`` of each row."""
 
 
 def encode(x: torch.Tensor, bits: Bits, seed: int) -> Coded:
-    """Float32 values (rows, …) as they are sent."""
+    """Encode float32 values (rows, …)."""
     if bits == 32:
         return {"values": x.contiguous()}
     if bits == 16:
@@ -35,10 +35,7 @@ def encode(x: torch.Tensor, bits: Bits, seed: int) -> Coded:
 
 
 def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) -> torch.Tensor:
-    """The values that were sent, as float32 of this shape (rows, …).
-
-    Raises `ValueError`, in one line, for anything else than `encode` makes of such values, and for what is not finite.
-    """
+    """Decode to float32 of this shape (rows, …); raises `ValueError` for what `encode` would not have made."""
     rows, width = shape[0], math.prod(shape[1:])
     expected: dict[str, tuple[torch.dtype, tuple[int, ...]]]
     if bits >= 16:
@@ -69,7 +66,7 @@ def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) 
 
 
 def _packed(steps: torch.Tensor) -> torch.Tensor:
-    """Two steps of 4 bits in each byte."""
+    """Pack two values of 4 bits into each byte."""
     even = torch.nn.functional.pad(steps, (0, steps.shape[1] % 2))
     return even[:, ::2] | (even[:, 1::2] << 4)
 

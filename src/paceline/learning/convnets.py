@@ -1,8 +1,8 @@
 """The larger convolutional networks of EdgeGossip (Han et al., 2021, §4.1), for small images such as CIFAR-10's.
 
-They were made for 224×224 pixels. Here they halve an image less often, so that 32×32 leave something to look at; the
-differences are told at each. None has dropout: what it drops is drawn from torch's own generator, and a training would
-not follow from its seed. Parameters are counted for 3×32×32 and 10 classes.
+They were made for 224×224 pixels. Here they halve an image less often, to suit 32×32 pixels; each docstring lists the
+differences. None has dropout, which draws from torch's own generator: training would not follow from its seed.
+Parameters are counted for 3×32×32 and 10 classes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def squeezenet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
 
 
 class _Fire(nn.Module):
-    """Few channels, made many by 1×1 and 3×3 convolutions side by side."""
+    """A squeeze to few channels, expanded by 1×1 and 3×3 convolutions side by side."""
 
     def __init__(self, num_in: int, num_few: int, num_each: int) -> None:
         super().__init__()
@@ -78,15 +78,10 @@ class _Fire(nn.Module):
         return torch.relu(torch.cat([self.small(few), self.large(few)], dim=1))
 
 
-# Of MobileNetV2's bottlenecks (Sandler et al., 2018, table 2): expansion, channels, how many, stride of the first.
+# Bottlenecks of MobileNetV2 (Sandler et al., 2018, table 2): expansion, channels, count, stride of the first.
 _BOTTLENECKS = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
+    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
+    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
 )
 
 
@@ -107,7 +102,7 @@ def mobilenet_v2(input_shape: Sequence[int], num_classes: int) -> nn.Module:
 
 
 class _Bottleneck(nn.Module):
-    """Many channels, convolved each by itself, made few; added to what came in, if that has the same shape."""
+    """An inverted residual block: expand, convolve each channel by itself, project; add the input if shapes agree."""
 
     def __init__(self, num_in: int, num_out: int, expansion: int, stride: int) -> None:
         super().__init__()

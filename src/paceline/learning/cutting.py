@@ -8,24 +8,23 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 from paceline.spelling import suggest
 
 _TOLERANCE = 1e-4  # between a model and its layers one after the other, which do the same sums
-_MAX_REASON = 200  # characters of what torch says
 
 
 class Chain:
-    """A model whose children, one after the other, are all of it; `ConfigError` for a model that is none.
+    """A model that is the composition of its children; raises `ConfigError` for any other.
 
     Args:
-        model: is taken apart; its layers are used as they are.
-        input_shape: of one sample.
+        model: model to take apart; its layers are used as they are.
+        input_shape: shape of one sample.
 
     Attributes:
-        layers: the children by name, in order.
-        cuts: the layers before which it may be cut: those that the model declares as its `cuts`, or all.
-        shapes: of what each layer takes, for one sample.
+        layers: children by name, in order.
+        cuts: layers before which the model may be cut: those that it declares as its `cuts`, or all.
+        shapes: shape of each layer's input, for one sample.
     """
 
     def __init__(self, model: nn.Module, input_shape: Sequence[int]) -> None:
@@ -41,16 +40,16 @@ class Chain:
         self.shapes = self._trace(model, input_shape)
 
     def check_cut(self, cut: str) -> None:
-        """Raise `ConfigError` if it cannot be cut before this layer."""
+        """Raise `ConfigError` if the model cannot be cut before this layer."""
         if cut not in self.cuts:
             raise ConfigError(f"cut is {cut!r}; {suggest(cut, self.cuts)}")
 
     def before(self, cut: str) -> nn.Sequential:
-        """The layers before a cut; none if it is before the first."""
+        """Return the layers before a cut."""
         return self._part(list(self.layers)[: self._place(cut)])
 
     def after(self, cut: str) -> nn.Sequential:
-        """The layer that is named, and all that follow."""
+        """Return the layers from a cut on."""
         return self._part(list(self.layers)[self._place(cut) :])
 
     def _place(self, cut: str) -> int:
@@ -62,7 +61,7 @@ class Chain:
 
     @torch.inference_mode()
     def _trace(self, model: nn.Module, input_shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
-        """What each layer takes, found by a trial, which also shows whether the layers make up the model."""
+        """Find the shape of each layer's input by a trial, and check that the layers make up the model."""
         name, was_training = type(model).__name__, model.training
         model.eval()
         generator = torch.Generator().manual_seed(0)
@@ -73,15 +72,15 @@ class Chain:
                 shapes[layer_name] = tuple(x.shape[1:])
                 x = layer(x)
         except Exception as error:  # whatever a model of the user's raises
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
             raise ConfigError(
-                f"{name} cannot be cut: one of its layers does not take what comes before: {reason}"
+                f"{name} cannot be cut: a layer does not take what the previous one gives: "
+                f"{in_one_line(error, is_named=True)}"
             ) from error
         finally:
             model.train(was_training)
         if x.shape != expected.shape or not torch.allclose(x, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
             raise ConfigError(
-                f"{name} cannot be cut: its children one after the other give something else than the model; "
+                f"{name} cannot be cut: its children in sequence give another output than the model; "
                 "have its forward call them in order, with nothing between"
             )
         return shapes

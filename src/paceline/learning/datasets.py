@@ -21,7 +21,7 @@ from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx
 from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
-from paceline.spelling import suggest
+from paceline.spelling import check_known
 
 __all__ = [
     "DATASETS",
@@ -44,10 +44,10 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Either `name` or `path` is given; with neither, the name is ``digits``. `ValueError` for anything else.
 
     Attributes:
-        name: one of `DATASETS`.
-        path: an .npz file with the arrays x_train, y_train, x_test and y_test.
+        name: name in `DATASETS`.
+        path: .npz file with the arrays x_train, y_train, x_test and y_test.
         shard_size: samples in a shard.
-        placement: ``served`` by the orchestrator, or ``local``: devices train on data of their own.
+        placement: ``served`` by the orchestrator, or ``local`` to the devices.
     """
 
     name: str | None = None
@@ -60,17 +60,17 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             msgspec.structs.force_setattr(self, "name", "digits")
         if self.name is not None and self.path is not None:
             raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
-        if self.name is not None and self.name not in DATASETS:
-            raise ValueError(f"dataset {self.name!r} is unknown; {suggest(self.name, DATASETS)}")
+        if self.name is not None:
+            check_known("dataset", self.name, DATASETS)
         check_fields(self)
 
 
 class Normalisation(msgspec.Struct, frozen=True):
-    """How stored samples become what a model is fed: (x · scale − mean) / std.
+    """Transformation of stored samples to the input of a model: (x · scale − mean) / std.
 
     Attributes:
-        mean: of the training data after scaling, one per channel; features have one for all.
-        std: its standard deviation, likewise; 1 where the data is constant.
+        mean: mean of the scaled training data, one per channel; features share one.
+        std: standard deviation, likewise; 1 where the data is constant.
     """
 
     scale: float
@@ -84,7 +84,7 @@ class Normalisation(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, x: NDArray[Any]) -> Normalisation:
-        """What makes these samples, in normal form, have mean 0 and variance 1."""
+        """Compute what gives these samples, in normal form, mean 0 and variance 1."""
         scale = 1 / 255 if x.dtype == np.uint8 else 1.0
         num_channels = x.shape[1] if x.ndim > 2 else 1
         channels = x.reshape(len(x), num_channels, -1)
@@ -112,24 +112,20 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one sample: (channels, height, width), or (features,)."""
+        """Shape of one sample: (channels, height, width), or (features,)."""
         return self.x_train.shape[1:]
 
     @property
     def num_classes(self) -> int:
-        """The largest label, plus one."""
+        """Number of classes: the largest label, plus one."""
         return int(max(self.y_train.max(), self.y_test.max())) + 1
 
 
 def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
-    """The dataset of a job.
+    """Load the dataset of a job; raises `ConfigError` for a missing or invalid file.
 
     Args:
-        spec: which.
         directories: where to look for datasets by name; `default_directories` if None.
-
-    Raises:
-        ConfigError: there is no such file, or it is not what it should be.
     """
     if spec.path is not None:
         path = Path(spec.path)
@@ -139,11 +135,7 @@ def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
 
 
 def load_unlabelled(path: str | Path) -> Dataset:
-    """Samples alone, from an .npz file with the arrays x_train and x_test; all labels are 0.
-
-    Raises:
-        ConfigError: there is no such file, or it is not what it should be.
-    """
+    """Load samples from an .npz file with the arrays x_train and x_test, with 0 for labels; raises `ConfigError`."""
     path = Path(path)
     arrays = read_npz(path, ("x_train", "x_test"))
     labels = {f"y_{part}": np.zeros(arrays[f"x_{part}"].shape[:1], np.uint8) for part in ("train", "test")}
@@ -151,20 +143,16 @@ def load_unlabelled(path: str | Path) -> Dataset:
 
 
 def load_local(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A device's own samples and labels in normal form, from an .npz file with the arrays x_train and y_train.
-
-    Raises:
-        ConfigError: there is no such file, or it is not what it should be.
-    """
+    """Load a device's own samples and labels from an .npz file with x_train and y_train; raises `ConfigError`."""
     path = Path(path)
     return labelled(path, read_npz(path, _KEYS[:2]), "train")
 
 
 def default_directories() -> list[Path]:
-    """Where datasets are looked for: the folders in ``$PACELINE_DATA``, then the user's cache."""
-    told = [folder for folder in os.environ.get("PACELINE_DATA", "").split(os.pathsep) if folder]
+    """List the folders that may hold datasets: those in ``$PACELINE_DATA``, then the user's cache."""
+    given = [folder for folder in os.environ.get("PACELINE_DATA", "").split(os.pathsep) if folder]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [*map(Path, told), Path(cache) / "paceline"]
+    return [*map(Path, given), Path(cache) / "paceline"]
 
 
 def _digits(directories: Sequence[Path]) -> Dataset:
@@ -182,9 +170,9 @@ class _Stored:
     """A dataset in files: ``NAME.npz``, ``NAME-something.npz``, or the four idx files it was published as.
 
     Attributes:
-        idx_names: how the idx files of the training and the test part begin; none if it was not published so.
-        idx_folders: where they are, within a directory.
-        is_transposed: whether the idx files hold columns for rows.
+        idx_names: prefixes of the idx files of the training and the test part; none if there are no such files.
+        idx_folders: their folders within a directory.
+        is_transposed: whether the idx files hold transposed images.
     """
 
     name: str
@@ -224,7 +212,7 @@ class _Stored:
         return [f"{part}-{kind}" for part in self.idx_names for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
 
     def _find_idx(self, folder: Path) -> list[Path]:
-        """The four files, or none; raises `ConfigError` if there are only some."""
+        """Return the four files, or none; raises `ConfigError` if there are only some."""
         candidates = [(folder / name, folder / f"{name}.gz") for name in self._idx_files()]
         found = [next((path for path in pair if os.path.isfile(path)), None) for pair in candidates]
         missing = [pair[0].name for pair, path in zip(candidates, found, strict=True) if path is None]
@@ -255,7 +243,7 @@ DATASETS: dict[str, Callable[[Sequence[Path]], Dataset]] = {
     ),
     "cifar10": _Stored(name="cifar10", num_classes=10),
 }
-"""What loads a dataset from one of several directories, by name."""
+"""Loaders of datasets, by name: each takes the directories to search."""
 
 
 def _dataset(name: str, path: Path, arrays: Mapping[str, NDArray[Any]], max_classes: int = MAX_CLASSES) -> Dataset:

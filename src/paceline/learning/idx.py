@@ -1,4 +1,4 @@
-"""Reading idx files, the form in which MNIST and its like are published.
+"""Reading idx files, the format in which MNIST and similar datasets are published.
 
 An idx file is two zero bytes, a type (8 for uint8), the number of dimensions, each dimension as a big-endian
 32-bit number, and the elements. It may be compressed by gzip.
@@ -24,7 +24,7 @@ _MAX_DEFLATE_RATIO = 1032  # deflate cannot pack more into a byte (zlib's techni
 
 
 def read(path: Path, num_dimensions: int) -> NDArray[Any]:
-    """The uint8 array in an idx file of that many dimensions; raises `ConfigError` for any other file."""
+    """Read the uint8 array in an idx file of that many dimensions; raises `ConfigError` for any other file."""
     try:
         return _read(path, num_dimensions)
     except (ValueError, EOFError, zlib.error) as error:
@@ -45,11 +45,11 @@ def _read(path: Path, num_dimensions: int) -> NDArray[Any]:
             raise ValueError(f"it begins with {header[:4].hex(' ') or 'nothing'}")
         shape = struct.unpack(f">{num_dimensions}I", header[4:])
         num_elements = math.prod(shape)
-        told = "×".join(map(str, shape))
+        size = "×".join(map(str, shape))
         if num_elements > num_bytes:
-            raise ValueError(f"its header tells {told} bytes, and the file has fewer")
+            raise ValueError(f"its header announces {size} bytes, and the file has fewer")
         elements = file.read(num_elements + 1)
     if len(elements) != num_elements:
         fewer_or_more = "fewer" if len(elements) < num_elements else "more"
-        raise ValueError(f"its header tells {told} bytes, and the file has {fewer_or_more}")
+        raise ValueError(f"its header announces {size} bytes, and the file has {fewer_or_more}")
     return np.frombuffer(bytearray(elements), np.uint8).reshape(shape)

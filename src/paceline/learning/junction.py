@@ -1,4 +1,4 @@
-"""Where branches meet: layers that merge what several sources make of the same sample.
+"""Junctions: layers that merge the outputs of several sources for the same sample.
 
 A junction (Malandrino and Chiasserini, 2021, flexible parallel learning) is fully connected, learned, and as wide as
 what it stands before. With d values of each of n branches, its output is
@@ -29,13 +29,13 @@ from paceline.errors import ConfigError
 
 
 class JunctionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which junction a job has: its ``[junction]`` table; `ValueError` for what cannot be.
+    """Junction of a job: its ``[junction]`` table; `ValueError` for a value out of range.
 
     Attributes:
         form: see the module.
-        rank: r, of low-rank blocks.
-        groups: g, of grouped blocks; it must divide the width.
-        start: ``average``: it begins as the mean of the branches; ``plain``: as a linear layer of torch's does.
+        rank: r, for low-rank blocks.
+        groups: g, for grouped blocks; it must divide the width.
+        start: initial weights: ``average`` gives the mean of the branches, ``plain`` those of torch's linear layer.
     """
 
     form: Literal["full", "low-rank", "grouped"] = "full"
@@ -48,20 +48,20 @@ class JunctionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Merge(nn.Module):
-    """Makes one of what several sources send; takes (batch, …) of each, by the source's name."""
+    """Merges the outputs (batch, …) of several sources, given by the source's name."""
 
     @abstractmethod
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The merged values; a source that is missing counts as zeros."""
+        """Merge; a missing source counts as zeros."""
 
 
 class Junction(Merge):
     """A learned layer that merges branches.
 
     Args:
-        shape: of one sample in each branch's output, and in its own.
-        sources: the names of those that it merges.
-        seed: of its initial weights; a block's follow from it and the name of the source, whoever else there is.
+        shape: shape of one sample in each branch's output, and in the junction's own.
+        sources: names of the merged sources.
+        seed: seed of the initial weights; those of a block follow from it and the source's name alone.
     """
 
     def __init__(self, shape: Sequence[int], sources: Sequence[str], spec: JunctionSpec, seed: int) -> None:
@@ -89,17 +89,17 @@ class Junction(Merge):
 
     @property
     def sources(self) -> list[str]:
-        """Those that it merges."""
+        """Names of the merged sources."""
         return [_name(key) for key in self.blocks]
 
     def add(self, source: str) -> list[nn.Parameter]:
-        """Grow by a source; returns the new weights. They begin so that nothing changes: it counts for nothing yet."""
+        """Add a source; returns its new weights, which leave the output as it is at first."""
         block = self.blocks[_key(source)] = self._block()
         block.start("nothing", len(self.blocks), self._chance(source))
         return list(block.parameters())
 
     def remove(self, source: str) -> list[nn.Parameter]:
-        """Lose a source's columns; returns them. The rest is kept."""
+        """Remove a source; returns its weights."""
         block = self.blocks.pop(_key(source))
         return list(block.parameters())
 
@@ -113,21 +113,21 @@ class Junction(Merge):
                 return _LowRankBlock(self._width, self._spec.rank)
 
     def _chance(self, what: str) -> torch.Generator:
-        # Of the name's bytes, since Python's own hash differs from process to process.
+        # From the name's bytes, since Python's own hash differs from process to process.
         number = int.from_bytes(what.encode(), "big") % ((1 << 61) - 1)
         return torch.Generator().manual_seed((self._seed * 1_000_003 + number) % (1 << 63))
 
 
 class _Block(nn.Module):
-    """What one source adds to a junction's output."""
+    """Contribution of one source to a junction's output."""
 
     @abstractmethod
     def start(self, way: Literal["average", "plain", "nothing"], num_sources: int, chance: torch.Generator) -> None:
-        """Set the initial weights, as one of so many."""
+        """Set the initial weights of one of several sources."""
 
 
 class _FullBlock(_Block):
-    """A full matrix for each group of values; one group is all."""
+    """A full matrix for each group of values."""
 
     def __init__(self, width: int, groups: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _FullBlock(_Block):
 
 
 class _LowRankBlock(_Block):
-    """A weight for each value, and a product of two narrow matrices."""
+    """A diagonal matrix, plus a product of two narrow ones."""
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Concatenation(Merge):
     """Puts the outputs of all branches side by side, as split learning does with vertically partitioned data.
 
     Args:
-        shape: of one sample in each branch's output.
+        shape: shape of one sample in each branch's output.
     """
 
     def __init__(self, shape: Sequence[int], sources: Sequence[str]) -> None:
@@ -197,9 +197,9 @@ class Concatenation(Merge):
 
 
 def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
-    """The layers with a first one that takes what a `Concatenation` of so many sources gives.
+    """Widen the first layer to take a `Concatenation` of so many sources; its weights are drawn anew.
 
-    Raises `ConfigError` if the first layer is neither linear nor a convolution. Its weights are drawn anew.
+    Raises `ConfigError` if the first layer is neither linear nor a convolution.
     """
     name, first = next(iter(layers.named_children()))
     has_bias = getattr(first, "bias", None) is not None
@@ -217,17 +217,17 @@ def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
 
 
 def sources_in(names: Iterable[str]) -> list[str]:
-    """The sources of a junction whose state has these names, in their order."""
+    """List the sources of a junction whose state has these names, in their order."""
     keys = (name.split(".")[1] for name in names if name.startswith("blocks."))
     return [_name(key) for key in dict.fromkeys(keys)]
 
 
 _TAKEN = frozenset(dir(nn.ModuleDict()))
-"""Names that no module in a dictionary of modules can have."""
+"""Names that a module in a `ModuleDict` cannot have."""
 
 
 def _key(source: str) -> str:
-    """A source's name as that of a module, which has no dots; no name begins with a space."""
+    """Return a source's name as that of a module, which has no dots; no name begins with a space."""
     return f" {source}" if source in _TAKEN else source.replace(".", "·")
 
 

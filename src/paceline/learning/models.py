@@ -1,4 +1,4 @@
-"""Models by name, and models of the user's own, by import path.
+"""Models by name, and users' own models by import path.
 
 The papers end each network in a softmax. Here every model returns logits and the softmax is part of the loss: see
 `loss_function`. Sizes below are for images of 1×28×28 and 10 classes, and are derived for other shapes.
@@ -13,30 +13,30 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import torch
 from torch import nn
 
 from paceline.axon import modules
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 from paceline.learning.chains import leaf_cnn, resnet_8
 from paceline.learning.convnets import alexnet, check_images, mobilenet_v2, squeezenet
-from paceline.spelling import suggest
+from paceline.spelling import check_known
 
 __all__ = ["MODELS", "ModelSpec", "build", "loss_function"]
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model a job trains, and by which loss: the ``[model]`` table of a job, sent to devices as it is.
+    """Model and loss of a job: its ``[model]`` table, sent to devices as it is.
 
     Exactly one of `name` and `import_path` is given; else `ValueError`.
 
     Attributes:
-        name: one of `MODELS`.
+        name: name in `MODELS`.
         import_path: ``package.module:Factory`` or ``path/to/file.py:Factory``, encoded as ``import``. The factory is
-            called without arguments. Devices import it only if they were told to allow it.
+            called without arguments. Devices import only what their owner allows.
         loss: see `loss_function`.
     """
 
@@ -48,14 +48,14 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if (self.name is None) == (self.import_path is None):
             given = f"name {self.name!r} and import {self.import_path!r}"
             raise ValueError(f"a model has either a name or an import, not {given}")
-        if self.name is not None and self.name not in MODELS:
-            raise ValueError(f"model {self.name!r} is unknown; {suggest(self.name, MODELS)}")
+        if self.name is not None:
+            check_known("model", self.name, MODELS)
         if self.import_path is not None:
             _split(self.import_path)
 
     @classmethod
     def of(cls, factory: Callable[[], nn.Module], **fields: Any) -> ModelSpec:
-        """The model that a class or function makes; it must be at the top of a module, or of the running script."""
+        """Refer to a class or function at the top level of a module, or of the running script, that makes the model."""
         location = factory.__module__
         if location == "__main__":
             script = getattr(sys.modules["__main__"], "__file__", None)
@@ -68,12 +68,11 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def build(
     spec: ModelSpec, input_shape: Sequence[int], num_classes: int, *, allowed: Collection[str] | None = ()
 ) -> nn.Module:
-    """A new model with random weights; its output is logits of shape (batch, num_classes).
+    """Build a model with random weights, whose output is logits of shape (batch, num_classes).
 
     Args:
-        spec: which model.
-        input_shape: of one sample: (channels, height, width), or (features,).
-        num_classes: how many logits. A model by import path is trusted to fit both.
+        input_shape: shape of one sample: (channels, height, width), or (features,).
+        num_classes: number of logits. A model by import path is trusted to fit both.
         allowed: import paths that this device allows: whole ones, modules, or packages (``"mypackage"`` allows
             ``mypackage.sub:Net``). None allows all, where the user wrote the job.
 
@@ -94,7 +93,7 @@ def build(
 
 
 def loss_function(spec: ModelSpec, *, is_mean: bool = True) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The mean loss over a batch, or that of each sample, of logits (batch, classes) and int64 labels (batch).
+    """Return the mean loss over a batch, or that of each sample, of logits (batch, classes) and int64 labels (batch).
 
     ``cross-entropy`` is the usual one: of logits, down to 0. ``cross-entropy-of-softmax`` puts softmax outputs where
     logits belong, so that it is softmaxed twice. It cannot fall below −log(e / (e + classes − 1)), which is 1.461 for
@@ -126,8 +125,7 @@ class _Dense:
         return nn.Sequential(*_dense(torch.Size(input_shape).numel(), self.widths, num_classes))
 
 
-@dataclass(frozen=True)
-class _Convolution:
+class _Convolution(NamedTuple):
     num_filters: int
     kernel_size: int
     padding: int
@@ -145,16 +143,15 @@ class _Convolutional:
         check_images(self.name, input_shape, self._smallest_side())
         layers: list[nn.Module] = []
         channels, *sides = input_shape
-        for convolution in self.convolutions:
-            kernel_size, padding = convolution.kernel_size, convolution.padding
-            layers.append(nn.Conv2d(channels, convolution.num_filters, kernel_size, padding=padding))
-            layers += [nn.MaxPool2d(2), nn.ReLU()]
-            channels = convolution.num_filters
+        for num_filters, kernel_size, padding in self.convolutions:
+            convolution = nn.Conv2d(channels, num_filters, kernel_size, padding=padding)
+            layers += [convolution, nn.MaxPool2d(2), nn.ReLU()]
+            channels = num_filters
             sides = [(side + 2 * padding - kernel_size + 1) // 2 for side in sides]
         return nn.Sequential(*layers, *_dense(channels * sides[0] * sides[1], self.widths, num_classes))
 
     def _smallest_side(self) -> int:
-        """The side of the smallest image of which a pixel is left after the last pooling."""
+        """Return the side of the smallest image of which a pixel is left after the last pooling."""
         side = 1
         for convolution in reversed(self.convolutions):
             side = 2 * side + convolution.kernel_size - 1 - 2 * convolution.padding
@@ -168,8 +165,8 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "three-nn": _Dense((500, 300, 100)),
     "conv-net": _Convolutional("conv-net", (_Convolution(6, 3, 0), _Convolution(16, 3, 0)), (200, 100)),
     "fashion-net": _Convolutional("fashion-net", (_Convolution(16, 3, 1), _Convolution(32, 3, 1)), (1000, 500)),
-    # Ibid., §3.4.2.2, which tells filters and widths. Kernels of 5×5 with a padding of 2 are our choice: poolings then
-    # halve the image, as told, and it is the network of 1,663,370 parameters of McMahan et al. (2017, FedAvg).
+    # Ibid., §3.4.2.2, which gives filters and widths. Kernels of 5×5 with a padding of 2 are our choice: poolings then
+    # halve the image, as stated, and it is the network of 1,663,370 parameters of McMahan et al. (2017, FedAvg).
     "deadline-net": _Convolutional("deadline-net", (_Convolution(32, 5, 2), _Convolution(64, 5, 2)), (512,)),
     # Mohammad and Sorour (2019, arXiv 1905.01656) §V-A. ReLU is our choice. Their model size counts the weights
     # without the biases.
@@ -189,7 +186,7 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
 
 
 def _split(import_path: str) -> tuple[str, str]:
-    """Where to look and for what; raises `ValueError` for what is not an import path."""
+    """Split an import path into module or file, and factory; raises `ValueError` if it is none."""
     location, _, factory = import_path.rpartition(":")
     is_module = all(part.isidentifier() for part in location.split("."))
     if not factory.isidentifier() or not (is_module or location.endswith(".py")):
@@ -225,11 +222,10 @@ def _load(location: str) -> ModuleType:
 
 
 def _guarded(import_path: str, doing: str, function: Callable[..., Any], *arguments: str) -> Any:
-    """Call the user's code; whatever it raises becomes one line."""
+    """Call the user's code; whatever it raises becomes a one-line error."""
     try:
         return function(*arguments)
     except ConfigError as error:
         raise ConfigError(f"model {import_path!r}: {error}") from error
     except (Exception, SystemExit) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigError(f"model {import_path!r}: {doing} failed: {reason}") from error
+        raise ConfigError(f"model {import_path!r}: {doing} failed: {in_one_line(error, is_named=True)}") from error

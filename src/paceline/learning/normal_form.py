@@ -1,4 +1,4 @@
-"""Samples and labels from files of others, checked and brought into one form.
+"""Samples and labels from files, checked and converted to one form.
 
 Samples become uint8 or float32, as images (N, channels, height, width) or features (N, features). Labels become
 class numbers from 0: uint8, or int32 with more than 256 classes. All arrays are C-contiguous.
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 
 MAX_CLASSES = 1 << 16
 _NUM_CHANNELS = (1, 3, 4)  # of an image: grey, RGB, RGBA
 
 
 def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """These arrays of an .npz file, not yet checked; raises `ConfigError` if they cannot be had."""
+    """Read these arrays of an .npz file, not yet checked; raises `ConfigError` on failure."""
     try:
         with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):  # which NumPy would try as something else, and advise to unpickle
+            if not zipfile.is_zipfile(file):  # NumPy would try other formats, and advise to unpickle
                 raise zipfile.BadZipFile("it is not a whole zip archive")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
@@ -34,9 +34,8 @@ def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
         raise ConfigError(f"{path}: no such file") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # damaged bytes make NumPy, zipfile and zlib raise whatever comes up
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"{path}: not a readable .npz file: {reason}") from error
+    except Exception as error:  # damaged bytes make NumPy, zipfile and zlib raise all sorts of errors
+        raise ConfigError(f"{path}: not a readable .npz file: {in_one_line(error)}") from error
     missing = [key for key in keys if not isinstance(arrays.get(key), np.ndarray)]
     if missing:
         raise ConfigError(f"{path}: lacks {', '.join(missing)}; it has {', '.join(names) or 'no arrays'}")
@@ -46,11 +45,7 @@ def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
 def labelled(
     path: Path, arrays: Mapping[str, NDArray[Any]], part: str, max_classes: int = MAX_CLASSES
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The samples and labels of a part (``train`` or ``test``) in normal form.
-
-    Raises:
-        ConfigError: they cannot be brought into that form, disagree, or have a label of `max_classes` or more.
-    """
+    """Convert the samples and labels of a part (``train`` or ``test``) to normal form; raises `ConfigError`."""
     try:
         x, y = _samples(f"x_{part}", arrays[f"x_{part}"]), _labels(f"y_{part}", arrays[f"y_{part}"], max_classes)
         if len(x) != len(y):

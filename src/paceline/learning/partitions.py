@@ -1,4 +1,4 @@
-"""Who holds which training data, where every peer has its own."""
+"""Partitions of training data among peers that each hold their own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from paceline.checks import Count, Positive, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 
-_MIN_SAMPLES = 8  # that a part should have, however uneven it is: enough for a minibatch
+_MIN_SAMPLES = 8  # in each part, however uneven they are: enough for a minibatch
 
 
 class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How training data is split among peers: the ``[partition]`` table of a job; `ValueError` for what is no split.
+    """Split of training data among peers: the ``[partition]`` table of a job; `ValueError` for a value out of range.
 
     Attributes:
         kind: ``iid``: equal parts, drawn at random; ``dirichlet``: of each class, the peers get shares drawn from a
             Dirichlet distribution, so that parts differ in size and in classes.
-        alpha: of that distribution: 100 is almost even; at 0.1, most of a peer's samples are of one or two classes.
-        replicas: how many peers hold each part: the one it is for, and the next ones, for when that one fails.
+        alpha: its parameter: 100 is almost even; at 0.1, most of a peer's samples are of one or two classes.
+        replicas: number of peers that hold each part: its owner, and the next ones in case that one fails.
     """
 
     kind: Literal["iid", "dirichlet"] = "iid"
@@ -34,15 +34,10 @@ class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def parts(y: Array, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:
-    """The samples of each part, by number; each sample is in exactly one part.
+    """Split samples, given by their labels: return the indices of each part, in random order.
 
-    Each part has at least a few samples, or as many as there are for each. A part's samples are in random order.
-
-    Args:
-        y: the labels of all samples.
-
-    Raises:
-        ConfigError: there are too few samples for so many parts, or too few peers for so many replicas.
+    Each sample is in exactly one part, and no part is left with very few. Raises `ConfigError` for too few samples, or
+    too few peers for so many replicas.
     """
     if not 1 <= num_parts <= len(y):
         raise ConfigError(f"{len(y)} samples cannot be split into {num_parts} parts; allowed: 1 to {len(y)}")
@@ -60,13 +55,8 @@ def parts(y: Array, num_parts: int, spec: PartitionSpec, seed: int) -> list[Arra
     return [chance.permutation(np.flatnonzero(owners == part)) for part in range(num_parts)]
 
 
-def holders(part: int, num_parts: int, replicas: int) -> list[int]:
-    """Which peers hold a part, by number: first the one that trains on it, then those that would take over."""
-    return [(part + step) % num_parts for step in range(min(replicas, num_parts))]
-
-
 def held_by(peer: int, num_parts: int, replicas: int) -> list[int]:
-    """Which parts a peer holds, by number: first its own, then those of the peers before it."""
+    """List the parts that a peer holds, by number: first its own, then those of the peers before it."""
     return [(peer - step) % num_parts for step in range(min(replicas, num_parts))]
 
 
@@ -78,7 +68,7 @@ def _shares(alpha: float, num_parts: int, chance: np.random.Generator) -> Array:
 
 
 def _even_out(owners: Array, num_parts: int, chance: np.random.Generator) -> None:
-    """Give parts that have too few samples some of those that have most."""
+    """Move samples from the largest parts to those with too few."""
     least = min(_MIN_SAMPLES, len(owners) // num_parts)
     sizes = np.bincount(owners, minlength=num_parts)
     for part in np.flatnonzero(sizes < least).tolist():

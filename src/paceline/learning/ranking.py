@@ -1,11 +1,9 @@
-"""Which samples to train on, most useful first: Algorithm 2 of EdgeGossip (Han et al., 2021), as plain functions.
+"""Ranking of samples, most useful first: Algorithm 2 of EdgeGossip (Han et al., 2021), as plain functions.
 
-A point with a high loss stands for samples that the model has still much to learn from. Sets of samples are ranked by
-the losses of their points, and whole sets are kept, from the highest loss down, until there are as many samples as the
-peer has time for.
-
-The paper trains a minibatch on whole sets, of `batch_size` samples or a few more. Here the kept samples are one row in
-that order, which ``Trainer.train(..., is_shuffled=False)`` cuts into minibatches of exactly `batch_size`.
+A point with a high loss represents samples that the model can still learn much from. Sets of samples are ranked by the
+losses of their points, and whole sets are kept, from the highest loss down, until there are as many samples as the
+peer has time for. The paper trains a minibatch on whole sets, of `batch_size` samples or a few more. Here the kept
+samples are cut in that order into minibatches of exactly `batch_size`.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ def ranked_order(
     *,
     is_by_class: bool = False,
 ) -> Array:
-    """The samples to train on, by number, in that order.
+    """Return the indices of the samples to train on, in order.
 
     Args:
-        losses: of each point; see `rank`.
-        num_kept: how many samples, or a few more, since sets are kept whole; all, if there are not as many.
-        shuffle: keeps the same samples, but in random order. In the order of rank, a minibatch has few classes and
-            losses much alike, and the last ones a peer trains on are the least useful.
+        losses: loss of each point; see `rank`.
+        num_kept: number of samples to keep, at least, since sets are kept whole.
+        shuffle: generator to put the kept samples in random order. In the order of rank, a minibatch has few classes
+            and similar losses, and the last ones a peer trains on are the least useful.
         is_by_class: see `rank`.
     """
     ranked = rank(losses, points, is_by_class=is_by_class)
@@ -44,14 +42,13 @@ def ranked_order(
 
 
 def rank(losses: Array, points: AggregatedPoints, *, is_by_class: bool = False) -> Array:
-    """The numbers of the sets, highest loss first; equal ones in their order. What is no number counts as infinite.
+    """Return the numbers of the sets, highest loss first; ties stay in order, and NaN counts as infinite.
 
     Args:
-        losses: of each point. Any other number will do: random ones rank at random, which is what ranking by loss has
-            to beat.
-        is_by_class: whether each class gets its turn: sets are ordered by their rank within their class, in parts of
-            the class. Whatever is kept then has the classes in about their proportions. Ranking over all classes, as
-            the paper does, may leave out for long what the model knows well.
+        losses: loss of each point, or any other score.
+        is_by_class: whether to order sets by their relative rank within their class, so that what is kept has the
+            classes in about their proportions. Ranking over all classes, as the paper does, may leave out for long
+            what the model knows well.
     """
     if losses.shape != points.y.shape:
         raise ConfigError(f"{len(points)} points need as many losses, not some of shape {losses.shape}")

@@ -1,7 +1,7 @@
-"""The parts of a model that is spread over devices: branches at the sources, and a head where they meet.
+"""Parts of a model that is split over devices: branches at the sources, and a head where they meet.
 
 Cut before a layer, a model has its earlier layers copied for each source (a branch), and the others once, behind a
-layer that merges the branches (the head). Gradients of what a branch gave are all that it needs to learn.
+layer that merges the branches (the head). A branch learns from the gradients of its outputs alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from paceline.learning.averaging import State
 from paceline.learning.cutting import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widened
 from paceline.learning.tasks import Task
-
-_MAX_REASON = 300  # characters of what torch finds wrong with parameters
+from paceline.learning.vectors import copy_of, load_into
 
 
 class Operations(NamedTuple):
-    """Multiplications and additions for one sample, by torch's count, which leaves out all that is not a product.
+    """Multiplications and additions for one sample, by torch's count, which counts matrix products only.
 
     Attributes:
-        forward: to know an output.
-        train: to learn from it, the way forward included.
+        forward: operations of the forward pass.
+        train: operations of forward and backward pass.
     """
 
     forward: float
@@ -36,29 +35,25 @@ class Operations(NamedTuple):
 
     @property
     def backward(self) -> float:
-        """What learning takes besides the way forward."""
+        """Operations of the backward pass."""
         return self.train - self.forward
 
 
 def make_chain(task: Task, allowed: Collection[str] | None = ()) -> Chain:
-    """A task's model as a chain, with the initial parameters that follow from the seed; raises `ConfigError`.
-
-    Args:
-        allowed: import paths of models that may be loaded; None for any. See `models.build`.
-    """
+    """Build a task's model as a chain, its initial parameters from the task's seed; see `models.build`."""
     torch.manual_seed(task.seed)
     return Chain(models.build(task.model, task.input_shape, task.num_classes, allowed=allowed), task.input_shape)
 
 
 def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None, seed: int) -> Merge:
-    """What stands before the cut: a junction, or a plain concatenation if there is none."""
+    """Make the layer before the cut: a junction, or a concatenation if there is none."""
     chain.check_cut(cut)
     shape = chain.shapes[cut]
     return Concatenation(shape, sources) if junction is None else Junction(shape, sources, junction, seed)
 
 
 def make_head(task: Task, chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None) -> Head:
-    """The head of a chain with its initial parameters; concatenated inputs get a wider first layer."""
+    """Make the head of a chain with its initial parameters; concatenated inputs get a wider first layer."""
     layers = chain.after(cut)
     if junction is None:
         torch.manual_seed(task.seed)
@@ -67,17 +62,17 @@ def make_head(task: Task, chain: Chain, cut: str, sources: Sequence[str], juncti
 
 
 def operations_of(chain: Chain, input_shape: Sequence[int]) -> Operations:
-    """Of the whole model, for one sample."""
+    """Count the operations of the whole model for one sample."""
     return _count(nn.Sequential(*chain.layers.values()), torch.zeros(1, *input_shape))
 
 
 def count_parameters(module: nn.Module) -> int:
-    """How many values it learns."""
+    """Count the parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None) -> dict[str, int]:
-    """Parameters by part, known before anything is trained: of a ``branch``, of the ``junction``, of the ``trunk``."""
+    """Count the parameters of a ``branch``, the ``junction`` and the ``trunk``, without allocating them."""
     with torch.device("meta"):  # nothing is allocated
         merge = make_merge(chain, cut, sources, junction, 0)
         trunk = chain.after(cut) if junction is not None else widened(chain.after(cut), len(sources))
@@ -89,11 +84,11 @@ def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec
 
 
 class Branch:
-    """A source's part: learns from the gradients of what it gave.
+    """Part of the model at a source; learns from the gradients of its outputs.
 
     Args:
-        depth: outputs that may wait for their gradients at once. With more than one, each is learned from as it was
-            made: a gradient belongs to the parameters of that moment, though others were learned since.
+        depth: outputs that may wait for their gradients at once. With more than one, the parameters of each forward
+            pass are stashed, so that its gradient is computed with them.
     """
 
     def __init__(self, task: Task, layers: nn.Sequential, shape: Sequence[int], depth: int = 1) -> None:
@@ -107,11 +102,11 @@ class Branch:
 
     @property
     def num_parameters(self) -> int:
-        """That it learns."""
+        """Number of parameters."""
         return count_parameters(self._layers)
 
     def forward(self, number: int, x: torch.Tensor) -> torch.Tensor:
-        """What the layers make of a minibatch; its gradient is to come as of this number."""
+        """Compute the output of a minibatch; `backward` takes its gradient under the same number."""
         self._layers.train()
         stash: dict[str, torch.Tensor] = {}
         if self._is_stashing:
@@ -123,7 +118,7 @@ class Branch:
         return output.detach()
 
     def backward(self, number: int, gradient: torch.Tensor) -> None:
-        """Learn from the gradient of an output; of one that was forgotten, nothing."""
+        """Learn from the gradient of an output; that of a forgotten output is ignored."""
         output, stash = self._waiting.pop(number, (None, {}))
         if output is None or self._optimizer is None:
             return
@@ -135,27 +130,27 @@ class Branch:
         self._optimizer.step()
 
     def forget(self) -> None:
-        """No gradients will come any more of what waits."""
+        """Drop all outputs that wait for gradients."""
         self._waiting.clear()
 
     @torch.inference_mode()
     def infer(self, x: torch.Tensor) -> torch.Tensor:
-        """What the layers make of samples that nothing is learned from."""
+        """Compute outputs for evaluation."""
         self._layers.eval()
         output: torch.Tensor = self._layers(x)
         return output
 
     def state(self) -> State:
-        """A copy of the parameters and buffers."""
+        """Copy the parameters and buffers."""
         return copy_of(self._layers)
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from these parameters; raises `ConfigError` if they do not fit."""
+        """Set the parameters; raises `ConfigError` if they do not fit."""
         load_into(self._layers, state)
 
 
 class Head(nn.Module):
-    """The merge and all layers behind it, with the optimizer that they learn by."""
+    """The merge and all layers behind it, with their optimizer."""
 
     def __init__(self, task: Task, merge: Merge, layers: nn.Sequential) -> None:
         super().__init__()
@@ -165,16 +160,16 @@ class Head(nn.Module):
         self._optimizer = task.optimizer.make(self.parameters())
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Logits of what sources made of the same samples; those that are missing count as zeros."""
+        """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""
         logits: torch.Tensor = self.layers(self.merge(inputs))
         return logits
 
     def operations(self, shape: Sequence[int], sources: Sequence[str]) -> Operations:
-        """Of one sample, with so many sources."""
+        """Count the operations for one sample, with these sources."""
         return _count(self, {source: torch.zeros(1, *shape, requires_grad=True) for source in sources})
 
     def step(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, dict[str, torch.Tensor]]:
-        """Learn from a minibatch; returns the mean loss, and the gradients of the inputs by source."""
+        """Train on a minibatch; returns the mean loss, and the gradients of the inputs by source."""
         self.train()
         leaves = {source: x.detach().requires_grad_() for source, x in inputs.items()}
         self._optimizer.zero_grad()
@@ -185,17 +180,17 @@ class Head(nn.Module):
 
     @torch.inference_mode()
     def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
-        """The sum of the losses of samples, and how many are right."""
+        """Return the sum of losses, and the number of right answers."""
         self.eval()
         logits = self(inputs)
         return float(self._loss(logits, labels)) * len(labels), int((logits.argmax(1) == labels).sum())
 
     def add(self, source: str) -> None:
-        """Grow by a source; the rest is kept, and so is what the optimizer remembers of it."""
+        """Add a source; the other weights and their optimizer state are kept."""
         self._optimizer.add_param_group({"params": self._junction().add(source)})
 
     def remove(self, source: str) -> None:
-        """Lose a source for good; the rest is kept."""
+        """Remove a source and its optimizer state; the rest is kept."""
         removed = {id(parameter) for parameter in self._junction().remove(source)}
         for group in self._optimizer.param_groups:
             group["params"] = [parameter for parameter in group["params"] if id(parameter) not in removed]
@@ -209,10 +204,10 @@ class Head(nn.Module):
 
 
 class SplitModel(nn.Module):
-    """All parts in one place: the same model, to be used or trained by one process.
+    """All parts of a split model in one module.
 
     Args:
-        branches: the layers of each source, by its name.
+        branches: layers of each source, by its name.
     """
 
     def __init__(self, branches: Mapping[str, nn.Module], head: Head) -> None:
@@ -222,14 +217,14 @@ class SplitModel(nn.Module):
         self.head = head
 
     def forward(self, views: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Logits of samples, of which each source has a view."""
+        """Compute logits from each source's view of the samples."""
         branches = dict(zip(self._names, self.branches, strict=True))
         logits: torch.Tensor = self.head({source: branches[source](x) for source, x in views.items()})
         return logits
 
 
 def assembled(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
-    """The model whose parts a trunk has kept, as ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
+    """Assemble a model from a trunk's state, ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
     sources = sources_in(name.removeprefix("head.merge.") for name in state if name.startswith("head.merge."))
     branches = {}
     for source in sources:
@@ -244,22 +239,8 @@ def _below(state: Mapping[str, torch.Tensor], prefix: str) -> State:
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
-def copy_of(module: nn.Module) -> State:
-    """A copy of a module's parameters and buffers."""
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-
-
-def load_into(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Set a module's parameters and buffers; raises `ConfigError` if they do not fit."""
-    try:
-        module.load_state_dict(state)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:_MAX_REASON]
-        raise ConfigError(f"the parameters do not fit the model: {reason}") from error
-
-
 def epoch_order(num_samples: int, seed: int, epoch: int) -> torch.Tensor:
-    """The order of samples in an epoch: the same on every device that knows the seed."""
+    """Draw the order of samples in an epoch: the same on every device that knows the seed."""
     return torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
 
 

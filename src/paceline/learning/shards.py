@@ -1,4 +1,4 @@
-"""Training data cut into shards: shuffled once, kept once as it is sent, handed out as views."""
+"""Training data in shards: shuffled once, stored as it is sent, handed out as views."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Shard(NamedTuple):
-    """The unit of data handed out: samples as they are stored (bytes, for images) and their labels."""
+    """Unit of data handed out: samples as stored (bytes, for images) and their labels."""
 
     x: Array
     y: Array
 
     @property
     def num_samples(self) -> int:
-        """How many samples it holds."""
+        """Number of samples."""
         return len(self.y)
 
 
 def minibatch_sizes(num_samples: int, batch_size: int) -> list[int]:
-    """How many samples each minibatch of a pass has.
+    """Return the sizes of the minibatches of a pass.
 
-    A single one that is left over goes with those before it: it would be too few for batch normalisation.
+    A single sample left over joins the minibatch before it: it would be too few for batch normalisation.
     """
     sizes = [min(batch_size, num_samples - start) for start in range(0, num_samples, batch_size)]
     if len(sizes) > 1 and sizes[-1] == 1 < batch_size:
@@ -35,7 +35,7 @@ def minibatch_sizes(num_samples: int, batch_size: int) -> list[int]:
 
 
 class ShardStore:
-    """A training set as shards of `shard_size` samples; the last one may be smaller.
+    """Training set in shards of `shard_size` samples, of which the last may be smaller.
 
     Samples are shuffled once, so that each shard is a fair sample and a contiguous view.
     """
@@ -50,7 +50,7 @@ class ShardStore:
         return math.ceil(len(self._y) / self.shard_samples)
 
     def __getitem__(self, index: int) -> Shard:
-        """A shard; its arrays are views of the store. Raises `IndexError` if there is none of that number."""
+        """Return a shard, as views of the store; raises `IndexError` if there is none of that number."""
         if not 0 <= index < len(self):
             raise IndexError(f"there is no shard {index}; there are 0 to {len(self) - 1}")
         samples = slice(index * self.shard_samples, (index + 1) * self.shard_samples)
@@ -58,7 +58,7 @@ class ShardStore:
 
     @property
     def shard_bytes(self) -> int:
-        """The bytes of a full shard."""
+        """Size of a full shard."""
         return sum(array.nbytes for array in self[0])
 
 

@@ -1,4 +1,4 @@
-"""What a device needs to know to train: sent by the orchestrator, trusted as little as anything from the network."""
+"""Tasks: what a device needs to know to train. They come from the network, so every field is checked."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ import torch
 from msgspec import Meta
 
 from paceline.checks import NotNegative, check_fields
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
 from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.normal_form import MAX_CLASSES
 from paceline.spelling import suggest
 
-# What an orchestrator may ask of a device; far beyond any job, and far below what would exhaust the device.
+# Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.
 _MAX_BATCH = 1 << 20
 _MAX_DIMENSIONS = 8
 _MAX_INPUT_VALUES = 1 << 24
 _MAX_PARAMETERS = 1 << 30
 _MAX_SEED = (1 << 63) - 1
 _MAX_OPTION_VALUES = 8
-_MAX_REASON = 200  # characters of what torch says
 
 # LBFGS calls the model back several times a step, which cannot be halted in between. Muon trains matrices only, and
 # no biases; SparseAdam wants sparse gradients, which no model here has.
 _UNFIT = ("LBFGS", "Muon", "SparseAdam")
 
 Option: TypeAlias = bool | int | float | str | list[float]
-"""A value that an option of an optimizer may have."""
+"""Value of an optimizer's option."""
 
 
 _DEFAULT_OPTIONS: dict[str, Option] = {"lr": 0.1}
@@ -50,13 +49,11 @@ OPTIMIZERS = _optimizers()
 
 
 class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An optimizer of torch.optim, made anew for each round.
-
-    Raises `ValueError`, in one line, for a name, an option or a value that it cannot be made or used with.
+    """Optimizer of torch.optim, made anew for each round; `ValueError` if it cannot be made or used.
 
     Attributes:
-        name: such as ``SGD`` or ``Adam``.
-        options: its keyword arguments, such as ``lr``.
+        name: name in torch.optim, such as ``SGD`` or ``Adam``.
+        options: keyword arguments, such as ``lr``.
     """
 
     name: str = "SGD"
@@ -76,31 +73,30 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             self.try_out()
         except Exception as error:  # whatever torch raises, here or in a step
             given = ", ".join(f"{option} = {_shown(value)}" for option, value in self.options.items())
-            reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
-            raise ValueError(f"{self.name} does not work with {given}: {reason}") from error
+            raise ValueError(f"{self.name} does not work with {given}: {in_one_line(error)}") from error
 
     def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimizer for a model's parameters."""
+        """Make the optimizer for a model's parameters."""
         make: Any = OPTIMIZERS[self.name]
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
         return make(parameters, **options)  # type: ignore[no-any-return]
 
     def try_out(self) -> None:
-        """Train something tiny: many a wrong value is noticed only then, and torch loads what it needs for it."""
+        """Take a tiny step: it reveals wrong values, and makes torch load what steps need."""
         parameter = torch.nn.Parameter(torch.zeros(1))
         parameter.grad = torch.zeros(1)
         self.make([parameter]).step()
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how; `ConfigError` for more than a device could be asked to do.
+    """What is trained, and how; `ConfigError` for more than a device may be asked to do.
 
     Attributes:
-        name: of the job that it is of; empty if there is but one.
-        input_shape: of one sample.
-        proximal_mu: strength of FedProx's hold; 0 for none.
-        proximal_layers: of the model, that it holds; none for all.
-        seed: of everything that is drawn at random.
+        name: name of the job; empty if there is only one.
+        input_shape: shape of one sample.
+        proximal_mu: strength of FedProx's proximal term; 0 for none.
+        proximal_layers: layers that the term applies to; none for all.
+        seed: seed of all random draws.
     """
 
     model: ModelSpec
@@ -165,7 +161,7 @@ def _check_value(what: str, value: Option) -> None:
 
 
 def _shown(value: object) -> str:
-    """What others wrote, in a few words on one line."""
+    """Abbreviate a foreign value to a few words on one line."""
     short = reprlib.Repr()
     short.maxstring, short.maxlist, short.maxtuple = 80, _MAX_OPTION_VALUES, _MAX_DIMENSIONS
     return short.repr(value)

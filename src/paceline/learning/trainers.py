@@ -1,4 +1,4 @@
-"""Who does the training for a learner: the interface, and the one that works in a thread in real time."""
+"""Trainers: the interface by which roles train a model, and its implementation in a thread, in real time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,12 +24,35 @@ from paceline.learning.vectors import Vectors
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """How a trainer goes through its shards.
+
+    Attributes:
+        local_epochs: passes over the shards.
+        until: time of the running loop's clock by which training ends, halting between two minibatches.
+        seed: seed of the order of samples.
+        is_shuffled: whether the order is drawn at random; otherwise it is that of the shards.
+        keeps_optimizer: whether the optimizer keeps its state (momentum and the like) from this trainer's last
+            training with this option; otherwise it starts afresh.
+    """
+
+    local_epochs: int = 1
+    until: float = math.inf
+    seed: int = 0
+    is_shuffled: bool = True
+    keeps_optimizer: bool = False
+
+
+DEFAULT_OPTIONS = TrainOptions()
+
+
 class Trained(NamedTuple):
-    """What came of training.
+    """Result of a training.
 
     Attributes:
         num_samples: samples trained, counted once per pass.
-        seconds: from the first minibatch to the end of the last.
+        seconds: duration from the first minibatch to the end of the last.
         is_halted: whether it stopped before all passes were done.
     """
 
@@ -39,18 +63,40 @@ class Trained(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """The loss of each sample, as float32, and how long it took to find them."""
+    """Loss of each sample, as float32, and how long computing them took."""
 
     values: Array
     seconds: float
 
 
 class Aggregated(NamedTuple):
-    """Aggregated points, how long it took to have them, and whether they had been made before."""
+    """Aggregated points, how long that took, and whether they came from the cache."""
 
     points: AggregatedPoints
     seconds: float
     is_cached: bool
+
+
+class KeptOptimizer:
+    """Optimizer that trainings of one trainer may keep from one to the next."""
+
+    def __init__(self) -> None:
+        self._optimizer: torch.optim.Optimizer | None = None
+
+    def minibatches(
+        self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
+    ) -> Iterator[int]:
+        """Train minibatch by minibatch, yielding the samples of each; see `LocalModel.minibatches`."""
+        if options.keeps_optimizer and self._optimizer is None:
+            self._optimizer = model.new_optimizer()
+        return model.minibatches(
+            model.layout.unpack(parameters),
+            shards,
+            options.seed,
+            options.local_epochs,
+            is_shuffled=options.is_shuffled,
+            optimizer=self._optimizer if options.keeps_optimizer else None,
+        )
 
 
 class Trainer(ABC):
@@ -58,91 +104,72 @@ class Trainer(ABC):
 
     @abstractmethod
     async def train(
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        local_epochs: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-        is_shuffled: bool = True,
-        keeps_optimizer: bool = False,
+        self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
-        """Do so many passes over the shards, halting between two minibatches so as to end by `until`.
-
-        Args:
-            until: a time of the running loop's clock.
-            seed: of the order of samples.
-            is_shuffled: whether the order is drawn; else samples are trained in that of the shards.
-            keeps_optimizer: whether the optimizer goes on with what it remembers (momentum and the like) from the last
-                training of this trainer that kept it; else it starts anew.
-        """
+        """Train on the shards, from these parameters."""
 
     @abstractmethod
     def initial_parameters(self) -> Vectors:
-        """Parameters of the same shapes that nobody has trained: what a benchmark trains."""
+        """Return untrained parameters of the same shapes, for a benchmark to train."""
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
-        """The loss of each sample with these parameters, in the order of the shard; changes nothing.
-
-        Only peers ask for it; a trainer of learners alone need not have it.
-        """
-        raise NotImplementedError(f"{type(self).__name__} finds no losses")
+        """Compute the loss of each sample, in the order of the shard; only peers need it."""
+        raise NotImplementedError(f"{type(self).__name__} computes no losses")
 
     async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
-        """Few points in place of many samples. Only peers ask for them, too."""
+        """Aggregate many samples into a few points; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} aggregates no points")
 
 
 class Clock:
-    """How a training thread tells time, in seconds."""
+    """Clock of a training thread, in seconds."""
 
     def time(self) -> float:
-        """Time that passes for everybody."""
+        """Return the wall-clock time."""
         return time.monotonic()
 
     def busy_time(self) -> float:
-        """Time that the calling thread has worked."""
+        """Return the processor time of the calling thread."""
         return time.thread_time()
 
-    def pause(self, seconds: float, is_unwanted: threading.Event) -> None:
-        """Let time pass, unless the work is unwanted."""
-        is_unwanted.wait(seconds)
+    def pause(self, seconds: float, is_cancelled: threading.Event) -> None:
+        """Sleep, at most until the work is cancelled."""
+        is_cancelled.wait(seconds)
 
 
-class _Unwanted(Exception):
-    """Nobody waits for this work any more."""
+class _Cancelled(Exception):
+    """The work was cancelled."""
 
 
-class _Paced:
-    """Steps of work in a thread, each followed by a rest: it then took as long as on a device that is slower.
+class _PacedSteps:
+    """Steps of work in a thread, each followed by a pause, so that they take as long as on a slower device.
 
     Attributes:
         start: when the work began, by the clock.
-        last: when its last step ended, with its rest.
+        last: when its last step ended, pause included.
     """
 
-    def __init__(self, clock: Clock, slowdown: float, is_unwanted: threading.Event) -> None:
+    def __init__(self, clock: Clock, slowdown: float, is_cancelled: threading.Event) -> None:
         self._clock = clock
         self._slowdown = slowdown
-        self._is_unwanted = is_unwanted
+        self._is_cancelled = is_cancelled
         self.start = self.last = clock.time()
         self._busy = clock.busy_time()
 
     def end_step(self) -> None:
-        """A step is done."""
+        """Pause for as long as a slower device would still have worked on this step."""
         clock = self._clock
         if self._slowdown > 1:
             busy = clock.busy_time()
             # What the work would have taken on the slower device; waiting for a core counts as part of it.
             rest = max(0.0, (busy - self._busy) * self._slowdown - (clock.time() - self.last))
-            clock.pause(rest, self._is_unwanted)
+            clock.pause(rest, self._is_cancelled)
             self._busy = busy
         self.last = clock.time()
 
     @property
     def seconds(self) -> float:
-        """How long it took so far."""
+        """Duration so far."""
         return self.last - self.start
 
 
@@ -150,10 +177,10 @@ class ThreadTrainer(Trainer):
     """Trains in a thread, in real time.
 
     Args:
-        slowdown: makes this device so many times slower than it is, by pausing after each minibatch.
-        clock: of the thread; it must go as fast as the loop's.
-        cache: the folder where aggregated points are kept; None for the user's cache.
-        watch_points: told of how many classes the points are made, of how many; in the thread.
+        slowdown: factor by which to slow this device down, by pausing after each minibatch.
+        clock: clock of the thread; it must run as fast as the loop's.
+        cache: folder of aggregated points; None for the user's cache.
+        watch_points: called in the thread with the number of classes aggregated so far, and of all.
     """
 
     def __init__(
@@ -169,7 +196,7 @@ class ThreadTrainer(Trainer):
         self._clock = clock
         self._cache = cache
         self._watch_points = watch_points
-        self._kept: torch.optim.Optimizer | None = None
+        self._kept = KeptOptimizer()
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
             model.task.optimizer.try_out()
 
@@ -177,21 +204,10 @@ class ThreadTrainer(Trainer):
         return self._model.parameters()
 
     async def train(
-        self,
-        parameters: Vectors,
-        shards: Sequence[Shard],
-        *,
-        local_epochs: int = 1,
-        until: float = math.inf,
-        seed: int = 0,
-        is_shuffled: bool = True,
-        keeps_optimizer: bool = False,
+        self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
-        if keeps_optimizer and self._kept is None:
-            self._kept = self._model.new_optimizer()
-        optimizer = self._kept if keeps_optimizer else None
-        halt_at = self._clock.time() + (until - asyncio.get_running_loop().time())
-        return await _in_thread(self._train, parameters, shards, local_epochs, halt_at, seed, is_shuffled, optimizer)
+        halt_at = self._clock.time() + (options.until - asyncio.get_running_loop().time())
+        return await _in_thread(self._train, parameters, shards, options, halt_at)
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         return await _in_thread(self._find_losses, parameters, shard)
@@ -203,25 +219,15 @@ class ThreadTrainer(Trainer):
         self,
         parameters: Vectors,
         shards: Sequence[Shard],
-        local_epochs: int,
+        options: TrainOptions,
         halt_at: float,
-        seed: int,
-        is_shuffled: bool,
-        optimizer: torch.optim.Optimizer | None,
-        is_unwanted: threading.Event,
+        is_cancelled: threading.Event,
     ) -> Trained:
-        minibatches = self._model.minibatches(  # checks the shards
-            self._model.layout.unpack(parameters),
-            shards,
-            seed,
-            local_epochs,
-            is_shuffled=is_shuffled,
-            optimizer=optimizer,
-        )
-        num_samples, num_wanted = 0, local_epochs * sum(shard.num_samples for shard in shards)
-        work = _Paced(self._clock, self._slowdown, is_unwanted)
+        minibatches = self._kept.minibatches(self._model, parameters, shards, options)  # checks the shards
+        num_samples, num_wanted = 0, options.local_epochs * sum(shard.num_samples for shard in shards)
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
         num_batches, seconds_per_batch = 0, 0.0
-        while not is_unwanted.is_set() and work.last + seconds_per_batch < halt_at:
+        while not is_cancelled.is_set() and work.last + seconds_per_batch < halt_at:
             num_batch_samples = next(minibatches, None)
             if num_batch_samples is None:
                 break
@@ -231,25 +237,25 @@ class ThreadTrainer(Trainer):
             seconds_per_batch = work.seconds / num_batches
         return Trained(self._model.parameters(), num_samples, work.seconds, num_samples < num_wanted)
 
-    def _find_losses(self, parameters: Vectors, shard: Shard, is_unwanted: threading.Event) -> Losses:
+    def _find_losses(self, parameters: Vectors, shard: Shard, is_cancelled: threading.Event) -> Losses:
         parts = []
         losses = self._model.losses(self._model.layout.unpack(parameters), shard)  # checks the shard
-        work = _Paced(self._clock, self._slowdown, is_unwanted)
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
         for part in losses:
             work.end_step()
             parts.append(part)
-            if is_unwanted.is_set():
+            if is_cancelled.is_set():
                 break
         return Losses(np.concatenate(parts), work.seconds)
 
-    def _aggregate(self, shard: Shard, spec: PointsSpec, is_unwanted: threading.Event) -> Aggregated:
-        work = _Paced(self._clock, self._slowdown, is_unwanted)
+    def _aggregate(self, shard: Shard, spec: PointsSpec, is_cancelled: threading.Event) -> Aggregated:
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
 
         def step(num_done: int, num_classes: int) -> None:
             work.end_step()
             self._watch_points(num_done, num_classes)
-            if is_unwanted.is_set():
-                raise _Unwanted
+            if is_cancelled.is_set():
+                raise _Cancelled
 
         points, is_cached = cached(shard.x, shard.y, spec, self._cache, step)
         work.end_step()
@@ -257,15 +263,15 @@ class ThreadTrainer(Trainer):
 
 
 async def _in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
-    """Do the work in a thread, with an event as its last argument that tells that nobody wants it any more.
+    """Do the work in a thread; its last argument is an event that is set once the work is cancelled.
 
-    Whoever cancels this waits until the thread has ended: the model must not be used twice at once.
+    Cancelling waits until the thread has ended: the model must not be used twice at once.
     """
-    loop, is_unwanted = asyncio.get_running_loop(), threading.Event()
-    running = loop.run_in_executor(None, functools.partial(work, *arguments, is_unwanted))
+    loop, is_cancelled = asyncio.get_running_loop(), threading.Event()
+    running = loop.run_in_executor(None, functools.partial(work, *arguments, is_cancelled))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        is_unwanted.set()
+        is_cancelled.set()
         await asyncio.gather(running, return_exceptions=True)  # ends with its next step
         raise

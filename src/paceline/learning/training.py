@@ -1,4 +1,4 @@
-"""Local training: passes over shards in minibatches, as an iterator that may be left after any of them."""
+"""Local training: passes over shards in minibatches, as an iterator that can be stopped after any of them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.tasks import Task
-from paceline.learning.vectors import Layout, Vectors
+from paceline.learning.vectors import Layout, Vectors, copy_of, load_into
 
 _CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
-_LOSS_SAMPLES = 256  # fed at a time where only losses are asked for, which small devices do
-_MAX_REASON = 300  # characters of what torch finds wrong with parameters
-_MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job, and still an end
+_LOSS_SAMPLES = 256  # at a time where only losses are computed, which small devices do
+_MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job
 
 
 class LocalModel:
-    """One device's copy of the model.
+    """A device's copy of the model.
 
     Args:
         allowed: import paths of models that may be loaded; None for any. See `models.build`.
 
     Attributes:
-        layout: where the parameters lie in vectors.
+        layout: positions of the parameters in vectors.
     """
 
     def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
@@ -43,28 +42,27 @@ class LocalModel:
 
     @torch.inference_mode()
     def _try_out(self, import_path: str) -> None:
-        """Raise `ConfigError` if a user's own model does not take the data, or does not answer with logits."""
+        """Raise `ConfigError` if a user's own model does not take the data, or does not return logits."""
         expected = (2, self.task.num_classes)
         self._model.eval()
         try:
             shape = tuple(self._model(torch.zeros(2, *self.task.input_shape)).shape)
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
-            given = self.task.input_shape
-            raise ConfigError(f"model {import_path!r} does not take samples of shape {given}: {reason}") from error
+            given = f"samples of shape {self.task.input_shape}: {in_one_line(error, is_named=True)}"
+            raise ConfigError(f"model {import_path!r} does not take {given}") from error
         if shape != expected:
             raise ConfigError(f"model {import_path!r} gives outputs of shape {shape} for two samples, not {expected}")
 
     def state(self) -> State:
-        """A copy of the parameters and buffers."""
-        return {name: tensor.detach().clone() for name, tensor in self._model.state_dict().items()}
+        """Copy the parameters and buffers."""
+        return copy_of(self._model)
 
     def parameters(self) -> Vectors:
-        """The same, as vectors."""
+        """Copy the parameters and buffers into vectors."""
         return self.layout.pack(self._model.state_dict())
 
     def new_optimizer(self) -> torch.optim.Optimizer:
-        """The task's optimizer for this model's parameters, that remembers nothing yet."""
+        """Make the task's optimizer for this model's parameters."""
         return self.task.optimizer.make(self._trained_parameters())
 
     def minibatches(
@@ -77,15 +75,14 @@ class LocalModel:
         is_shuffled: bool = True,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> Iterator[int]:
-        """Train from these parameters, in so many passes; yields after each minibatch how many samples it had.
+        """Train from these parameters; yields the number of samples after each minibatch.
 
-        `state` then tells what has been learned so far, also if the iterator is left early, or before it begins.
-        Raises `ConfigError` at once for no shards or passes, or for parameters or shards that are not of this task.
+        `parameters` then returns what has been learned so far, also if the iterator is stopped early. Raises
+        `ConfigError` at once for no shards or passes, or for parameters or shards that do not fit the task.
 
         Args:
             is_shuffled: whether each pass has an order of its own, drawn from `seed`; else it is that of the shards.
-            optimizer: one of `new_optimizer`, to go on with what it remembers of former trainings, such as momentum;
-                None for a new one. Whoever shares a model needs one each.
+            optimizer: optimizer of an earlier training, to keep its momentum and the like; None for a new one.
         """
         if not shards:
             raise ConfigError("there are no shards to train on")
@@ -93,7 +90,7 @@ class LocalModel:
             raise ConfigError(f"local_epochs is {local_epochs}; allowed: 1 to {_MAX_LOCAL_EPOCHS}")
         for shard in shards:
             self._check(shard)
-        self._load(state)
+        load_into(self._model, state)
         batches = self._batches(shards, seed if is_shuffled else None, local_epochs)
         return self._train(batches, optimizer or self.new_optimizer())
 
@@ -141,38 +138,31 @@ class LocalModel:
 
     @torch.inference_mode()
     def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:
-        """Mean loss and share of right answers of these parameters on test data."""
-        self._load(state)
+        """Return the mean loss and the accuracy of these parameters on test data."""
+        load_into(self._model, state)
         loss, num_right = 0.0, 0
-        for outputs, labels in self._answers(x, y, _CHUNK_SAMPLES):
+        for outputs, labels in self._outputs(x, y, _CHUNK_SAMPLES):
             loss += float(self._loss(outputs, labels)) * len(labels)
             num_right += int((outputs.argmax(1) == labels).sum())
         return loss / len(y), num_right / len(y)
 
     def losses(self, state: Mapping[str, torch.Tensor], shard: Shard) -> Iterator[Array]:
-        """The loss of each sample with these parameters, in the order of the shard, some (as float32) at a time.
+        """Yield the loss of each sample as float32, in the order of the shard, some at a time.
 
-        Raises `ConfigError` at once for parameters or a shard that are not of this task.
+        Raises `ConfigError` at once for parameters or a shard that do not fit the task.
         """
         self._check(shard)
-        self._load(state)
-        answers = self._answers(shard.x, shard.y, _LOSS_SAMPLES)
-        return (self._losses(outputs, labels).numpy() for outputs, labels in answers)
+        load_into(self._model, state)
+        outputs_and_labels = self._outputs(shard.x, shard.y, _LOSS_SAMPLES)
+        return (self._losses(outputs, labels).numpy() for outputs, labels in outputs_and_labels)
 
-    def _answers(self, x: Array, y: Array, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """What the model makes of the samples, and their labels, so many at a time."""
+    def _outputs(self, x: Array, y: Array, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the model's outputs and the labels, so many at a time."""
         self._model.eval()
         for start in range(0, len(y), step):
             with torch.inference_mode():  # not around the yield: it would last while others work
                 outputs = self._model(normalised(x[start : start + step], self.task.normalisation))
             yield outputs, torch.from_numpy(y[start : start + step].astype(np.int64))
-
-    def _load(self, state: Mapping[str, torch.Tensor]) -> None:
-        try:
-            self._model.load_state_dict(state)
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:_MAX_REASON]
-            raise ConfigError(f"the parameters do not fit the model: {reason}") from error
 
     def _check(self, shard: Shard) -> None:
         x, y = shard
@@ -183,13 +173,13 @@ class LocalModel:
                 f"the task wants uint8 or float32 of shape {shape}, and whole numbers"
             )
         if y.shape != x.shape[:1] or not len(y):
-            raise ConfigError(f"a shard has {len(x)} samples and labels of shape {y.shape}; as many are wanted, not 0")
+            raise ConfigError(f"a shard has {len(x)} samples and labels of shape {y.shape}; it needs as many of each")
         if y.min() < 0 or y.max() >= num_classes:
             raise ConfigError(f"a shard has labels from {y.min()} to {y.max()}; allowed: 0 to {num_classes - 1}")
 
 
 def normalised(x: Array, normalisation: Normalisation) -> torch.Tensor:
-    """Stored samples as the floats a model is fed."""
+    """Convert stored samples to the floats a model takes."""
     channels = (-1, *[1] * (x.ndim - 2))
     scale = normalisation.scale / torch.tensor(normalisation.std).view(channels)
     shift = torch.tensor(normalisation.mean).view(channels) / torch.tensor(normalisation.std).view(channels)

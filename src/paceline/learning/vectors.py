@@ -1,4 +1,4 @@
-"""A model's parameters as they travel and are averaged: one vector per type, however many tensors there are."""
+"""Parameters as they are sent and averaged: one vector per type, however many tensors there are."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from typing import TypeAlias
 
 import torch
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 from paceline.learning.averaging import State
 
 Vectors: TypeAlias = dict[str, torch.Tensor]
-"""All values of a state by type, such as ``float32``, each as one vector."""
+"""All values of a state, as one vector per type, such as ``float32``."""
 
 
 class Layout:
-    """Where each tensor of a state lies in its vector: by name, whatever the order of the state.
-
-    So both ends agree, also where one has its state from a file and the other from a model.
-    """
+    """Positions of a state's tensors in their vectors, sorted by name, so that both ends agree."""
 
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
         self._names: dict[str, list[str]] = {}
@@ -28,13 +25,13 @@ class Layout:
         self._sizes = {kind: [self._shapes[name].numel() for name in names] for kind, names in self._names.items()}
 
     def pack(self, state: Mapping[str, torch.Tensor]) -> Vectors:
-        """A state's values in vectors of their own."""
+        """Copy a state's values into vectors."""
         return {
             kind: torch.cat([state[name].detach().reshape(-1) for name in names]) for kind, names in self._names.items()
         }
 
     def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
-        """The state in the vectors, as views of them; raises `ConfigError` if they do not fit."""
+        """Return the state as views of the vectors; raises `ConfigError` if they do not fit."""
         if vectors.keys() != self._sizes.keys():
             raise ConfigError(
                 f"the parameters do not fit the model: types {sorted(vectors)}, not {sorted(self._sizes)}"
@@ -48,6 +45,19 @@ class Layout:
             for name, part in zip(names, torch.split(vector, sizes), strict=True):
                 views[name] = part.view(self._shapes[name])
         return views
+
+
+def copy_of(module: torch.nn.Module) -> State:
+    """Copy a module's parameters and buffers."""
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def load_into(module: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Set a module's parameters and buffers; raises `ConfigError` if they do not fit."""
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise ConfigError(f"the parameters do not fit the model: {in_one_line(error)}") from error
 
 
 def _type_name(tensor: torch.Tensor) -> str:

@@ -1,8 +1,8 @@
 """Views of the same images, one for each source that sees them.
 
 Malandrino and Chiasserini (2022, FPL), section III, let each of five sources see an image in a way of its own: blurred,
-with a part erased, flipped to either side, or cropped (Fig. 4). They say no more of it: how much is blurred, erased or
-cropped is our choice, and so is what chance decides.
+with a part erased, flipped to either side, or cropped (Fig. 4). They give no details: how much is blurred, erased or
+cropped is our choice, and so is what is drawn at random.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Meta
 from paceline.checks import Positive, Share, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
-from paceline.spelling import suggest
+from paceline.spelling import check_known
 
 __all__ = ["PAPER_VIEWS", "VIEWS", "ViewSpec", "viewed"]
 
@@ -31,10 +31,10 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How a source sees images; `ValueError` for an unknown kind or a value out of range.
 
     Attributes:
-        kind: one of `VIEWS`.
-        sigma_pixels: of ``blur``: standard deviation of the Gaussian.
-        erased_share: of ``erase``: how much of an image's area is erased.
-        cropped_share: of ``crop``: how much of an image's area is kept, and fills the whole.
+        kind: name in `VIEWS`.
+        sigma_pixels: standard deviation of the Gaussian of ``blur``.
+        erased_share: share of an image's area that ``erase`` erases.
+        cropped_share: share of an image's area that ``crop`` keeps and stretches over the whole.
     """
 
     kind: str = "plain"
@@ -43,21 +43,17 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cropped_share: Share = 0.5
 
     def __post_init__(self) -> None:
-        if self.kind not in VIEWS:
-            raise ValueError(f"view {self.kind!r} is unknown; {suggest(self.kind, VIEWS)}")
+        check_known("view", self.kind, VIEWS)
         check_fields(self)
 
 
 def viewed(x: Array, spec: ViewSpec, seed: int) -> Array:
-    """Images as a source sees them: of the same type and shape, in the same order.
+    """Apply a view to images, which keep their type, shape and order; raises `ConfigError` for other samples.
 
-    An image's view follows from the seed and its index alone, not from the images around it.
+    An image's view follows from the seed and its index alone, not from the other images.
 
     Args:
         x: uint8 or float32 of shape (N, channels, height, width), as in `paceline.learning.datasets`.
-
-    Raises:
-        ConfigError: samples are not such images.
     """
     if x.ndim != 4 or x.dtype not in (np.uint8, np.float32):
         raise ConfigError(
@@ -78,7 +74,7 @@ def _plain(x: Array, spec: ViewSpec, draws: Array) -> Array:
 
 
 def _blur(x: Array, spec: ViewSpec, draws: Array) -> Array:
-    """A Gaussian filter, cut off at four standard deviations; beyond the border, its pixels go on."""
+    """Apply a Gaussian filter, cut off at four standard deviations, with the border's pixels repeated beyond it."""
     radius = int(4 * spec.sigma_pixels + 0.5)
     if radius == 0:
         return x
@@ -98,7 +94,7 @@ def _blur(x: Array, spec: ViewSpec, draws: Array) -> Array:
 
 
 def _erase(x: Array, spec: ViewSpec, draws: Array) -> Array:
-    """A rectangle set to 0, anywhere in the image: relative to it, up to twice as high as wide, or as wide as high."""
+    """Set a random rectangle to 0; relative to the image, its sides differ by a factor of 2 at most."""
     height, width = x.shape[2:]
     ratio = _MAX_RATIO ** (2 * draws[:, 0] - 1)
     # At least the share, so that the other side has room for the rest.
@@ -109,7 +105,7 @@ def _erase(x: Array, spec: ViewSpec, draws: Array) -> Array:
 
 
 def _within(size: int, share: Array, place: Array) -> Array:
-    """Of each image, which of so many rows or columns are in a span of that share of them; (N, size)."""
+    """Return which rows or columns (N, size) of each image are in a span of that share of them."""
     length = np.maximum(np.rint(share * size), 1)[:, None]
     first = np.floor(place[:, None] * (size - length + 1))
     positions = np.arange(size)
@@ -126,16 +122,16 @@ def _flip_vertical(x: Array, spec: ViewSpec, draws: Array) -> Array:
 
 
 def _crop(x: Array, spec: ViewSpec, draws: Array) -> Array:
-    """A part as wide as high, relative to the image, scaled to all of it; its place is not bound to whole pixels."""
+    """Scale a random part of the image's own aspect ratio to the whole; its place need not be whole pixels."""
     share = math.sqrt(spec.cropped_share)
     return _stretched(_stretched(x.astype(np.float32), 2, share, draws[:, 1]), 3, share, draws[:, 2])
 
 
 def _stretched(x: Array, axis: int, share: float, place: Array) -> Array:
-    """Of each image, that share of an axis made as long as all of it, interpolated linearly."""
+    """Stretch that share of an axis over all of it, interpolated linearly."""
     size = x.shape[axis]
     centres = (np.arange(size, dtype=np.float32) + 0.5) * share - 0.5
-    # What lies beyond the image is like its edge.
+    # Beyond the image, its edge is repeated.
     positions = np.clip(place[:, None] * (size * (1 - share)) + centres, 0, size - 1)
     positions = np.expand_dims(positions, (1, 5 - axis))
     before = np.floor(positions).astype(np.intp)
@@ -153,7 +149,7 @@ VIEWS: dict[str, Callable[[Array, ViewSpec, Array], Array]] = {
     "flip-vertical": _flip_vertical,
     "crop": _crop,
 }
-"""Makers of views by name: from images, what is wanted and each image's draws to images, which may be float32."""
+"""Views, by name: functions of images, the spec and each image's draws, that return images, possibly float32."""
 
 PAPER_VIEWS = tuple(ViewSpec(kind=kind) for kind in ("blur", "erase", "flip-horizontal", "flip-vertical", "crop"))
-"""The five of the paper's Fig. 4, in its order."""
+"""The five views of the paper's Fig. 4, in its order."""

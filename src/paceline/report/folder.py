@@ -26,8 +26,8 @@ from paceline.topologies.tables import RecordedTable, csv_text
 class RunFolder:
     """The files of one run.
 
-    - ``job.json``, ``pool.json``, ``gossip.json`` or ``split.json``: the resolved job. It is written last, so a folder
-      that has it is complete.
+    - the resolved job, in a file named for the table that announces it, such as ``job.json``. It is written last, so
+      a folder that has it is complete.
     - ``versions.json``: the code, the machine and the seed.
     - ``events.jsonl``: every event.
     - the topology's recorded tables as CSV, a row as its event comes.

@@ -12,9 +12,8 @@ import paceline
 
 
 def read_versions(settings: dict[str, Any]) -> dict[str, Any]:
-    """Paceline, its commit (None outside a checkout), Python, PyTorch, platform, host, and the seed."""
-    tables = map(settings.get, ("job", "pool", "gossip", "split"))
-    seeds = [table["seed"] for table in tables if isinstance(table, dict) and "seed" in table]
+    """Read what a run of this job is made with: Paceline and its commit, if any, Python, PyTorch, machine and seed."""
+    seeds = [table["seed"] for table in settings.values() if isinstance(table, dict) and "seed" in table]
     return {
         "paceline": paceline.__version__,
         "commit": _commit_of(Path(paceline.__file__).parent),
@@ -34,7 +33,7 @@ def _installed(package: str) -> str | None:
 
 
 def _commit_of(package: Path) -> str | None:
-    """The commit that these files are of, with ``-dirty`` if they differ from it."""
+    """Find the commit of these files, with ``-dirty`` if they differ from it."""
     # A package installed below somebody else's checkout is not of that checkout: its files are not tracked there.
     if _git(package, "ls-files", "__init__.py") is None:
         return None

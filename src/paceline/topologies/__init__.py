@@ -51,8 +51,8 @@ def announced_by(tables: Mapping[str, Any], source: str) -> tuple[Topology[Any],
         for kind in topology.kinds:
             if kind.table in tables:
                 return topology, kind
-    announcing = ", ".join(f"[{table}]" for table in announcing_tables())
-    raise ConfigError(f"{source}: no table says what kind of job this is; one of {announcing}")
+    named_there = next(iter(tables), "")
+    raise ConfigError(f"{source}: no table announces a kind of job; {suggest(named_there, announcing_tables())}")
 
 
 def announcing_tables() -> list[str]:

@@ -5,17 +5,40 @@ from __future__ import annotations
 from paceline.events import Event, Phase
 
 
-class LearnerJoined(Event, frozen=True, tag="learner_joined"):
-    """A learner joined; `is_back` if one of that name was there before."""
+class DeviceEvent(Event, frozen=True, kw_only=True):
+    """Base of what happens on one device, or to it; in all topologies it is called `learner`."""
 
     learner: str
+
+
+class RoundEvent(DeviceEvent, frozen=True, kw_only=True):
+    """Base of what happens on a device in a round."""
+
+    round: int
+
+
+class EpochEvent(DeviceEvent, frozen=True, kw_only=True):
+    """Base of what happens on a device in an epoch."""
+
+    epoch: int
+
+
+class ResultEvent(Event, frozen=True, kw_only=True):
+    """Base of what ends with a model: its loss and accuracy on the test data, None if not evaluated."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+class LearnerJoined(DeviceEvent, frozen=True, tag="learner_joined"):
+    """A learner joined; `is_back` if one of that name was there before."""
+
     is_back: bool = False
 
 
-class LearnerLeft(Event, frozen=True, tag="learner_left"):
+class LearnerLeft(DeviceEvent, frozen=True, tag="learner_left"):
     """A learner said goodbye, or has not been heard of."""
 
-    learner: str
     reason: str
 
 
@@ -27,21 +50,18 @@ class WaitingForLearners(Event, frozen=True, tag="waiting_for_learners"):
     min_learners: int
 
 
-class PhaseStarted(Event, frozen=True, tag="phase_started"):
-    """A learner turned to something else (told on the device only); round 0 is before the first.
+class PhaseStarted(RoundEvent, frozen=True, tag="phase_started"):
+    """A learner turned to something else (recorded on the device only); round 0 is before the first.
 
     A peer's rounds are its epochs.
     """
 
-    learner: str
-    round: int
     phase: Phase
     job: str = ""
 
 
-class PeerListening(Event, frozen=True, tag="peer_listening"):
+class PeerListening(DeviceEvent, frozen=True, tag="peer_listening"):
     """A peer can be called, at this address; with TLS, its certificate has this fingerprint."""
 
-    learner: str
     address: str
     fingerprint: str | None = None

@@ -54,27 +54,28 @@ def parse_job(tables: Mapping[str, Any], source: str, *, base: Path | None = Non
         raise ConfigError(f"{where}: {error}") from None
 
 
-def parse_submitted(tables: Mapping[str, Any]) -> JobSpec:
-    """Make a job of tables that came over the network: no files and no code of this machine, and with a name."""
+def parse_submitted(tables: Mapping[str, Any], outer: type[JobSpec]) -> JobSpec:
+    """Make a job of tables that came over the network: no files and no code of this machine, and with a name.
+
+    Args:
+        outer: the kind of job that it is submitted to.
+    """
     source = "the job"
+    _check_nested(tables, outer, source)
     _, kind = topologies.announced_by(tables, source)
     for table in kind.tables:
         for key in ("path", "import"):
             if isinstance(tables.get(table), dict) and key in tables[table]:
-                raise ConfigError(
-                    f"{source}: [{table}] {key}: a job that is submitted cannot have files loaded; choose by name"
-                )
+                raise ConfigError(f"{source}: [{table}] {key}: a submitted job cannot load files; choose by name")
     if not table_named(tables, kind.table, source).get("name"):
-        raise ConfigError(f"{source}: [{kind.table}] name is missing; a job that is submitted needs one")
+        raise ConfigError(f"{source}: [{kind.table}] name is missing; a submitted job needs one")
     return parse_job(tables, source)
 
 
 def _load_nested(path: Path, outer: type[JobSpec]) -> JobSpec:
     """Return a job in a file that another file lists; it is named as its file, unless it has a name."""
     tables, source = read_tables(path), str(path)
-    for table in outer.tables:
-        if table in tables:
-            raise ConfigError(f"{source}: [{table}]: the [{outer.table}] that lists this file decides it; leave it out")
+    _check_nested(tables, outer, source)
     job = parse_job(tables, source, base=path.parent)
     if getattr(job, "name", None) != "":
         return job
@@ -82,6 +83,12 @@ def _load_nested(path: Path, outer: type[JobSpec]) -> JobSpec:
         return msgspec.structs.replace(job, name=path.stem)
     except ValueError as error:
         raise ConfigError(f"{source}: [{job.table}]: {error}; or name the job otherwise") from None
+
+
+def _check_nested(tables: Mapping[str, Any], outer: type[JobSpec], source: str) -> None:
+    for table in outer.tables:
+        if table in tables:
+            raise ConfigError(f"{source}: [{table}] is for the [{outer.table}] to decide; leave it out")
 
 
 def _parse_table(

@@ -1,4 +1,4 @@
-"""What roles of all topologies share: names and sessions of those who joined, waiting for changes, joining again."""
+"""Names and sessions of devices that joined, waiting for changes, and joining again: shared by all topologies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TransportError
 
 POLL_SECONDS = 20.0
-"""A long-poll is answered at the latest after this, because middle boxes drop idle connections."""
+"""Longest that a call waits for news before it is answered; middle boxes drop idle connections."""
 
 DRAIN_SECONDS = 5.0
-"""How long a finished run waits for its devices to hear that it is over."""
+"""Longest that a finished run waits for its devices to hear of the end."""
 
 MAX_NAME_LENGTH = 64
 NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
 NAME_RULE = f"allowed: 1 to {MAX_NAME_LENGTH} letters, digits, and . _ - @, with spaces between"
-"""Names that devices may have."""
+"""Rule for the names of devices, as messages state it."""
 
 MAX_DEVICES = 100_000
-"""Names that may join a run, those that left included."""
+"""Most names that may join a run, those that left included."""
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
 _FINAL_STATUS = (401, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
@@ -67,7 +67,7 @@ class Changes:
             self._next = None
 
     async def next(self, seconds: float | None = None) -> None:
-        """Wait for the next change, for at most so long."""
+        """Wait for the next change, for at most this many seconds."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
         if seconds is None:
@@ -76,7 +76,7 @@ class Changes:
             await loops.settled(self._next, seconds)
 
     async def until(self, is_so: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until a condition holds after some change, or for at most so long."""
+        """Wait until a condition holds after some change, or for at most this many seconds."""
         loop = asyncio.get_running_loop()
         end = None if seconds is None else loop.time() + seconds
         while not is_so():
@@ -91,10 +91,10 @@ class Session:
     """A device that joined.
 
     Attributes:
-        key: what it shows in every later call.
+        key: key that the device sends in every later call.
         is_ready: whether it waits for the next round or epoch.
         num_missed: rounds in a row in which nothing was heard of it.
-        former: the session of the same name that it replaced.
+        former: session of the same name that this one replaced.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Roster(Generic[S]):
     """The devices of a run, by session key and by name.
 
     Args:
-        make: makes a session of a name and a key.
+        make: makes a session from a name and a key.
     """
 
     def __init__(self, make: Callable[[str, str], S]) -> None:
@@ -214,8 +214,8 @@ async def until_over(
 ) -> str:
     """Join and take part, again whenever the connection is lost, until the run is over; returns the reason.
 
-    Raises the last `TransportError` when nobody could be reached for so long, or at once if trying again would not
-    help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
+    Raises the last `TransportError` when nobody could be reached for `patience_seconds`, or at once if trying again
+    would not help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
     """
     loop = asyncio.get_running_loop()
     pause, failing_since = FIRST_PAUSE_SECONDS, None

@@ -9,6 +9,7 @@ import pytest
 
 from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
 from paceline.allocation.med.instance import Instance
+from paceline.allocation.med.limit import Limit
 from paceline.allocation.med.solver import solve
 from tests.allocation.med.instances import instance_of, judge, small_fields, try_all
 
@@ -31,20 +32,14 @@ def test_small_problems_are_solved_exactly(batch):
             assert reply.bound == reply.objective
 
 
-def clock_of(num_reads):
-    """Time stands still for so many reads, and is over from then on."""
-    reads = itertools.count()
-    return lambda: 0.0 if next(reads) < num_reads else 1e9
-
-
 @pytest.mark.parametrize("budget", [math.inf, 0.7])
 @pytest.mark.parametrize("min_shards", [0, 1, 2])
 def test_whenever_it_is_stopped_the_bound_holds_and_the_plan_is_one(min_shards, budget):
     instance = instance_of(np.random.default_rng(3), num_tasks=3, num_learners=9, min_shards=min_shards, budget=budget)
     best = solve(instance)
     assert best.is_proven
-    for num_reads in (1, 2, 5, 10, 20, 40, 80, 160):
-        stopped = solve(instance, time_limit_seconds=10.0, clock=clock_of(num_reads))
+    for num_steps in (1, 2, 5, 10, 20, 40, 80, 160):
+        stopped = solve(instance, Limit(max_steps=num_steps))
         assert stopped.bound <= best.plan.objective * (1 + 1e-7)
         if stopped.plan is not None:
             assert stopped.plan.objective >= best.plan.objective * (1 - 1e-7)
@@ -69,12 +64,20 @@ def assert_plan(instance, plan):
 
 @pytest.mark.parametrize(("num_tasks", "num_learners"), [(3, 12), (8, 60), (5, 250)])
 def test_larger_problems_keep_all_constraints_and_come_close(num_tasks, num_learners):
-    """A look at the clock takes a second, so it does not matter how fast the machine is."""
     instance = instance_of(np.random.default_rng(0), num_tasks=num_tasks, num_learners=num_learners)
-    seconds = itertools.count()
-    solution = solve(instance, time_limit_seconds=400.0, clock=lambda: float(next(seconds)))
+    solution = solve(instance, Limit(max_steps=400))
     assert_plan(instance, solution.plan)
     assert 0.9 * solution.plan.objective <= solution.bound <= solution.plan.objective * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("budget", [math.inf, 0.7])
+def test_a_limit_of_steps_gives_the_same_plan_however_slow_the_machine_is(budget):
+    instance = instance_of(np.random.default_rng(8), num_tasks=5, num_learners=40, budget=budget)
+    hours = itertools.count(step=3600.0)
+    fast, slow = solve(instance, Limit(max_steps=300)), solve(instance, Limit(max_steps=300, clock=lambda: next(hours)))
+    assert not fast.is_proven
+    assert np.array_equal(fast.plan.counts, slow.plan.counts)
+    assert fast.bound == slow.bound
 
 
 def test_more_of_anything_is_no_worse():
@@ -128,7 +131,7 @@ def test_identical_learners_are_no_trouble():
         budget=90.0,
         min_shards=1,
     )
-    solution = solve(same, time_limit_seconds=10.0)
+    solution = solve(same)
     assert solution.is_proven
     # four learners each, the busiest of whom has 8 shards
     assert solution.plan.objective == pytest.approx(3 * (1.0 + 0.5 * 8))

@@ -24,12 +24,6 @@ class Usages:
         return self.now
 
 
-def test_recent_begins_with_the_benchmark():
-    predictor = RecentPredictor()
-    predictor.observe(1, 1 / 200)
-    assert predictor.samples_per_second() == pytest.approx(200)
-
-
 def test_recent_takes_no_notice_of_one_odd_epoch_and_follows_a_change():
     predictor = RecentPredictor()
     for seconds in (1.0, 1.1, 30.0):

@@ -47,16 +47,6 @@ def test_files_that_are_no_profile(tmp_path, changes, reason):
     assert "\n" not in str(raised.value)
 
 
-def test_a_missing_version_is_not_guessed(tmp_path):
-    path = tmp_path / "device.json"
-    save_profile(PROFILE, path)
-    values = json.loads(path.read_text())
-    del values["version"]
-    path.write_text(json.dumps(values))
-    with pytest.raises(ConfigError, match="version"):
-        load_profile(path)
-
-
 def test_files_that_cannot_be_read_or_written(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load_profile(tmp_path / "none.json")

@@ -11,9 +11,8 @@ from paceline.devices.contention.loads import IDLE, Load
 from paceline.devices.contention.profiling import NUM_TURNS, profile_training
 from paceline.devices.contention.regression import fit_slowdown
 from paceline.devices.contention.usage import Counters
-from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trained, Trainer
+from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
 
 SHARDS = [Shard(np.zeros((4, 2), dtype=np.uint8), np.zeros(4, dtype=np.int64))]
 LOADS = (IDLE, Load(num_processes=1), Load(num_processes=2))
@@ -29,11 +28,11 @@ class ModelledDevice(Trainer):
     def initial_parameters(self):
         return None
 
-    async def train(self, parameters, shards, *, local_epochs=1, until=float("inf"), seed=0, **_):
+    async def train(self, parameters, shards, options=DEFAULT_OPTIONS):
         loop, num_samples, start = asyncio.get_running_loop(), 0, asyncio.get_running_loop().time()
         num_loads = len(psutil.Process().children())
         batch_seconds = self.batch_seconds * (1 + num_loads)
-        while num_samples < local_epochs * 4 and loop.time() + batch_seconds <= until:
+        while num_samples < options.local_epochs * 4 and loop.time() + batch_seconds <= options.until:
             await asyncio.sleep(batch_seconds)
             self.busy_seconds += batch_seconds * num_loads / (1 + num_loads)
             num_samples += self.num_batch_samples
@@ -81,9 +80,3 @@ def test_a_device_that_is_too_slow_for_its_turns_is_given_the_time_it_takes(run_
     device = ModelledDevice(batch_seconds=10)
     observations = run_virtual(profile_training(device, SHARDS, (IDLE,), seconds=3, read=device.read))
     assert [observation.seconds_per_sample for observation in observations] == pytest.approx([2.5] * NUM_TURNS)
-
-
-def test_nothing_to_train_or_no_loads(run_virtual):
-    for shards, loads in (([], LOADS), (SHARDS, ())):
-        with pytest.raises(ConfigError, match="there are no shards, or no loads"):
-            run_virtual(profile_training(ModelledDevice(), shards, loads, seconds=1))

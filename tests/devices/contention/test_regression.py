@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 
 from paceline.devices.contention.regression import (
-    KNOTS,
-    LEAST_OBSERVATIONS,
     Observation,
     SlowdownModel,
     cross_validate,
     fit_slowdown,
 )
 from paceline.devices.contention.usage import Usage
-from paceline.errors import ConfigError
 
 
 def usages(num_usages, seed=0):
@@ -81,33 +78,8 @@ def test_at_least_one_and_never_falling_whatever_it_was_fitted_to(seed):
         assert 1 <= here <= more < float("inf")
 
 
-def test_scale_does_not_matter():
-    _, fast = fit_slowdown(observed(lambda usage: 1e-4 * single_thread(usage)))
-    _, slow = fit_slowdown(observed(lambda usage: 1e4 * single_thread(usage)))
-    assert fast.cpu == pytest.approx(slow.cpu, rel=1e-6)
-
-
 def test_cross_validation_tells_the_noise():
     exact = SlowdownModel(cpu=(1.0, *[0.0] * 7))
     assert cross_validate(observed(lambda usage: exact.ratio(usage))) < 0.01
     noisy = cross_validate(observed(lambda usage: exact.ratio(usage), noise=0.1))
     assert 0.04 < noisy < 0.2
-
-
-def test_too_few_observations():
-    observations = observed(single_thread)[: LEAST_OBSERVATIONS - 1]
-    with pytest.raises(ConfigError, match="5 observations; it takes at least 6"):
-        fit_slowdown(observations)
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"cpu": (1.0,)}, f"cpu has 1 coefficients; there must be {len(KNOTS)}"),
-        ({"disk": -1.0}, "at least 0"),
-        ({"network": float("nan")}, "at least 0"),
-    ],
-)
-def test_models_that_cannot_be(values, reason):
-    with pytest.raises(ValueError, match=reason):
-        SlowdownModel(**values)

@@ -10,4 +10,4 @@ from papers.fpl.setting import FPL_F1, Case, Size
 def case():
     """FPL before the first fully connected layer, with 128 digits."""
     yield Case(FPL_F1, Size(128, 30, 2, 0), 0, "digits")
-    setting._plans.cache_clear()
+    setting._prepared.cache_clear()

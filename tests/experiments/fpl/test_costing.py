@@ -6,8 +6,8 @@ from paceline.learning.segments import make_chain
 from paceline.topologies.split.events import SplitEpochEnded
 from papers.fpl.costing import cost_rows, num_parameters
 from papers.fpl.measures import taken
-from papers.fpl.playing import play
-from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, SPLIT, plan_of
+from papers.fpl.playing import play_case
+from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, prepared
 
 WIDTH = 256  # values before f1, for digits of 8 by 8
 
@@ -26,7 +26,7 @@ def test_bytes_of_a_cut_grow_with_the_samples(case):
 def test_bytes_of_averaging_do_not(case):
     own = case._replace(scheme=GFL_FF)
     found = taken(costs(own, 64, 128), GFL_FF, "num_bytes")
-    layers = make_chain(plan_of(own).task, None).layers
+    layers = make_chain(prepared(own).task, None).layers
     averaged = sum(parameter.numel() for name in ("f1", "f2") for parameter in layers[name].parameters())
     assert found.each[1] == pytest.approx(0, abs=1)
     assert found.epoch(0) == pytest.approx(2 * NUM_SOURCES * averaged * 4, rel=0.01)
@@ -38,13 +38,13 @@ def test_images_travel_once(case):
     assert found.once[1] == pytest.approx(NUM_SOURCES * 8 * 8, rel=0.02)  # a byte for a pixel
 
 
-@pytest.mark.parametrize("scheme", [FPL_F1, SPLIT, GFL_FF])
+@pytest.mark.parametrize("scheme", [FPL_F1, GFL_FF])
 def test_short_runs_tell_how_long_longer_ones_take(case, scheme):
     own = case._replace(scheme=scheme)
     rows = costs(own, 64, 128)
     expected = taken(rows, scheme, "seconds").epoch(256)
     longer = own._replace(size=own.size._replace(num_samples=256))
-    assert play(longer).events_of(SplitEpochEnded)[0].seconds == pytest.approx(expected, rel=0.01)
+    assert play_case(longer).events_of(SplitEpochEnded)[0].seconds == pytest.approx(expected, rel=0.01)
     for row in rows:
         assert 0 < row["compute_seconds"] < 1.2 * row["seconds"]
         assert row["compute_seconds"] <= row["cpu_seconds"]

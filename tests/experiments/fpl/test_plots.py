@@ -1,8 +1,8 @@
 """Bars of schemes."""
 
-from paceline.reproduction.style import new_figure
 from papers.fpl.plots import COLOURS, SHORT_NAMES, draw_bars
 from papers.fpl.setting import FEDAVG, IMAGES, PAPER_SCHEMES, SPLIT
+from reproduction.style import new_figure
 
 
 def test_a_bar_is_the_mean_over_seeds():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from papers.fpl.setting import FEDAVG, GFL_CFF, NAMES, SCHEMES, SPLIT, devices_of, plan_of, shortened
+from papers.fpl.setting import FEDAVG, GFL_CFF, NAMES, SCHEMES, SPLIT, devices_of, prepared, shortened
 
 
 def test_sources_share_a_cell_and_the_trunk_is_at_its_station(case):
@@ -20,24 +20,24 @@ def test_places_are_drawn_anew_for_each_seed(case):
 
 
 def test_every_scheme_has_a_job_on_the_same_samples(case):
-    plans = {scheme: plan_of(case._replace(scheme=scheme)) for scheme in SCHEMES}
+    jobs = {scheme: prepared(case._replace(scheme=scheme)) for scheme in SCHEMES}
     assert set(NAMES) == set(SCHEMES)
-    assert {plan.dataset.x_train.tobytes() for plan in plans.values()} == {plan_of(case).dataset.x_train.tobytes()}
-    assert plans[SPLIT].job.cut == "f1" and plans[SPLIT].job.merge is None
-    assert plans[GFL_CFF].job.averaging.layers == ("c2", "f1", "f2")
-    assert plans[FEDAVG].job.averaging.mu == 0 and not plans[FEDAVG].job.averaging.layers
-    assert {plan.job.optimizer.name for plan in plans.values()} == {"Adam"}
+    assert {one.dataset.x_train.tobytes() for one in jobs.values()} == {prepared(case).dataset.x_train.tobytes()}
+    assert jobs[SPLIT].job.cut == "f1" and jobs[SPLIT].job.merge is None
+    assert jobs[GFL_CFF].job.averaging.layers == ("c2", "f1", "f2")
+    assert jobs[FEDAVG].job.averaging.mu == 0 and not jobs[FEDAVG].job.averaging.layers
+    assert {one.job.optimizer.name for one in jobs.values()} == {"Adam"}
 
 
 def test_each_seed_has_samples_of_its_own(case):
-    one, other = (plan_of(case._replace(seed=seed)).dataset.x_train for seed in (0, 1))
+    one, other = (prepared(case._replace(seed=seed)).dataset.x_train for seed in (0, 1))
     assert one.shape == other.shape
     assert one.tobytes() != other.tobytes()
 
 
 @pytest.mark.parametrize("num_samples", [16, 64])
-def test_a_shortened_plan_has_so_many_samples(case, num_samples):
-    plan = shortened(plan_of(case), num_samples)
-    assert len(plan.dataset.y_train) == num_samples
-    assert len(plan.dataset.y_test) == 1
-    assert plan.task == plan_of(case).task
+def test_a_shortened_job_has_so_many_samples(case, num_samples):
+    short = shortened(prepared(case), num_samples)
+    assert len(short.dataset.y_train) == num_samples
+    assert len(short.dataset.y_test) == 1
+    assert short.task == prepared(case).task

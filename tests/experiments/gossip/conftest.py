@@ -12,4 +12,4 @@ def case(monkeypatch):
     ways = dict.fromkeys(setting.WAYS, 20_000.0)
     monkeypatch.setitem(setting.WORKLOADS, "two-nn", Workload("digits", 2000.0, ways))
     yield Case("two-nn", Size(360, 100, 3, 16), seed=0)
-    setting.base_plan.cache_clear()
+    setting.base_job.cache_clear()

@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.topologies.gossip.events import ConsensusMeasured
-from papers.gossip.playing import learning_rows, play, time_row
+from papers.gossip.playing import learning_rows, play_case, time_row
 from papers.gossip.setting import edge_gossip, sgd
 
 
@@ -27,7 +27,9 @@ def test_gradients_do_not_change_the_time(case):
 
 
 def test_gosgd_learns_the_same_whatever_the_speeds(case):
-    one, other = (play(case._replace(speeds=speeds), {}) for speeds in ((3.0, 3.0, 1.0, 1.0), (3.0, 3.0, 0.6, 0.6)))
+    one, other = (
+        play_case(case._replace(speeds=speeds), {}) for speeds in ((3.0, 3.0, 1.0, 1.0), (3.0, 3.0, 0.6, 0.6))
+    )
     losses = [[event.loss for event in trial.events_of(ConsensusMeasured)] for trial in (one, other)]
     assert losses[0] == pytest.approx(losses[1])
     assert one.seconds < other.seconds

@@ -1,7 +1,7 @@
 """Curves of several runs."""
 
-from paceline.reproduction.style import new_figure
 from papers.gossip.plots import draw_accuracy
+from reproduction.style import new_figure
 
 
 def test_a_curve_is_the_mean_as_far_as_all_runs_go():

@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.allocation.gossip import EdgeGossipAllocation
-from papers.gossip.setting import FOUR, LINKS, base_plan, devices_of, drawn_speeds, edge_gossip, job_of
+from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of
 
 
 def test_platforms_are_as_many_times_slower_as_there_are_fewer_samples(case):
@@ -31,7 +31,7 @@ def test_rules_of_edge_gossip_are_the_papers_or_changed():
 
 
 def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):
-    ground = base_plan(case.workload, case.size, case.seed)
+    ground = base_job(case.workload, case.size, case.seed)
     job = job_of(case, edge_gossip(), ground.job.data)
     assert job.optimizer.options == {"lr": 0.01, "momentum": 0.9}
     assert (job.epochs, job.batch_size, job.min_peers, job.ranks) == (3, 16, 4, "class")
@@ -40,5 +40,5 @@ def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):
 
 
 def test_each_seed_has_a_part_of_its_own(case):
-    one, other = (base_plan(case.workload, case.size, seed).dataset.x_train.tobytes() for seed in (0, 1))
+    one, other = (base_job(case.workload, case.size, seed).dataset.x_train.tobytes() for seed in (0, 1))
     assert one != other

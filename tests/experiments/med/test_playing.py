@@ -4,10 +4,10 @@ import pytest
 
 from paceline.fleets.modelled import Condition
 from paceline.learning.models import ModelSpec
-from paceline.reproduction.trials import PoolTrial, Trial
 from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 from papers.med.playing import job_row, learning_rows, play, time_rows
 from papers.med.setting import SCHEMES
+from reproduction.trials import Trial
 from tests.experiments.med.cases import ROUNDS, case
 
 LARGE = ModelSpec(name="three-nn")  # whose upload takes longer than a minibatch
@@ -66,7 +66,7 @@ def test_a_row_is_the_mean_of_the_rounds():
         closed(2, seconds=20.0, fulfilment=0.9, is_satisfied=False, occupancy=1.0, late=("a",)),
     ]
     allocated = JobsAllocated(at=0.0, placements={}, expected_seconds=10.0, bound=9.0, cost=1.0, waived=("deadlines",))
-    assert job_row(PoolTrial(events=[allocated], jobs={"one": Trial(events=rounds)}), "one") == {
+    assert job_row(Trial(events=[allocated], jobs={"one": Trial(events=rounds)}), "one") == {
         "job": "one",
         "seconds": 15.0,
         "satisfaction": 50.0,

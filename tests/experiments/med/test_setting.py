@@ -5,7 +5,7 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.learning.datasets import DataSpec
 from papers.med import setting
-from papers.med.setting import KINDS, SCHEMES, Size, devices_of, plans_of, policy_of
+from papers.med.setting import KINDS, SCHEMES, Size, devices_of, jobs_of, policy_of
 
 FULL = Size()
 
@@ -44,21 +44,21 @@ def test_schemes():
 
 def test_jobs_are_those_of_the_table():
     try:
-        plans = plans_of(4, Size(rounds=1, scale=50, num_test_samples=10), more_seconds=5.0)
+        prepared = jobs_of(4, Size(rounds=1, scale=50, num_test_samples=10), more_seconds=5.0)
     except ConfigError as error:
         pytest.skip(str(error))
-    jobs = [plan.job for plan, _ in plans]
+    jobs = [one.job for one in prepared]
     assert [job.name for job in jobs] == list(KINDS)
     assert [job.deadline_seconds for job in jobs] == [60, 45, 45, 45]
-    assert [plan.terms.num_shards for plan, _ in plans] == [60, 60, 20, 20]
-    assert [plan.terms.local_epochs for plan, _ in plans] == [2, 1, 1, 1]
-    sizes = [plan.terms.model_bytes for plan, _ in plans]
+    assert [one.terms.num_shards for one in prepared] == [60, 60, 20, 20]
+    assert [one.terms.local_epochs for one in prepared] == [2, 1, 1, 1]
+    sizes = [one.terms.model_bytes for one in prepared]
     assert sizes == [4 * 573_910, 4 * 102_250, 4 * 2_079_310, 4 * 2_079_310]
-    assert plans[0][0].terms.shard_bytes == 10 * (784 * 4 + 1)  # four bytes a pixel, and a label
+    assert prepared[0].terms.shard_bytes == 10 * (784 * 4 + 1)  # four bytes a pixel, and a label
 
 
-def test_plans_are_made_once(monkeypatch):
+def test_jobs_are_made_once(monkeypatch):
     monkeypatch.setattr(setting, "_part", lambda kind, size, folder: DataSpec(name="digits", shard_size=40))
     monkeypatch.setattr(setting, "KINDS", {"mnist-ff": KINDS["mnist-ff"]})
     size = Size(rounds=1, num_test_samples=7)
-    assert plans_of(1, size, seed=99) is plans_of(1, size, seed=99)
+    assert jobs_of(1, size, seed=99) is jobs_of(1, size, seed=99)

@@ -12,11 +12,8 @@ from paceline.learning.points import (
     PointsSpec,
     aggregate,
     aggregation,
-    average,
-    divide,
-    reduce,
 )
-from tests.learning.points.samples import HEAP_SAMPLES, NUM_HEAPS, heaps
+from tests.learning.points.samples import HEAP_SAMPLES, heaps
 
 PAIRS = list(itertools.product(REDUCTIONS, DIVISIONS))
 
@@ -38,15 +35,6 @@ def test_each_sample_is_in_one_set_of_its_class_and_points_are_means(reduction, 
     for number, members in enumerate(points.sets):
         assert set(y[members]) == {points.y[number]}
         np.testing.assert_allclose(points.x[number], x[members].mean(0), rtol=1e-5)
-
-
-@pytest.mark.parametrize(("reduction", "division"), PAIRS)
-@pytest.mark.parametrize(("shape", "dtype"), [((7,), np.float32), ((3, 4, 5), np.uint8), ((1, 3, 9), np.float32)])
-def test_any_shape_and_type_of_samples_will_do(reduction, division, shape, dtype):
-    x, y, _ = heaps(num_classes=2, shape=shape, dtype=dtype)
-    points = aggregate(x, y, PointsSpec(reduction=reduction, division=division, ratio=4))
-    assert points.sets.is_whole(len(y))
-    assert points.x.shape[1:] == shape
 
 
 @pytest.mark.parametrize(("reduction", "division"), PAIRS)
@@ -80,30 +68,12 @@ def test_samples_that_do_not_differ_are_no_trouble(reduction, division):
     assert (points.x == 7).all()
 
 
-@pytest.mark.parametrize(("reduction", "division"), PAIRS)
-def test_a_class_of_few_samples_has_one_point(reduction, division):
-    x, _, _ = heaps()
-    y = np.full(len(x), 5)
-    y[[3, 8]], y[9] = 0, 1
-    points = aggregate(x, y, PointsSpec(reduction=reduction, division=division, ratio=4))
-    assert points.y[:3].tolist() == [0, 1, 5]
-    assert points.sets[0].tolist() == [3, 8]
-    assert points.sets[1].tolist() == [9]
-
-
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_a_single_sample_is_its_own_point(reduction):
     x = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
     points = aggregate(x, np.array([4]), PointsSpec(reduction=reduction))
     assert np.array_equal(points.x, x)
     assert (points.y.tolist(), points.sets[0].tolist()) == ([4], [0])
-
-
-def test_a_ratio_of_one_leaves_every_sample_as_it_is():
-    x, y, _ = heaps()
-    points = aggregate(x, y, PointsSpec(division="lsh", ratio=1))
-    assert len(points) == len(y)
-    assert np.array_equal(points.x, x[points.sets.indices])
 
 
 def test_progress_tells_of_each_class_and_may_end_the_work():
@@ -113,14 +83,6 @@ def test_progress_tells_of_each_class_and_may_end_the_work():
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     with pytest.raises(StopIteration):
         aggregate(x, y, PointsSpec(), lambda *_: next(iter(())))
-
-
-def test_the_steps_make_the_whole():
-    x, y, _ = heaps()
-    spec = PointsSpec(reduction="hash", ratio=3)
-    stepwise, whole = average(x, y, divide(reduce(x, spec), y, spec)), aggregate(x, y, spec)
-    assert np.array_equal(stepwise.x, whole.x)
-    assert np.array_equal(stepwise.sets.indices, whole.sets.indices)
 
 
 def test_many_sets_are_averaged_in_parts(monkeypatch):
@@ -143,18 +105,3 @@ def test_many_sets_are_averaged_in_parts(monkeypatch):
 def test_what_is_no_data_is_refused_in_one_line(x, y):
     with pytest.raises(ConfigError, match=r"^no points can be made of samples of shape .* and labels of shape .*$"):
         aggregate(x, y, PointsSpec())
-
-
-def test_sets_are_told_by_number():
-    x, y, _ = heaps()
-    sets = aggregate(x, y, PointsSpec()).sets
-    assert sets.sizes.tolist() == [len(members) for members in sets]
-    for number in (-1, len(sets)):
-        with pytest.raises(IndexError, match=f"no set {number}"):
-            sets[number]
-
-
-def test_heaps_are_as_many_as_told():
-    _, y, heap = heaps(num_classes=2)
-    assert len(y) == 2 * NUM_HEAPS * HEAP_SAMPLES
-    assert np.array_equal(y, heap // NUM_HEAPS)

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline.learning.points import PointsSpec, cache, cached, default_folder, remembered
+from paceline.learning.points import PointsSpec, cache, cached, remembered
 from tests.learning.points.samples import heaps
 
 SPEC = PointsSpec(reduction="hash", division="lsh", ratio=5)
@@ -47,12 +47,6 @@ def test_other_data_and_other_specs_are_other_points(tmp_path):
     ]
     assert [cached(*case, tmp_path).is_cached for case in cases] == [False] * len(cases)
     assert [cached(*case, tmp_path).is_cached for case in cases] == [True] * len(cases)
-
-
-def test_data_is_known_by_its_values_and_not_by_how_it_lies(tmp_path):
-    x, y, _ = heaps()
-    cached(x, y, SPEC, tmp_path)
-    assert cached(np.asfortranarray(x), y, SPEC, tmp_path).is_cached
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "zeros", "text"])
@@ -117,15 +111,6 @@ def test_what_is_broken_off_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         cached(x, y, SPEC, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_points_are_kept_in_the_users_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PACELINE_DATA", "/elsewhere")
-    assert default_folder() == tmp_path / "paceline" / "points"
-    x, y, _ = heaps()
-    cached(x, y, SPEC)
-    assert len(list(default_folder().iterdir())) == 1
 
 
 def test_a_process_remembers_the_points_that_it_asked_for_last(monkeypatch):

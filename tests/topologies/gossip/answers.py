@@ -28,7 +28,7 @@ class StillTrainer(Trainer):
     def initial_parameters(self):
         return model()
 
-    async def train(self, parameters, shards, **settings):
+    async def train(self, parameters, shards, options=None):
         self.trained.append(sum(shard.num_samples for shard in shards))
         return Trained(parameters, self.trained[-1], 1.0, False)
 

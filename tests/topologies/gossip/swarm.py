@@ -39,7 +39,7 @@ class DriftingTrainer(Trainer):
     def initial_parameters(self):
         return self._initial
 
-    async def train(self, parameters, shards, **settings):
+    async def train(self, parameters, shards, options=None):
         num_samples = sum(shard.num_samples for shard in shards)
         await asyncio.sleep(num_samples / self._samples_per_second)
         is_benchmark = parameters is self._initial

@@ -44,7 +44,7 @@ class Device:
 
     def start(self):
         """Run in a thread, and return both that and where others reach it."""
-        thread = threading.Thread(target=self.run)
+        thread = threading.Thread(target=self.run, daemon=True)
         thread.start()
         return thread, Contact(*self.urls.get(timeout=60).split("#"))
 
@@ -72,12 +72,11 @@ def test_two_peers_train_over_tls_with_a_token(exchange):
 
 
 def test_a_wrong_token_is_reported():
-    thread, contact = Device("a", 1, Entrance(port=0, token="S3cret"), min_peers=1, epochs=40).start()
-    try:
-        with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong"):
-            Device("b", 2, Entrance(port=0, token="guess"), [contact]).run()
-    finally:
-        thread.join(timeout=60)
+    thread, contact = Device("a", 1, Entrance(port=0, token="S3cret")).start()
+    with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong"):
+        Device("b", 2, Entrance(port=0, token="guess"), [contact]).run()
+    Device("b", 2, Entrance(port=0, token="S3cret"), [contact]).run()  # it has been waiting for this one
+    thread.join(timeout=60)
 
 
 def test_a_peer_needs_data():

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from paceline import events
 from paceline.cli import main
@@ -52,7 +53,7 @@ class PeerProcess:
         known = [word for address in others for word in ("--peer", address)]
         command = ["gossip", "job.toml", "--listen", "127.0.0.1:0", "--name", name, "--data", f"{part}/{NUM_PEERS}"]
         # Slow, so that a newcomer has loaded its code long before the others are done.
-        command += [*known, "--emulate", "slowdown=60", "--token", "S3cret", "--save", self.model.name, "--json"]
+        command += [*known, "--emulate", "slowdown=30", "--token", "S3cret", "--save", self.model.name, "--json"]
         with self._log.open("wb") as log, (folder / f"{name}.err").open("wb") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "paceline", *command],
@@ -96,6 +97,7 @@ def start(tmp_path):
 
 def central_accuracy(prepared):
     """Of one run with all the data in one place, and the same epochs and optimizer."""
+    torch.set_num_threads(1)  # several would wait for each other on a busy machine
     model, data = LocalModel(prepared.task), prepared.dataset
     for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], prepared.job.seed, EPOCHS):
         pass

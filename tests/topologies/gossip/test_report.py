@@ -2,7 +2,6 @@
 
 import pytest
 
-from paceline.report import REPORTINGS
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.gossip.events import (
     ConsensusMeasured,
@@ -14,9 +13,10 @@ from paceline.topologies.gossip.events import (
     PeerStarted,
     StoreLost,
 )
+from paceline.topologies.gossip.report import GossipReporting
 from tests.report.synthetic_gossip import JOB, accuracy_after, gossip_events
 
-REPORTING = REPORTINGS["gossip"]
+REPORTING = GossipReporting()
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,33 @@
-"""Small runs on virtual time for the tests here."""
+"""Small runs of jobs and pools on virtual time for the tests here."""
 
-from dataclasses import replace
+import asyncio
+import contextlib
+from collections import defaultdict
+from dataclasses import dataclass, field
 
+import paceline
 from paceline import allocation
-from paceline.fleets.base import JobLaunch
-from paceline.fleets.modelled import VirtualDevice
+from paceline.allocation import MedAllocation
+from paceline.axon.transports import CountedTransport
+from paceline.axon.transports.memory import MemoryNetwork
+from paceline.devices.states import DeviceState
+from paceline.fleets import virtual_loop
+from paceline.fleets.modelled import ModelledMachine, SharedModels, VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
-from paceline.topologies.parallel import Job, make_plan
+from paceline.learning.vectors import Layout
+from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, serving
 from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.prepared import prepare_job
+from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
+
+STATES = (
+    DeviceState(name="idle", probability=0.6),
+    DeviceState(name="training", probability=0.25, speed=0.5),
+    DeviceState(name="downloading", probability=0.15, bandwidth=0.4),
+)
 
 
 def small_job(policy="dab", **changes):
@@ -23,20 +42,126 @@ def device(name, samples_per_second=200.0, **changes):
     return VirtualDevice(name=name, samples_per_second=samples_per_second, **{**rules, **changes})
 
 
-def play(job, devices, *, is_time_only=False, **launch):
+def play(job, devices, *, is_time_only=False, first_round=1, started_at=0.0, **env):
     """Run a job on virtual devices; returns the outcome and all events."""
-    plan, state = make_plan(job)
-    if is_time_only:
-        plan = replace(plan, evaluate=None)
-    told = []
+    events = []
+    plan = JobPlan(prepare_job(job), first_round)
     fleet = VirtualFleet(devices, is_time_only=is_time_only)
-    outcome = fleet.run(JobLaunch(plan=plan, state=state, emit=told.append, **launch))
-    return outcome, told
+    return fleet.run(plan, Environment(**{"emit": events.append, **env}), started_at), events
 
 
-def of(kind, told):
-    return [event for event in told if isinstance(event, kind)]
+def of(kind, events):
+    return [event for event in events if isinstance(event, kind)]
 
 
-def closed(told):
-    return of(RoundClosed, told)
+def closed(events):
+    return of(RoundClosed, events)
+
+
+class ByHand:
+    """An orchestrator of one job, to be called by hand on virtual time."""
+
+    def __init__(self, policy="dab", make=SingleJob, **changes):
+        data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
+        self.prepared = prepare_job(small_job(policy, data=data, **changes))
+        self.parameters = Layout(self.prepared.state).pack(self.prepared.state)
+        self.events = []
+        env = Environment(clock="virtual", emit=self.events.append, run_blocking=run_in_place)
+        self.orchestrator = make(self.prepared, env)
+
+    def play(self, main):
+        """Call a coroutine function with the orchestrator while that runs; returns what it returns."""
+
+        async def both():
+            running = asyncio.ensure_future(self.orchestrator.run(""))
+            try:
+                return await main(self.orchestrator)
+            finally:
+                running.cancel()
+                await asyncio.wait((running,))
+
+        return virtual_loop.run(both())
+
+    async def join(self, name="a"):
+        """Join; returns the key of the session."""
+        return (await self.orchestrator.join(name, paceline.__version__, 0.0)).session
+
+    async def take(self, name="a", num_shards=32):
+        """Join, and take shards in the first round; returns the key of the session."""
+        session = await self.join(name)
+        ticket = await self.orchestrator.next_round(session, 0, None)
+        await self.orchestrator.take(session, ticket.round, num_shards)
+        return session
+
+
+@contextlib.asynccontextmanager
+async def node_of(host, plan, events, **options):
+    """Serve a host to a modelled device "a" with a perfect link, on virtual time."""
+    network = MemoryNetwork()
+    async with serving(host, plan, "host", transport=network.host("host")) as address:
+        transport = network.host("a")
+        yield Node(
+            name="a",
+            contacts=[Contact(address)],
+            transport=CountedTransport(transport),
+            options=DeviceOptions(**options),
+            emit=events.append,
+            machine=ModelledMachine(device("a"), transport.line, 0, SharedModels(is_trained=True)),
+        )
+
+
+# Pools.
+
+
+def paid_device(name, samples_per_second=200.0, **changes):
+    return device(name, samples_per_second, **{"price": 1.0, "states": STATES, **changes})
+
+
+def paid_fleet(num_devices, **changes):
+    return [paid_device(f"d{number}", 150 + 25 * number, **changes) for number in range(num_devices)]
+
+
+@dataclass
+class PoolRun:
+    """A pool that is over: its host, and the events of the pool and of its jobs."""
+
+    host: object = None
+    pool: list = field(default_factory=list)
+    jobs: dict = field(default_factory=lambda: defaultdict(list))
+
+    def of(self, kind, job=None):
+        return of(kind, self.pool if job is None else self.jobs[job])
+
+
+def play_pool(jobs, devices, *, policy=None, visit=None, at_seconds=0.0, is_time_only=True, **rules):
+    """Run jobs (changes to a small one, by name) on virtual devices.
+
+    Args:
+        visit: called with the host at a moment of virtual time; a coroutine function.
+    """
+    run, visits = PoolRun(), []
+    small = {"deadline_seconds": 12.0, "rounds": 3, "benchmark_shards": 2}
+    data = DataSpec(name="digits", shard_size=64)
+    pool = Pool(
+        jobs=tuple(Job(**{"name": name, "data": data, **small, **changes}) for name, changes in jobs.items()),
+        allocation=policy or MedAllocation(),
+        **{"min_learners": len(devices), **rules},
+    )
+    plan = TOPOLOGY.prepare(pool)
+    make_host = plan.host
+
+    def host(env):
+        run.host = make_host(env)
+        if visit is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(at_seconds, lambda: visits.append(loop.create_task(visit(run.host))))
+        return run.host
+
+    plan.host = host
+    env = Environment(
+        emit=run.pool.append, keep_apart=lambda job: (run.jobs[job.name].append, lambda round, state: None)
+    )
+    VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
+    for task in visits:
+        task.result()
+    return run

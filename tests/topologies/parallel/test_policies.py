@@ -6,8 +6,8 @@ import pytest
 
 from paceline.learning.datasets import DataSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.report import REPORTINGS
 from paceline.topologies.parallel.events import ShardsTaken
+from paceline.topologies.parallel.report import RunReporting
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 RULES = {
@@ -29,34 +29,30 @@ def test_dab_beats_equal_shares_at_equal_time():
     accuracies, samples = {"dab": [], "eta": []}, {"dab": 0, "eta": 0}
     for seed in range(3):
         for policy in accuracies:
-            _, told = play(small_job(policy, rounds=4, seed=seed, **RULES), fleet())
-            assert sum(event.seconds for event in closed(told)) <= 4 * 15.0
-            accuracies[policy].append(closed(told)[-1].accuracy)
-            samples[policy] += sum(event.num_samples for event in closed(told))
+            _, events = play(small_job(policy, rounds=4, seed=seed, **RULES), fleet())
+            assert sum(event.seconds for event in closed(events)) <= 4 * 15.0
+            accuracies[policy].append(closed(events)[-1].accuracy)
+            samples[policy] += sum(event.num_samples for event in closed(events))
     assert statistics.mean(accuracies["dab"]) > statistics.mean(accuracies["eta"]) + 0.02
     assert samples["dab"] > 1.3 * samples["eta"]
 
 
-def deadline_uses(told):
-    learners = REPORTINGS["job"].summary(told).tables["learners"].records()
-    return {one["learner"]: one["deadline_use"] for one in learners}
-
-
 def test_dab_uses_the_time_of_fast_devices():
-    _, told = play(small_job("eta", rounds=3, **RULES), fleet(), is_time_only=True)
-    eta = deadline_uses(told)
-    _, told = play(small_job("dab", rounds=3, **RULES), fleet(), is_time_only=True)
-    dab = deadline_uses(told)
-    assert eta["d8"] < 0.6
-    assert min(dab.values()) > 0.95
+    uses = {}
+    for policy in ("eta", "dab"):
+        _, events = play(small_job(policy, rounds=3, **RULES), fleet(), is_time_only=True)
+        learners = RunReporting().summary(events).tables["learners"].records()
+        uses[policy] = {one["learner"]: one["deadline_use"] for one in learners}
+    assert uses["eta"]["d8"] < 0.6
+    assert min(uses["dab"].values()) > 0.95
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaptive_dab_is_in_time_under_noise(seed):
-    _, told = play(small_job("adaptive-dab", rounds=200, seed=seed, **RULES), fleet(noise=0.2), is_time_only=True)
-    summary = REPORTINGS["job"].summary(told)
-    num_shares = len(of(ShardsTaken, told))
+    _, events = play(small_job("adaptive-dab", rounds=200, seed=seed, **RULES), fleet(noise=0.2), is_time_only=True)
+    summary = RunReporting().summary(events)
+    num_shares = len(of(ShardsTaken, events))
     assert num_shares == 800
-    assert sum(len(event.late) for event in closed(told)) < 0.01 * num_shares
+    assert sum(len(event.late) for event in closed(events)) < 0.01 * num_shares
     assert summary.truancy_max <= 0.01
     assert statistics.mean(summary.tables["learners"].values("deadline_use")) >= 0.95

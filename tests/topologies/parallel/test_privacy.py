@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import functools
+import re
+import urllib.parse
 
 import httptools
 import pytest
@@ -9,23 +12,45 @@ import torch
 
 import paceline
 from paceline.axon import loops, wire
-from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.devices.energy import PowerModel, ProcessMeter
-from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
-from paceline.topologies.parallel import Learner, LearnerOptions, Orchestrator, Surroundings, hosted, make_plan, reach
+from paceline.devices.machines import LiveMachine
+from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, serving
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
-from tests.topologies.parallel.runs import small_job
+from paceline.topologies.parallel.learner import Learner
+from paceline.topologies.parallel.prepared import prepare_job
+from paceline.topologies.parallel.topology import JobPlan
+from tests.topologies.parallel.runs import of, small_job
 
-# What each call may carry, argument by argument. A session is the orchestrator's own word, given back to it.
+# Arguments of each call. A session is the orchestrator's own word, given back to it.
 ALLOWED_ARGUMENTS = {
     "join": ("name", "version", "price"),
-    "sample": ("session", "count of the benchmark", "with parameters"),
+    "sample": ("session", "benchmark shards", "with parameters"),
     "discard": ("session", "zeros"),
     "next_round": ("session", "round", "state"),
     "take": ("session", "round", "shards"),
     "update": ("session", "round", "parameters", "samples"),
 }
+
+
+def allowed_values(terms):
+    """Return what each argument may be, as a check."""
+    vectors = {"float32": (torch.float32, (terms.model_bytes // 4,))}
+    return {
+        "name": lambda value: value in ("a", "b"),  # that its user gave it
+        "version": lambda value: value == paceline.__version__,
+        "price": lambda value: value == 0.0,  # nobody set one
+        "state": lambda value: value is None,
+        "session": lambda value: re.fullmatch("[0-9a-f]{32}", value),
+        "benchmark shards": lambda value: value in (1, 2),  # as the job says, on every device
+        "with parameters": lambda value: type(value) is bool,
+        "zeros": lambda value: value in (bytes(terms.model_bytes // 8), bytes(terms.model_bytes)),
+        "round": lambda value: type(value) is int and value in (0, 1, 2),
+        "shards": lambda value: type(value) is int and 1 <= value <= terms.num_shards,
+        "samples": lambda value: type(value) is int and 1 <= value <= terms.num_shards * terms.shard_samples,
+        "parameters": lambda value: {name: (one.dtype, one.shape) for name, one in value.items()} == vectors,
+    }
+
+
 ALLOWED_HEADERS = {"host", "content-type", "content-length", "authorization"}
 
 
@@ -79,42 +104,33 @@ class Requests:
         self.found.append((self._method().decode(), self.url.decode(), self.headers, self.body))
 
 
-def make_learner(url, name, make_trainer, told, max_shards=None):
-    """One that meters what it uses."""
-    counted = CountedTransport(HttpTransport())
-    meter = ProcessMeter(PowerModel(busy_watts=4.0), asyncio.get_running_loop().time)
+def make_learner(url, name, events, max_shards=None):
+    """Make a learner that meters what it uses."""
+    machine = LiveMachine(make_meter=functools.partial(ProcessMeter, PowerModel(busy_watts=4.0)))
+    options = DeviceOptions(max_shards=max_shards)
+    trust = {"token": "S3cret"}
     return Learner(
-        reach(url, token="S3cret", transport=counted),
-        name,
-        make_trainer,
-        emit=told.append,
-        options=LearnerOptions(max_shards=max_shards, meter=meter, traffic=counted),
+        Node(name=name, contacts=[Contact(url)], trust=trust, emit=events.append, options=options, machine=machine)
     )
 
 
 async def recorded_run(job):
-    plan, state = make_plan(job)
-    orchestrator = Orchestrator(plan, state, Surroundings(emit=lambda event: None))
-
-    told = []
-
-    def make_trainer(task):
-        return ThreadTrainer(LocalModel(task))
-
-    async with hosted(orchestrator, plan.terms.model_bytes, port=0, token="S3cret") as address:
-        recorder = Recorder(address.port)
+    plan, events = JobPlan(prepare_job(job)), []
+    host = plan.host(Environment())
+    async with serving(host, plan, "host", port=0, token="S3cret") as address:
+        recorder = Recorder(urllib.parse.urlsplit(address).port)
         async with await asyncio.start_server(recorder.pass_on, "127.0.0.1", 0) as proxy:
             url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-            learners = [make_learner(url, "a", make_trainer, told), make_learner(url, "b", make_trainer, told, 3)]
+            learners = [make_learner(url, "a", events), make_learner(url, "b", events, 3)]
             running = [asyncio.ensure_future(learner.run()) for learner in learners]
-            await orchestrator.run()
+            await host.run(address)
             await asyncio.gather(*running)
-    return plan, [request for stream in recorder.streams for request in Requests(stream).found], told
+    return plan.prepared, [request for stream in recorder.streams for request in Requests(stream).found], events
 
 
 @pytest.fixture(scope="module")
 def recording():
-    # max_shards is a wish about the hardware, too: it must not be told, either.
+    # max_shards is a wish about the hardware, too: it must not be sent, either.
     job = small_job("dab", rounds=2, deadline_seconds=0.5, min_learners=2, benchmark_shards=2)
     loop = loops.new_event_loop()
     try:
@@ -138,7 +154,7 @@ def test_only_calls_that_are_allowed_are_made(recording):
     assert {name for name, _ in calls(recording)} == set(ALLOWED_ARGUMENTS)
 
 
-def test_headers_tell_nothing(recording):
+def test_headers_reveal_nothing(recording):
     for method, _, headers, body in recording[1]:
         assert set(headers) <= ALLOWED_HEADERS
         assert headers["authorization"] == "Bearer S3cret"
@@ -147,55 +163,21 @@ def test_headers_tell_nothing(recording):
 
 
 def test_calls_carry_what_is_allowed_and_nothing_else(recording):
-    plan, _, _ = recording
-    num_parameters = plan.terms.model_bytes // 4
+    allowed = allowed_values(recording[0].terms)
     for name, args in calls(recording):
-        fields = dict(zip(ALLOWED_ARGUMENTS[name], args, strict=True))
-        for field, value in fields.items():
-            if field == "name":
-                assert value in ("a", "b")  # the name that its user gave it
-            elif field == "version":
-                assert value == paceline.__version__
-            elif field == "price":
-                assert value == 0.0  # nobody set one
-            elif field == "state":
-                assert value is None
-            elif field == "session":
-                assert len(value) == 32
-                assert int(value, 16) >= 0
-            elif field == "count of the benchmark":
-                assert value in (1, 2)  # as the job says, on every device
-            elif field == "with parameters":
-                assert type(value) is bool
-            elif field == "zeros":
-                assert value == bytes(len(value))
-                assert len(value) in (plan.terms.model_bytes // 8, plan.terms.model_bytes)
-            elif field == "round":
-                assert value in (0, 1, 2)
-            elif field == "shards":
-                assert type(value) is int
-                assert 1 <= value <= plan.terms.num_shards
-            elif field == "samples":
-                assert type(value) is int
-                assert 1 <= value <= plan.terms.num_shards * plan.terms.shard_samples
-            else:
-                assert field == "parameters"
-                assert list(value) == ["float32"]
-                assert (value["float32"].dtype, value["float32"].shape) == (torch.float32, (num_parameters,))
-
-
-def test_all_rounds_were_recorded(recording):
+        for argument, value in zip(ALLOWED_ARGUMENTS[name], args, strict=True):
+            assert allowed[argument](value), (name, argument)
     updates = [args[1] for name, args in calls(recording) if name == "update"]
-    assert sorted(updates) == [1, 1, 2, 2]
+    assert sorted(updates) == [1, 1, 2, 2]  # all rounds were recorded
 
 
-def test_what_a_round_uses_is_told_on_the_device_and_its_bytes_are_those_sent(recording):
-    spent = [event for event in recording[2] if isinstance(event, RoundSpent)]
+def test_what_a_round_uses_is_recorded_on_the_device_and_its_bytes_are_those_sent(recording):
+    spent = of(RoundSpent, recording[2])
     assert len(spent) == 4
     in_rounds = [body for _, url, _, body in recording[1] if url in ("/rpc/take", "/rpc/update")]
     assert sum(event.bytes_sent for event in spent) == sum(map(len, in_rounds))
     assert all(event.bytes_received > event.bytes_sent for event in spent)
     assert all(event.joules == pytest.approx(4 * event.cpu_seconds) for event in spent)
     assert sum(event.cpu_seconds for event in spent) > 0
-    (power,) = {str(event.power) for event in recording[2] if isinstance(event, DeviceMeasured)}
+    (power,) = {str(event.power) for event in of(DeviceMeasured, recording[2])}
     assert "'busy_watts': 4.0" in power

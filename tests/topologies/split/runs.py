@@ -10,9 +10,10 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec, loss_function
-from paceline.learning.segments import SplitModel, copy_of, epoch_order, make_chain, make_head
+from paceline.learning.segments import SplitModel, epoch_order, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.vectors import copy_of
 from paceline.learning.views import ViewSpec
 from paceline.topologies.base import Environment
 from paceline.topologies.split.events import JunctionChanged, SplitEnded, SplitEpochEnded

@@ -3,7 +3,8 @@
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.learning.segments import copy_of, make_chain
+from paceline.learning.segments import make_chain
+from paceline.learning.vectors import copy_of
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked
 from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_split

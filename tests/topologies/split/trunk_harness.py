@@ -14,8 +14,7 @@ from paceline.axon.transports.links import Fault, Link
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.fleets import virtual_loop
 from paceline.fleets.modelled import InstantMachine
-from paceline.learning.segments import copy_of
-from paceline.learning.vectors import Layout
+from paceline.learning.vectors import Layout, copy_of
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, serving
 from paceline.topologies.split.messages import TrunkService
 from paceline.topologies.split.samples import view_of

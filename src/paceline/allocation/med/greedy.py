@@ -1,4 +1,4 @@
-"""The floor: learners one by one to the task that would end last, with no look at money."""
+"""Greedy rule: learners one by one to the task that would end last, with no look at money."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.allocation.med.instance import Floats, Instance, Plan
-from paceline.allocation.med.plans import plan_of
+from paceline.allocation.med.instance import Floats, Indices, Instance, Plan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """Of the rule: a plan, which may cost too much, or the first task that would be late; and a simple bound."""
+    """Result of the rule: a plan, which may cost too much, or the first task that would be late; and a simple bound."""
 
     plan: Plan | None
     late: int | None
@@ -20,7 +19,17 @@ class Outcome:
 
 
 def greedy(instance: Instance) -> Outcome:
-    """Every learner gets a task, the fastest first; a task takes no more learners than it has shards for."""
+    """Plan by the rule."""
+    sets = instance.sets_of(assign(instance))
+    targets = np.array([instance.fewest_seconds(task, own[None, :])[0] for task, own in enumerate(sets)])
+    late = np.flatnonzero(~np.isfinite(targets))
+    if late.size:
+        return Outcome(plan=None, late=int(late[0]), bound=0.0)
+    return Outcome(plan=Plan.of(instance, sets, targets), late=None, bound=float(earliest_ends(instance).sum()))
+
+
+def assign(instance: Instance) -> Indices:
+    """Give every learner a task, the fastest first; a task takes no more learners than it has shards for."""
     tasks = np.zeros(instance.num_learners, dtype=np.intp)
     rates = np.zeros(instance.num_tasks)
     room = instance.shards // instance.least
@@ -32,17 +41,11 @@ def greedy(instance: Instance) -> Outcome:
         tasks[learner] = last
         rates[last] += 1.0 / instance.unit_seconds[last, learner]
         room[last] -= 1
-    sets = tasks == np.arange(instance.num_tasks)[:, None]
-    targets = np.array([instance.fewest_seconds(task, own[None, :])[0] for task, own in enumerate(sets)])
-    late = np.flatnonzero(~np.isfinite(targets))
-    if late.size:
-        return Outcome(plan=None, late=int(late[0]), bound=0.0)
-    plan = plan_of(instance, sets, targets)
-    return Outcome(plan=plan, late=None, bound=float(earliest_ends(instance).sum()))
+    return tasks
 
 
 def earliest_ends(instance: Instance) -> Floats:
-    """When each task would end if it had all learners for itself, and none had to take part."""
+    """Find when each task would end if it had all learners for itself, and none had to take part."""
     idle = replace(instance, min_shards=0)
     everyone = np.ones((1, instance.num_learners), dtype=bool)
     return np.array([idle.fewest_seconds(task, everyone)[0] for task in range(instance.num_tasks)])

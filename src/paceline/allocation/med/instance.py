@@ -1,12 +1,12 @@
-"""The problem of MED on arrays: how long learners take, what they can do by a target, what a plan costs.
+"""MED on arrays: the problem that all files of this folder solve. After the thesis on Axon, chapter 4, Eq. 4.4.
 
-Learner j takes δ_ij(d) = A_ij + B_ij·d seconds for d > 0 shards of task i. A plan gives learner j to at most one task
-and it d_ij shards of it. Task i has D_i shards to be trained by its deadline T_i, a learner in a task gets at least
-D_l of them, a shard costs p_j, and all must cost no more than the budget. What is to be the least is Σ_i max_j δ_ij.
+Variables: d_ij, the whole shards of task i that learner j trains; each learner has shards of one task at most.
+Objective: the least Σ_i max_j δ_ij, in seconds, where δ_ij = A_ij + B_ij·d_ij for d_ij > 0, and 0 otherwise.
+Constraints: δ_ij ≤ T_i, the task's deadline; Σ_j d_ij = D_i, its shards; Σ_ij p_j·d_ij ≤ the budget; and d_ij ≥ D_l for
+each learner's one task, where D_l = 0 lets it be idle.
 
 The target H_i of a task is the time by which all of its learners must be done. It decides what a learner can take,
 cap_ij = ⌊(H_i − A_ij) / B_ij⌋, and a plan is nothing but targets and sets of learners whose capacities suffice.
-After the thesis on Axon, chapter 4, Eq. 4.4.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 
 IDLE = -1
-"""The task of a learner that has none."""
+"""Task number of a learner that has none."""
 
 _BISECTIONS = 64  # of a time, until no number lies between
 
@@ -37,7 +37,7 @@ class Instance:
         unit_seconds: B, by task and learner, above 0.
         deadlines: T, in seconds.
         shards: D, whole numbers of at least 1, as floats.
-        prices: of a shard, by learner, at least 0.
+        prices: p, price of a shard by learner, at least 0.
         budget: for all shards; infinite if there is none.
         min_shards: D_l. With 0 a learner may be idle; otherwise each is in exactly one task.
     """
@@ -52,17 +52,17 @@ class Instance:
 
     @property
     def num_tasks(self) -> int:
-        """m."""
+        """Number of tasks."""
         return int(self.fixed_seconds.shape[0])
 
     @property
     def num_learners(self) -> int:
-        """n."""
+        """Number of learners."""
         return int(self.fixed_seconds.shape[1])
 
     @property
     def least(self) -> int:
-        """What a learner gets at least if it is in a task."""
+        """Fewest shards of a learner that is in a task."""
         return max(1, self.min_shards)
 
     @property
@@ -72,7 +72,7 @@ class Instance:
 
     @property
     def dearest_cost(self) -> float:
-        """That all shards can have."""
+        """Cost of all shards if the dearest learner trained them."""
         return float(self.shards.sum() * self.prices.max(initial=0.0))
 
     @property
@@ -80,64 +80,76 @@ class Instance:
         """Whether no plan can exceed the budget."""
         return self.dearest_cost <= self.budget
 
-    def capacities(self, tasks: Indices, targets: Floats) -> Floats:
-        """What each learner can take of a task by a target, a row for each pair; 0 if that is less than its least."""
-        limits = targets * (1 + TOLERANCE)
-        counts = np.floor((limits[:, None] - self.fixed_seconds[tasks]) / self.unit_seconds[tasks])
+    def sets_of(self, tasks: Indices) -> Bools:
+        """Mark the learners of each task, a row each, from the task of each learner."""
+        sets: Bools = tasks == np.arange(self.num_tasks)[:, None]
+        return sets
+
+    def capacities(self, tasks: Indices | int, targets: Floats, learners: Indices | slice = slice(None)) -> Floats:
+        """Count the shards each learner can take of a task by a target, a row per target; 0 if fewer than its least."""
+        fixed, unit = self.fixed_seconds[tasks][..., learners], self.unit_seconds[tasks][..., learners]
+        counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
         counts[counts < self.least] = 0.0
-        return np.minimum(counts, self.shards[tasks][:, None])
+        return np.minimum(counts, self.shards[tasks, None])
 
     def seconds(self, task: int, counts: Floats) -> Floats:
-        """How long each learner takes for so many shards; 0 for none."""
+        """Return how long each learner takes for so many shards; 0 for none."""
         taken = self.fixed_seconds[task] + self.unit_seconds[task] * counts
         return np.where(counts > 0, taken, 0.0)
 
     def fewest_seconds(self, task: int, members: Bools) -> Floats:
-        """The least target of each set of learners, a row each; infinite if its shards cannot be done in time.
+        """Find the least target of each set of learners, a row each; infinite if it cannot do the shards in time.
 
         All members take part, and so have time for their least, unless learners may be idle.
         """
-        fixed, unit = self.fixed_seconds[task], self.unit_seconds[task]
+        fixed, unit, first = self.fixed_seconds[task], self.unit_seconds[task], self.least - 1
         needed, deadline = self.shards[task], float(self.deadlines[task])
         low = np.zeros(len(members))
         if not self.may_idle:
             low = np.where(members, fixed + self.least * unit, 0.0).max(axis=1, initial=0.0)
-        high = np.full(len(members), deadline)
-
-        def counts_by(targets: Floats) -> Floats:
-            counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
-            return np.where(members & (counts >= self.least), counts, 0.0)
-
-        is_possible = (counts_by(high).sum(axis=1) >= needed) & (low <= deadline * (1 + TOLERANCE))
+        is_possible = low <= deadline * (1 + TOLERANCE)
         if not self.may_idle:
             is_possible &= members.sum(axis=1) * self.least <= needed
-        suffices = counts_by(low).sum(axis=1) >= needed
-        high = np.where(suffices, low, high)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            if np.all((middle <= low) | (middle >= high)):
-                break
-            enough = counts_by(middle).sum(axis=1) >= needed
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        # the last moment at which a learner is done, since between two such nothing changes
-        counts = counts_by(high)
-        ends = np.where(counts > 0, fixed + unit * counts, 0.0).max(axis=1, initial=0.0)
-        return np.where(is_possible, np.where(suffices, high, np.minimum(ends, high)), np.inf)
 
-    def fill(self, task: int, members: Bools, target: float) -> Floats:
-        """The shards of each learner that cost the least by a target, which must leave time for them all."""
-        counts = np.zeros(self.num_learners)
-        most = np.where(members, self.capacities(np.array([task]), np.array([target]))[0], 0.0)
-        if not self.may_idle:
-            counts[members] = self.least
-        left = self.shards[task] - counts.sum()
-        for learner in np.argsort(np.where(members, self.prices, np.inf), kind="stable")[: int(members.sum())]:
-            if left <= 0:
+        def events_by(targets: Floats) -> Floats:
+            """Count the moments until a target at which each member could have taken one shard more."""
+            counts = np.floor((targets[:, None] * (1 + TOLERANCE) - fixed) / unit)
+            return np.where(members, np.maximum(counts - first, 0.0), 0.0)
+
+        def suffice(events: Floats) -> Bools:
+            enough: Bools = (events + first * (events > 0)).sum(axis=1) >= needed
+            return enough
+
+        high = np.full(len(members), deadline)
+        events_low, events_high = events_by(low), events_by(high)
+        is_possible &= suffice(events_high)
+        suffices = suffice(events_low)
+        for _ in range(_BISECTIONS):
+            if np.all(suffices | ~is_possible | ((events_high - events_low).sum(axis=1) <= 1)):
                 break
-            more = min(left, most[learner] - counts[learner])
-            if more > 0:
-                counts[learner] += more
-                left -= more
+            middle = (low + high) / 2
+            events = events_by(middle)
+            enough = suffice(events)
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            events_low = np.where(enough[:, None], events_low, events)
+            events_high = np.where(enough[:, None], events, events_high)
+        # the last moment at which a member is done, since between two such nothing changes
+        ends = np.where(events_high > 0, fixed + unit * (events_high + first), 0.0).max(axis=1, initial=0.0)
+        return np.where(is_possible, np.where(suffices, low, np.minimum(ends, high)), np.inf)
+
+    def cheapest_counts(self, task: int, members: Bools, targets: Floats) -> Floats:
+        """Share out a task's shards at the least cost by each target, which must leave time for them all.
+
+        Args:
+            members: a set of learners for each target, a row each, or one set for all.
+        """
+        order = np.argsort(self.prices, kind="stable")
+        most, members = self.capacities(task, targets)[:, order], members[..., order]
+        least = np.where(members, 0.0 if self.may_idle else self.least, 0.0)
+        more = np.where(members, np.maximum(most - least, 0.0), 0.0)
+        left = self.shards[task] - least.sum(axis=-1, keepdims=True)
+        counts = np.empty_like(most)
+        counts[:, order] = least + np.clip(left - (np.cumsum(more, axis=1) - more), 0.0, more)
         return counts
 
 
@@ -150,12 +162,15 @@ class Plan:
     cost: float
 
     @classmethod
-    def of(cls, instance: Instance, counts: Floats) -> Plan:
-        """What these shards come to."""
-        seconds = [float(instance.seconds(task, counts[task]).max()) for task in range(instance.num_tasks)]
+    def of(cls, instance: Instance, sets: Bools, targets: Floats) -> Plan:
+        """Share out the shards at the least cost for these sets of learners, a row for each task, by these targets."""
+        counts = np.concatenate(
+            [instance.cheapest_counts(task, own, targets[task, None]) for task, own in enumerate(sets)]
+        )
+        seconds = [float(instance.seconds(task, own).max()) for task, own in enumerate(counts)]
         return cls(counts=counts, objective=sum(seconds), cost=float((counts.sum(axis=0) * instance.prices).sum()))
 
     @property
     def tasks(self) -> Indices:
-        """The task of each learner, or `IDLE`."""
+        """Task of each learner, or `IDLE`."""
         return np.where(self.counts.any(axis=0), self.counts.argmax(axis=0), IDLE)

@@ -7,76 +7,51 @@ import numpy as np
 from paceline.allocation.med.instance import Bools, Floats, Indices, Instance, Plan
 from paceline.allocation.rounding import TOLERANCE
 
-MAX_TARGETS = 2_000
-"""Of one set of learners that are looked at; if there are more, some are left out."""
-
+_MAX_TARGETS = 2_000  # of one set of learners; if there are more, some are left out
 _BISECTIONS = 60
 
 
-def frontier(instance: Instance, task: int, members: Bools) -> tuple[Floats, Floats]:
-    """Targets and costs of a set of learners: later is cheaper. Empty if the set cannot do the task."""
-    earliest = float(instance.fewest_seconds(task, members[None, :])[0])
-    if not np.isfinite(earliest):
-        return np.empty(0), np.empty(0)
+def plan_for(instance: Instance, tasks: Indices) -> Plan | None:
+    """Plan with these learners in these tasks in the least time; None if no way to keep all constraints is found.
+
+    If the budget asks for later targets, those are good ones, but not always the best.
+    """
+    sets = instance.sets_of(tasks)
+    targets = np.array([instance.fewest_seconds(task, own[None, :])[0] for task, own in enumerate(sets)])
+    if not np.isfinite(targets).all():
+        return None
+    plan = Plan.of(instance, sets, targets)
+    if plan.cost <= instance.budget * (1 + TOLERANCE):
+        return plan
+    frontiers = [_frontier(instance, task, own, float(targets[task])) for task, own in enumerate(sets)]
+    cheaper = _within_budget(instance, frontiers)
+    return None if cheaper is None else Plan.of(instance, sets, cheaper)
+
+
+def _frontier(instance: Instance, task: int, members: Bools, earliest: float) -> tuple[Floats, Floats]:
+    """Targets and costs of a set of learners, later and cheaper from one to the next."""
     targets = _targets(instance, task, np.flatnonzero(members), earliest)
-    costs = least_costs(instance, task, members, targets)
+    costs = instance.cheapest_counts(task, members, targets) @ instance.prices
     is_cheaper = np.append(True, costs[1:] < np.minimum.accumulate(costs)[:-1] * (1 - TOLERANCE))
     return targets[is_cheaper], costs[is_cheaper]
 
 
-def settle(instance: Instance, tasks: Indices) -> Plan | None:
-    """The plan of least time for these learners in these tasks; None if none is found that keeps all constraints.
-
-    If the budget asks for later targets, those are good ones, but not always the best.
-    """
-    sets = tasks == np.arange(instance.num_tasks)[:, None]
-    targets = np.array([instance.fewest_seconds(task, own[None, :])[0] for task, own in enumerate(sets)])
-    if not np.isfinite(targets).all():
-        return None
-    plan = plan_of(instance, sets, targets)
-    if plan.cost <= instance.budget * (1 + TOLERANCE):
-        return plan
-    cheaper = _within_budget(instance, [frontier(instance, task, own) for task, own in enumerate(sets)])
-    return None if cheaper is None else plan_of(instance, sets, cheaper)
-
-
-def plan_of(instance: Instance, sets: Bools, targets: Floats) -> Plan:
-    """The cheapest shards for these sets of learners, a row for each task, by these targets."""
-    counts = np.stack([instance.fill(task, own, float(targets[task])) for task, own in enumerate(sets)])
-    return Plan.of(instance, counts)
-
-
 def _targets(instance: Instance, task: int, own: Indices, earliest: float) -> Floats:
-    """When one of the learners is done with a shard, from the earliest target on, or some moments if there are many."""
+    """Moments when a learner is done with a shard, from the earliest target on; evenly spaced ones if too many."""
     fixed, unit = instance.fixed_seconds[task, own], instance.unit_seconds[task, own]
     latest = float(instance.deadlines[task])
     first = np.maximum(np.ceil((earliest - fixed) / unit), 1)
     num_each = np.clip(np.floor((latest * (1 + TOLERANCE) - fixed) / unit) - first + 1, 0, instance.shards[task])
-    if num_each.sum() > MAX_TARGETS:
-        return np.linspace(earliest, latest, MAX_TARGETS)
+    if num_each.sum() > _MAX_TARGETS:
+        return np.linspace(earliest, latest, _MAX_TARGETS)
     places = np.arange(int(num_each.max(initial=0.0)))
     moments = (fixed + unit * first)[:, None] + unit[:, None] * places
     return np.unique(np.append(moments[places < num_each[:, None]], earliest))
 
 
-def least_costs(instance: Instance, task: int, members: Bools, targets: Floats) -> Floats:
-    """Of the cheapest shards by each target for each set of learners, a row each, or one set for all targets."""
-    order = np.argsort(instance.prices, kind="stable")
-    prices, members = instance.prices[order], members[..., order]
-    most = instance.capacities(np.full(len(targets), task), targets)[:, order]
-    least = 0.0 if instance.may_idle else float(instance.least)
-    more = np.where(members, np.maximum(most - least, 0.0), 0.0)
-    left = instance.shards[task] - least * members.sum(axis=-1, keepdims=True)
-    taken = np.clip(left - (np.cumsum(more, axis=1) - more), 0.0, more)
-    costs: Floats = ((least * members + taken) * prices).sum(axis=1)
-    return costs
-
-
 def _within_budget(instance: Instance, frontiers: list[tuple[Floats, Floats]]) -> Floats | None:
-    """A target of each frontier, so that all cost no more than the budget, by a price of money; None if they must."""
+    """Choose a target of each frontier so that all cost no more than the budget, by a price of money; None if none."""
     budget = instance.budget * (1 + TOLERANCE)
-    if sum(costs[-1] for _, costs in frontiers) > budget:
-        return None
 
     def choose(price: float) -> list[int]:
         return [int(np.argmin(targets + price * costs)) for targets, costs in frontiers]
@@ -85,6 +60,8 @@ def _within_budget(instance: Instance, frontiers: list[tuple[Floats, Floats]]) -
         return float(sum(costs[place] for (_, costs), place in zip(frontiers, chosen, strict=True)))
 
     low, high, chosen = 0.0, 1.0, [len(costs) - 1 for _, costs in frontiers]
+    if cost_of(chosen) > budget:
+        return None
     while cost_of(choose(high)) > budget and high < 1e12:
         low, high = high, high * 4
     for _ in range(_BISECTIONS):

@@ -119,15 +119,17 @@ class MedProblem(Problem, frozen=True, kw_only=True):
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """The optimum if it can be proven in time, otherwise the best that was found, with the bound that is proven."""
-        from paceline.allocation.med.solver import explain, solve
+        from paceline.allocation.med.limit import Limit
+        from paceline.allocation.med.solver import DEFAULT_SECONDS, explain, solve
 
         instance = self.instance()
         reason = self._conflict(instance)
         if reason is not None:
             return Reply(status="infeasible", reason=reason)
-        solution = solve(instance, time_limit_seconds=time_limit_seconds)
+        max_seconds = DEFAULT_SECONDS if time_limit_seconds is None else time_limit_seconds
+        solution = solve(instance, Limit(max_seconds=max_seconds))
         if solution.plan is None:
-            return Reply(status="infeasible", reason=explain(instance, solution, time_limit_seconds))
+            return Reply(status="infeasible", reason=explain(instance, solution, Limit(max_seconds=max_seconds)))
         return self._reply(solution.plan, solution.bound, is_optimal=solution.is_proven)
 
     def _conflict(self, instance: Instance) -> str | None:

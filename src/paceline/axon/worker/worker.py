@@ -101,7 +101,7 @@ class Worker:
             loops.background.run(serving.__aexit__(None, None, None))
 
     def run(self, *, announce: Callable[[Address], None] | None = None, **settings: Any) -> None:
-        """Serve until SIGINT or SIGTERM; `announce` gets the address once it accepts calls. Settings as for `serving`."""
+        """Serve until SIGINT or SIGTERM; `announce` receives the address. Settings are those of `serving`."""
         loop = loops.new_event_loop()
         try:
             loop.run_until_complete(self._serve_until_stopped(announce, settings))

@@ -11,7 +11,7 @@ from paceline.devices.contention.regression import Observation
 from paceline.devices.contention.usage import Reader, SystemReader, usage_between
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trainer
+from paceline.learning.trainers import Trainer, TrainOptions
 
 NUM_TURNS = 3
 """That each load is run beside the training, in another order each time."""
@@ -61,10 +61,10 @@ async def _observe(
 ) -> Observation:
     dummy, loop = trainer.initial_parameters(), asyncio.get_running_loop()
     until = loop.time() + SETTLE_RATIO * turn_seconds
-    await trainer.train(dummy, shards, local_epochs=_MOST_LOCAL_EPOCHS, until=until)
+    await trainer.train(dummy, shards, TrainOptions(local_epochs=_MOST_LOCAL_EPOCHS, until=until))
     before = read()
     until = loop.time() + (1 - SETTLE_RATIO) * turn_seconds
-    trained = await trainer.train(dummy, shards, local_epochs=_MOST_LOCAL_EPOCHS, until=until)
+    trained = await trainer.train(dummy, shards, TrainOptions(local_epochs=_MOST_LOCAL_EPOCHS, until=until))
     if not trained.num_samples:  # the device is too slow for so short a turn
         trained = await trainer.train(dummy, shards[:1])
     return Observation(

@@ -47,7 +47,7 @@ def claimed(folder: Path, remove: Callable[[int], None]) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file for the block; tells whether that was possible, or somebody else has it."""
+    """Lock a file for the block; yields whether that was possible, or somebody else has it."""
     lock = _lock(path)
     try:
         yield lock is not None

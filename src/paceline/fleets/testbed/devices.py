@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
+from msgspec import Meta
+
+from paceline.checks import NotNegative
 from paceline.fleets.devices import EmulatedDevice
 from paceline.fleets.processes import emulation_options, join_options, power_options, state_options
 
@@ -25,15 +29,12 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     data: str | None = None
-    cut_at_seconds: float | None = None
+    cpu_share: Annotated[float, Meta(ge=LEAST_CPU_SHARE, le=1e6)] = 1.0
+    cut_at_seconds: NotNegative | None = None
     mended_at_seconds: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not LEAST_CPU_SHARE <= self.cpu_share < math.inf:
-            raise ValueError(f"cpu_share is {self.cpu_share}; on a testbed it must be at least {LEAST_CPU_SHARE}")
-        if self.cut_at_seconds is not None and not 0 <= self.cut_at_seconds < math.inf:
-            raise ValueError(f"cut_at_seconds is {self.cut_at_seconds}; it must be at least 0")
         if self.mended_at_seconds is not None and (
             self.cut_at_seconds is None or not self.cut_at_seconds < self.mended_at_seconds < math.inf
         ):

@@ -33,6 +33,8 @@ class TestbedFleet(Fleet):
         devices: as in a fleet file.
     """
 
+    devices: Sequence[TestbedDevice]
+
     def __init__(self, devices: Sequence[TestbedDevice]) -> None:
         check_is_no_device()
         tools.check()
@@ -51,8 +53,7 @@ class TestbedFleet(Fleet):
         return run_live(self._run(plan, env, started_at))
 
     async def _run(self, plan: Plan[Any], env: Environment, started_at: float) -> Outcome:
-        if len(self.devices) < plan.min_devices:
-            raise ConfigError(f"the fleet has {len(self.devices)} devices; the job begins with {plan.min_devices}")
+        self.check(plan)
         has_begun = asyncio.Event()
 
         def emit(event: Event) -> None:

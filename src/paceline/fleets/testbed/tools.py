@@ -61,8 +61,8 @@ def batch(name: str, lines: Sequence[str], *, namespace: str | None = None, is_l
     if done.returncode != 0 and not is_lenient:
         failed = _FAILED_LINE.search(done.stderr)
         line = lines[int(failed[1]) - 1] if failed else "-batch -"
-        told = _in_one_line(_FAILED_LINE.sub("", done.stderr))
-        raise PacelineError(f"{' '.join((name, *where, line))} failed: {told}")
+        reason = _in_one_line(_FAILED_LINE.sub("", done.stderr))
+        raise PacelineError(f"{' '.join((name, *where, line))} failed: {reason}")
 
 
 def _run(command: list[str], given: str = "") -> subprocess.CompletedProcess[str]:

@@ -15,20 +15,17 @@ from paceline.learning.points.specs import PointsSpec
 from paceline.learning.shards import Array
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Is told of each class that is done: how many are, and of how many. What it raises ends the work."""
+"""Called after each class with the number of classes done, and of all; may raise to stop the work."""
 
-_CHUNK_VALUES = 1 << 20  # averaged at a time: about what fits a cache, and a float copy of all is never held
+_CHUNK_VALUES = 1 << 20  # averaged at a time: about what fits a cache, without a float copy of all
 
 
 def aggregate(x: Array, y: Array, spec: PointsSpec, progress: Progress | None = None) -> AggregatedPoints:
-    """A point for each set of about `spec.ratio` samples of one class that are alike.
+    """Make a point for each set of about `spec.ratio` similar samples of one class.
 
     Args:
         x: samples as stored: uint8 or float32, one or more.
-        y: their labels.
-
-    Raises:
-        ConfigError: these are no samples and labels.
+        y: their labels; `ConfigError` if they do not match the samples.
     """
     if not len(y) or len(x) != len(y) or x.ndim < 2 or y.ndim != 1 or y.dtype.kind not in "iu":
         raise ConfigError(f"no points can be made of samples of shape {x.shape} and labels of shape {y.shape}")
@@ -36,12 +33,12 @@ def aggregate(x: Array, y: Array, spec: PointsSpec, progress: Progress | None = 
 
 
 def reduce(x: Array, spec: PointsSpec) -> Array:
-    """Step 1: a few float32 features for each sample."""
+    """Reduce each sample to a few float32 features (step 1)."""
     return REDUCTIONS[spec.reduction](x, spec.ratio, np.random.default_rng(spec.seed))
 
 
 def divide(features: Array, y: Array, spec: PointsSpec, progress: Progress | None = None) -> Sets:
-    """Step 2: sets of samples of one class that have alike features; N/ratio sets of N samples, and at least one."""
+    """Divide the samples of each class into sets of similar features (step 2): N/ratio sets of N samples."""
     indices, sizes = [], []
     labels = np.unique(y)
     for number, label in enumerate(labels.tolist(), 1):
@@ -63,7 +60,7 @@ def divide(features: Array, y: Array, spec: PointsSpec, progress: Progress | Non
 
 
 def average(x: Array, y: Array, sets: Sets) -> AggregatedPoints:
-    """Step 3: the mean of each set's original samples, and their label."""
+    """Average the original samples of each set (step 3)."""
     means = np.empty((len(sets), *x.shape[1:]), np.float32)
     step = max(1, _CHUNK_VALUES * len(sets) // x.size)
     for start in range(0, len(sets), step):

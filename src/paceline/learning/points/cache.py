@@ -1,4 +1,4 @@
-"""Points that were made before, by what they were made of: in files, and in this process."""
+"""Caches of aggregated points, in files and in this process, keyed by the data and the spec."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from paceline.learning.points.sets import AggregatedPoints, Sets
 from paceline.learning.points.specs import PointsSpec
 from paceline.learning.shards import Array
 
-_VERSION = 1  # of how points are made; a higher one leaves old files alone
+_VERSION = 1  # of the algorithm; raise it to ignore older files
 _ARRAYS = ("x", "y", "offsets", "indices")
 _MAX_REMEMBERED_BYTES = 1 << 28
 
 
 class Found(NamedTuple):
-    """Points, and whether they had been made before."""
+    """Points, and whether they came from the cache."""
 
     points: AggregatedPoints
     is_cached: bool
 
 
 def default_folder() -> Path:
-    """Where points are kept: in the user's cache."""
+    """Return the folder of cached points in the user's cache."""
     return default_directories()[-1] / "points"
 
 
 def cached(x: Array, y: Array, spec: PointsSpec, folder: Path | None = None, progress: Progress | None = None) -> Found:
-    """The points of `aggregate`, from a file if they were made before; else they are made, and kept in one.
+    """Return the points of `aggregate` from a file, or make and save them.
 
-    A file that is damaged is made anew. A folder that cannot be written to costs the next run its time, and no more.
+    A damaged file is replaced; a folder that cannot be written to is ignored.
 
     Args:
-        folder: None for `default_folder`.
+        folder: folder of the files; None for `default_folder`.
     """
     path = (default_folder() if folder is None else folder) / f"{_digest(x, y, spec)}.npz"
     points = _read(path, x, y)
@@ -57,12 +57,12 @@ def cached(x: Array, y: Array, spec: PointsSpec, folder: Path | None = None, pro
 
 
 def remembered(x: Array, y: Array, spec: PointsSpec) -> AggregatedPoints:
-    """The points of `aggregate`, made once in this process for all that ask for the same."""
+    """Return the points of `aggregate`, made once per process."""
     key = _digest(x, y, spec)
     points = _memory.pop(key, None)
     if points is None:
         points = aggregate(x, y, spec)
-    _memory[key] = points  # as the last that was asked for
+    _memory[key] = points  # as the most recent
     while sum(one.x.nbytes for one in _memory.values()) > _MAX_REMEMBERED_BYTES and len(_memory) > 1:
         _memory.popitem(last=False)
     return points
@@ -80,7 +80,7 @@ def _digest(x: Array, y: Array, spec: PointsSpec) -> str:
 
 
 def _read(path: Path, x: Array, y: Array) -> AggregatedPoints | None:
-    """The points in a file; None if there is none, or if they are not those of such samples."""
+    """Read points from a file; None if there is none, or if they do not fit the samples."""
     try:
         arrays = read_npz(path, _ARRAYS)
     except ConfigError:

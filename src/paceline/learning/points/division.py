@@ -1,4 +1,4 @@
-"""Step 2, division: the samples of one class, by their features, into sets that are alike."""
+"""Step 2, division: the samples of one class into sets of similar features."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from paceline.extras import extra
 from paceline.learning.shards import Array
 
 Division: TypeAlias = Callable[[Array, int, np.random.Generator], Array]
-"""From features (N, d'), the number of sets (2 to N) and a source of chance to the number of each sample's set.
+"""Function of features (N, d'), the number of sets (2 to N) and a random generator, that returns each sample's set.
 
-Sets are numbered from 0 on. There are about as many as asked for, and some may be empty: fewer samples may differ.
+Sets are numbered from 0. Some may be empty, since fewer samples than that may differ.
 """
 
 _NUM_ITERATIONS = 20  # Han et al. (2021) §4.3 for k-means; ours for the mixture
 _MAX_TOGETHER = 8192  # samples of a class that k-means divides in one go: its time grows with their square
-_alone = threading.Lock()  # filters of warnings, and limits of threads, are the whole process'
+_alone = threading.Lock()  # warning filters and thread limits apply to the whole process
 
 
 def k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
-    """By k-means; a class of very many samples first into a few parts, and then each of these."""
+    """Divide by k-means; a class of very many samples first into a few parts, and then each of these."""
     if len(features) <= _MAX_TOGETHER:
         return _k_means(features, num_sets, chance)
     parts = _k_means(features, 2 * len(features) // _MAX_TOGETHER, chance)
@@ -39,7 +39,7 @@ def k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Arra
 
 
 def _k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
-    """From samples drawn at random."""
+    """Run k-means from centres drawn among the samples."""
     with extra("points"):
         from sklearn.cluster import KMeans  # takes long to load
 
@@ -49,11 +49,11 @@ def _k_means(features: Array, num_sets: int, chance: np.random.Generator) -> Arr
 
 
 def lsh(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
-    """By locality-sensitive hashing: samples that lie on the same side of each of some random hyperplanes.
+    """Divide by locality-sensitive hashing: a set lies on the same side of each of some random hyperplanes.
 
-    Where a hyperplane stands is up to each half of the former cut: it lies so that both parts have as many samples as
-    befits their sets. So there are exactly `num_sets` buckets, of about the same size and none of them empty, as the
-    paper's settings ask for; hashes to a fixed grid give neither. The time, O(d' · N · log N), is that of its table.
+    Each bucket shifts its next hyperplane so that both parts get samples in proportion to their number of sets. So
+    there are exactly `num_sets` buckets of about equal size, as the paper's settings require; hashes to a fixed grid
+    would not give that. The time is O(d' · N · log N), as in the paper's table.
     """
     buckets, wanted = np.zeros(len(features), np.int64), np.array([num_sets])  # sets that a bucket is to become
     while wanted.max() > 1:
@@ -71,7 +71,7 @@ def lsh(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
 
 
 def gaussian_mixture(features: Array, num_sets: int, chance: np.random.Generator) -> Array:
-    """By a mixture of Gaussians with axes of their own, each sample by the likeliest of them."""
+    """Divide by a mixture of Gaussians with diagonal covariances, each sample to its likeliest component."""
     with extra("points"):
         from sklearn.mixture import GaussianMixture  # takes long to load
 
@@ -89,7 +89,7 @@ def gaussian_mixture(features: Array, num_sets: int, chance: np.random.Generator
 
 
 DIVISIONS: dict[str, Division] = {"k-means": k_means, "lsh": lsh, "gmm": gaussian_mixture}
-"""Divisions by name."""
+"""Divisions, by name."""
 
 
 def _seed(chance: np.random.Generator) -> int:
@@ -98,10 +98,7 @@ def _seed(chance: np.random.Generator) -> int:
 
 @contextlib.contextmanager
 def _left_alone() -> Iterator[None]:
-    """Let scikit-learn work in one thread, so that sums come out the same on any number of cores.
-
-    And let it stop after the iterations it is given, and find fewer sets than were wanted, without a word.
-    """
+    """Run scikit-learn in one thread, for the same sums on any number of cores, without convergence warnings."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 

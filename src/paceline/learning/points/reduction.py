@@ -1,7 +1,7 @@
-"""Step 1, reduction: from samples of many values to a few features, such that alike samples have alike features.
+"""Step 1, reduction: from samples of many values to a few features that are similar for similar samples.
 
-Shapes: N samples of d values become N × d'. Sizes and constants are those of Han et al. (2021) §4.3 where it tells
-them. Where it does not, the reading is told at each function.
+Shapes: N samples of d values become N × d'. Sizes and constants are those of Han et al. (2021) §4.3 where it gives
+them; docstrings state our choices elsewhere.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from paceline.extras import extra
 from paceline.learning.shards import Array
 
 Reduction: TypeAlias = Callable[[Array, int, np.random.Generator], Array]
-"""From samples as stored, the ratio and a source of chance to float32 features (N, d')."""
+"""Function of stored samples, the ratio and a random generator, that returns float32 features (N, d')."""
 
-_NUM_FEATURES = 10  # d' of SVD and of the fingerprint, ibid.; ours for those that it does not tell of
-_CHUNK_VALUES = 1 << 22  # made floats at a time, so that a float copy of all samples is never held
+_NUM_FEATURES = 10  # d' of SVD and of the fingerprint, ibid.; our choice for the others
+_CHUNK_VALUES = 1 << 22  # converted at a time, without a float copy of all samples
 
-# Of the incremental SVD, ibid.
+# Settings of the incremental SVD, ibid.
 _SHARE_OF_VALUES = 0.01
 _LEARNING_RATE = 0.001
 _REGULARISATION = 0.015
 _NUM_PASSES = 20
-_START = 0.1  # of every factor; ours, as in Funk's public implementation of Gorrell's method, which has that rate, too
+_START = 0.1  # of every factor; our choice, as in Funk's public implementation, which has that rate, too
 
 
 def singular_values(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """The ten largest singular values of each sample, which is read as a matrix of its own.
+    """Return the ten largest singular values of each sample, taken as a matrix.
 
     This is how we read "SVD based on single data points", as opposed to that of the entire dataset: the complexity
-    that the paper tells, O(N · d^1.5), is that of N matrices of √d × √d. Channels of an image lie below each other; a
-    vector of features fills a square, with zeros at its end.
+    that the paper states, O(N · d^1.5), is that of N matrices of √d × √d. Channels of an image are stacked; a vector
+    of features fills a square, padded with zeros.
     """
     num_rows = math.isqrt(x[0].size - 1) + 1 if x.ndim == 2 else math.prod(x.shape[1:-1])
     num_columns = num_rows if x.ndim == 2 else x.shape[-1]
@@ -52,7 +52,7 @@ def singular_values(x: Array, ratio: int, chance: np.random.Generator) -> Array:
 
 
 def incremental_svd(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """Factors of the samples, learned from a part of their values (Gorrell, 2006).
+    """Learn factors of the samples from a part of their values (Gorrell, 2006).
 
     Samples ≈ P·Qᵀ, one feature (a column of P and Q) after the other. In each pass, a hundredth of the attributes is
     drawn; at each of its values x_ij, with e = x_ij − p_i·q_j and the feature in question, p_i grows by
@@ -80,28 +80,28 @@ def incremental_svd(x: Array, ratio: int, chance: np.random.Generator) -> Array:
 
 
 def fingerprints(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """Ten sums of a sample's values, each with signs of its own: the fingerprint of SimHash before it is cut to bits.
+    """Sum a sample's values with ten sets of random signs: the fingerprint of SimHash before it is cut to bits.
 
-    The paper says "hash" and "fingerprint" of length 10. Ten bits tell no more than 1024 samples apart, and within a
-    class far fewer: too few for k-means to make N/ratio sets of.
+    The paper says "hash" and "fingerprint" of length 10. Ten bits distinguish at most 1024 samples, and within a class
+    far fewer: too few for k-means to make N/ratio sets of.
     """
     signs = chance.choice(np.array([-1, 1], np.float32), (x[0].size, _NUM_FEATURES))
     return _by_chunks(x, lambda values: values @ signs)
 
 
 def principal_components(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """The ten principal components of all samples."""
+    """Project on the ten principal components of all samples."""
     values = x.reshape(len(x), -1).astype(np.float32)
     return _project(values - values.mean(0), chance)
 
 
 def whole_svd(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """The ten largest singular vectors of the entire dataset: principal components without taking the mean away."""
+    """Project on the ten largest singular vectors of the entire dataset: principal components of uncentred data."""
     return _project(x.reshape(len(x), -1).astype(np.float32), chance)
 
 
 def histograms(x: Array, ratio: int, chance: np.random.Generator) -> Array:
-    """How many of a sample's values are in each tenth of the range that all samples have."""
+    """Count a sample's values in each tenth of the range of all samples."""
     low, high = _scale(x) * float(x.min()), _scale(x) * float(x.max())
     per_value = _NUM_FEATURES / (high - low) if high > low else 0.0
 
@@ -121,16 +121,16 @@ REDUCTIONS: dict[str, Reduction] = {
     "whole-svd": whole_svd,
     "histogram": histograms,
 }
-"""Reductions by name; the first three are the paper's choice, the others are there for comparison."""
+"""Reductions, by name; the first three are the paper's choice, the others are for comparison."""
 
 
 def _scale(x: Array) -> float:
-    """What stored values are multiplied with, so that none is above 1."""
+    """Return the factor that brings stored values to at most 1."""
     return 1 / 255 if x.dtype == np.uint8 else 1 / max(float(np.abs(x).max()), np.finfo(np.float32).tiny)
 
 
 def _by_chunks(x: Array, reduce: Callable[[Array], Array]) -> Array:
-    """Reduce so many samples at a time, as float32 of at most 1 and shape (samples, values)."""
+    """Reduce samples chunk by chunk, as float32 of at most 1 and shape (samples, values)."""
     scale, step = np.float32(_scale(x)), max(1, _CHUNK_VALUES // x[0].size)
     parts = [x[start : start + step] for start in range(0, len(x), step)]
     reduced = [reduce(part.reshape(len(part), -1) * scale) for part in parts]

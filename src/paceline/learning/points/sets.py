@@ -1,4 +1,4 @@
-"""Sets of samples that are alike, and the points that stand for them."""
+"""Sets of similar samples, and the points that represent them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Sets:
     """Samples by number, each in exactly one set.
 
     Attributes:
-        offsets: where each set begins in `indices`, and at last where all end; int64, one more than there are sets.
-        indices: the samples' numbers, set by set; int64.
+        offsets: start of each set in `indices`, and the end of the last one; int64.
+        indices: indices of the samples, set by set; int64.
     """
 
     offsets: Array
@@ -25,18 +25,18 @@ class Sets:
         return len(self.offsets) - 1
 
     def __getitem__(self, number: int) -> Array:
-        """The samples of a set."""
+        """Return the samples of a set."""
         if not 0 <= number < len(self):
             raise IndexError(f"there is no set {number}; there are 0 to {len(self) - 1}")
         return self.indices[self.offsets[number] : self.offsets[number + 1]]
 
     @property
     def sizes(self) -> Array:
-        """How many samples each set has."""
+        """Number of samples in each set."""
         return np.diff(self.offsets)
 
     def is_whole(self, num_samples: int) -> bool:
-        """Whether each of so many samples is in exactly one set, and no set is empty."""
+        """Check that each of so many samples is in exactly one set, and no set is empty."""
         are_offsets = self.offsets.ndim == 1 and len(self.offsets) > 1 and self.offsets[0] == 0
         return (
             are_offsets
@@ -51,9 +51,9 @@ class AggregatedPoints:
     """A point for each set of samples.
 
     Attributes:
-        x: the means of the original samples, on the scale on which these are stored; float32.
-        y: their labels: a set has samples of one class.
-        sets: which samples each point stands for.
+        x: means of the original samples, on their stored scale; float32.
+        y: labels of the points: a set has samples of one class.
+        sets: samples that each point represents.
     """
 
     x: Array
@@ -65,10 +65,10 @@ class AggregatedPoints:
 
     @property
     def num_samples(self) -> int:
-        """How many samples the points stand for."""
+        """Number of samples that the points represent."""
         return len(self.sets.indices)
 
     @property
     def shard(self) -> Shard:
-        """The points as samples to train on, or to find the losses of."""
+        """Shard with the points as samples."""
         return Shard(self.x, self.y)

@@ -1,4 +1,4 @@
-"""How points are aggregated: the ``[points]`` table of a job."""
+"""Settings of point aggregation: the ``[points]`` table of a job."""
 
 from __future__ import annotations
 
@@ -10,31 +10,25 @@ from msgspec import Meta
 from paceline.checks import Count, check_fields
 from paceline.learning.points.division import DIVISIONS
 from paceline.learning.points.reduction import REDUCTIONS
-from paceline.spelling import suggest
+from paceline.spelling import check_known
 
 COMPARED = (
-    ("svd", "k-means"),
-    ("incremental-svd", "lsh"),
-    ("hash", "k-means"),
-    ("svd", "gmm"),
-    ("pca", "k-means"),
-    ("pca", "lsh"),
-    ("whole-svd", "lsh"),
-    ("histogram", "k-means"),
+    *(("svd", "k-means"), ("incremental-svd", "lsh"), ("hash", "k-means")),
+    *(("svd", "gmm"), ("pca", "k-means"), ("pca", "lsh"), ("whole-svd", "lsh"), ("histogram", "k-means")),
 )
 """Reductions and divisions that Han et al. (2021) compare in Fig. 3; the first three are their choice."""
 
 
 class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How samples become points; `ValueError` for what cannot be done.
+    """How samples become points; `ValueError` for an unknown name or a value out of range.
 
     The paper chooses the first three of `COMPARED`. Any other pair works too.
 
     Attributes:
-        reduction: to a few features; one of `REDUCTIONS`.
-        division: of a class into sets; one of `DIVISIONS`.
+        reduction: how samples are reduced to a few features; a name in `REDUCTIONS`.
+        division: how a class is divided into sets; a name in `DIVISIONS`.
         ratio: original samples per point, on average.
-        seed: of what is drawn at random.
+        seed: seed of random draws.
     """
 
     reduction: str = "svd"
@@ -43,8 +37,6 @@ class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 
     def __post_init__(self) -> None:
-        if self.reduction not in REDUCTIONS:
-            raise ValueError(f"reduction {self.reduction!r} is unknown; {suggest(self.reduction, REDUCTIONS)}")
-        if self.division not in DIVISIONS:
-            raise ValueError(f"division {self.division!r} is unknown; {suggest(self.division, DIVISIONS)}")
+        check_known("reduction", self.reduction, REDUCTIONS)
+        check_known("division", self.division, DIVISIONS)
         check_fields(self)

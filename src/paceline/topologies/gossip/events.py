@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from paceline.events import Event
+from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent
 
 
 class GossipStarted(Event, frozen=True, tag="gossip_started"):
@@ -21,7 +22,7 @@ class GossipStarted(Event, frozen=True, tag="gossip_started"):
     paceline: str
 
 
-class PeerStarted(Event, frozen=True, tag="peer_started"):
+class PeerStarted(EpochEvent, frozen=True, tag="peer_started"):
     """A peer takes part from an epoch on; events of peers are reported on the device only.
 
     Attributes:
@@ -32,30 +33,26 @@ class PeerStarted(Event, frozen=True, tag="peer_started"):
         power: what its energy is computed from, as for `DeviceMeasured`.
     """
 
-    learner: str
     address: str
-    epoch: int
     num_samples: int
     known: tuple[str, ...] = ()
     power: dict[str, Any] | None = None
 
 
-class PeerSeen(Event, frozen=True, tag="peer_seen"):
+class PeerSeen(DeviceEvent, frozen=True, tag="peer_seen"):
     """A peer heard of another that takes part."""
 
-    learner: str
     other: str
 
 
-class PeerLost(Event, frozen=True, tag="peer_lost"):
+class PeerLost(DeviceEvent, frozen=True, tag="peer_lost"):
     """A peer takes another for gone: it said goodbye, or nobody hears of it."""
 
-    learner: str
     other: str
     reason: str
 
 
-class PointsMade(Event, frozen=True, tag="points_made"):
+class PointsMade(DeviceEvent, frozen=True, tag="points_made"):
     """A peer has the aggregated points of its data.
 
     Attributes:
@@ -63,14 +60,13 @@ class PointsMade(Event, frozen=True, tag="points_made"):
         is_cached: whether they were found ready.
     """
 
-    learner: str
     num_points: int
     num_samples: int
     seconds: float
     is_cached: bool = False
 
 
-class EpochEnded(Event, frozen=True, tag="epoch_ended"):
+class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
     """A peer trained an epoch, and exchanged what it learned.
 
     Attributes:
@@ -86,8 +82,6 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
         loss: loss of its own model on the test data; None if not evaluated.
     """
 
-    learner: str
-    epoch: int
     seconds: float
     num_samples: int
     ratio: float
@@ -106,16 +100,14 @@ class EpochEnded(Event, frozen=True, tag="epoch_ended"):
     accuracy: float | None = None
 
 
-class PartTakenOver(Event, frozen=True, tag="part_taken_over"):
+class PartTakenOver(EpochEvent, frozen=True, tag="part_taken_over"):
     """A peer trains the data of another that is gone, which it has a copy of, from an epoch on."""
 
-    learner: str
     other: str
-    epoch: int
     num_samples: int
 
 
-class DataMissing(Event, frozen=True, tag="data_missing"):
+class DataMissing(EpochEvent, frozen=True, tag="data_missing"):
     """More peers than is allowed have failed, and nobody has a copy of what they trained; it goes on without.
 
     Attributes:
@@ -124,29 +116,25 @@ class DataMissing(Event, frozen=True, tag="data_missing"):
         num_samples: samples that are missing.
     """
 
-    learner: str
-    epoch: int
     others: tuple[str, ...]
     share_failed: float
     num_samples: int
 
 
-class StoreLost(Event, frozen=True, tag="store_lost"):
+class StoreLost(DeviceEvent, frozen=True, tag="store_lost"):
     """A peer cannot reach the shared store of figures, and uses those that peers send each other."""
 
-    learner: str
     store: str
     reason: str
 
 
-class StoreBack(Event, frozen=True, tag="store_back"):
+class StoreBack(DeviceEvent, frozen=True, tag="store_back"):
     """A peer reaches the shared store again."""
 
-    learner: str
     store: str
 
 
-class ConsensusMeasured(Event, frozen=True, tag="consensus_measured"):
+class ConsensusMeasured(ResultEvent, frozen=True, tag="consensus_measured"):
     """How far peers are apart after an epoch, where a fleet sees them all.
 
     Attributes:
@@ -157,11 +145,9 @@ class ConsensusMeasured(Event, frozen=True, tag="consensus_measured"):
     epoch: int
     num_learners: int
     distance: float
-    loss: float | None = None
-    accuracy: float | None = None
 
 
-class PeerEnded(Event, frozen=True, tag="peer_ended"):
+class PeerEnded(DeviceEvent, frozen=True, tag="peer_ended"):
     """A peer is done.
 
     Attributes:
@@ -170,7 +156,6 @@ class PeerEnded(Event, frozen=True, tag="peer_ended"):
         loss: loss of that one.
     """
 
-    learner: str
     reason: Literal["epochs done", "target accuracy reached", "stopped"]
     epochs: int
     averaged: tuple[str, ...] = ()
@@ -178,7 +163,7 @@ class PeerEnded(Event, frozen=True, tag="peer_ended"):
     accuracy: float | None = None
 
 
-class GossipEnded(Event, frozen=True, tag="gossip_ended"):
+class GossipEnded(ResultEvent, frozen=True, tag="gossip_ended"):
     """Training without a server is over, as far as whoever records it sees.
 
     Attributes:
@@ -187,5 +172,3 @@ class GossipEnded(Event, frozen=True, tag="gossip_ended"):
     """
 
     averaged: tuple[str, ...]
-    loss: float | None = None
-    accuracy: float | None = None

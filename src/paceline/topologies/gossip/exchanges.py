@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from paceline.errors import BadReply, PacelineError
 from paceline.events import Phase
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trainer
+from paceline.learning.trainers import Trainer, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import PAUSE_SECONDS, Delivery, Gone, PeerCalls
 from paceline.topologies.gossip.graphs import GraphSpec, Mixing
@@ -20,6 +20,9 @@ from paceline.topologies.gossip.mass import MAX_MASS
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies, Snapshots, distance, mixed
+
+ORDERED = TrainOptions(is_shuffled=False, keeps_optimizer=True)
+"""Options of every training in an epoch: the ranked samples in their order, and one optimizer for all."""
 
 
 @dataclass
@@ -114,7 +117,7 @@ class MixingExchange(Exchange):
         self._pending: asyncio.Task[tuple[Vectors, int, dict[str, Vectors], dict[str, float]]] | None = None
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
-        trained = await self._context.trainer.train(parameters, [shard], is_shuffled=False, keeps_optimizer=True)
+        trained = await self._context.trainer.train(parameters, [shard], ORDERED)
         result = EpochResult(trained.parameters, trained.num_samples, trained.seconds)
         self._context.turn_to("exchange")
         loop = asyncio.get_running_loop()

@@ -17,19 +17,10 @@ from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.events import PhaseStarted
+from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
 from paceline.topologies.gossip.consensus import OnEpoch
-from paceline.topologies.gossip.events import (
-    EpochEnded,
-    PeerEnded,
-    PeerLost,
-    PeerSeen,
-    PeerStarted,
-    PointsMade,
-    StoreBack,
-    StoreLost,
-)
 from paceline.topologies.gossip.exchanges import Exchange, ExchangeContext, MixingExchange, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.holdings import Holding, TrainingData
@@ -164,7 +155,7 @@ class Peer(Member, PeerService):
         made = await self._data.aggregate()
         if made is not None:
             self._node.emit(
-                PointsMade(
+                events.PointsMade(
                     at=self._node.now(),
                     learner=self.name,
                     num_points=len(made.points.y),
@@ -186,7 +177,7 @@ class Peer(Member, PeerService):
             await self._views.exchange_with_one(silent)
             await asyncio.sleep(_START_SECONDS)
         self._node.emit(
-            PeerStarted(
+            events.PeerStarted(
                 at=self._node.now(),
                 learner=self.name,
                 address=self._membership.me.address,
@@ -247,7 +238,7 @@ class Peer(Member, PeerService):
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
         self._node.emit(
-            EpochEnded(
+            events.EpochEnded(
                 at=self._node.now(),
                 learner=self.name,
                 epoch=epoch,
@@ -276,7 +267,7 @@ class Peer(Member, PeerService):
             loss, accuracy = await self._evaluate(average.parameters)
         self._turn_to("idle", self._job.epochs)
         self._node.emit(
-            PeerEnded(
+            events.PeerEnded(
                 at=self._node.now(),
                 learner=self.name,
                 reason="epochs done",
@@ -350,10 +341,10 @@ class Peer(Member, PeerService):
             name = shared.name
 
             def lost(reason: str) -> None:
-                node.emit(StoreLost(at=node.now(), learner=node.name, store=name, reason=reason))
+                node.emit(events.StoreLost(at=node.now(), learner=node.name, store=name, reason=reason))
 
             def back() -> None:
-                node.emit(StoreBack(at=node.now(), learner=node.name, store=name))
+                node.emit(events.StoreBack(at=node.now(), learner=node.name, store=name))
 
             store = FallbackStore(shared, gossiped, lost, back)
         policy = self._job.allocation
@@ -378,6 +369,6 @@ class Peer(Member, PeerService):
     def _report_change(self, record: PeerRecord, reason: str) -> None:
         node = self._node
         if record.is_living:
-            node.emit(PeerSeen(at=node.now(), learner=self.name, other=record.name))
+            node.emit(events.PeerSeen(at=node.now(), learner=self.name, other=record.name))
         elif not (record.status == "left" and record.is_done):  # at the end, all say goodbye
-            node.emit(PeerLost(at=node.now(), learner=self.name, other=record.name, reason=reason[:_MAX_TEXT]))
+            node.emit(events.PeerLost(at=node.now(), learner=self.name, other=record.name, reason=reason[:_MAX_TEXT]))

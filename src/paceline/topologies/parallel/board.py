@@ -1,4 +1,4 @@
-"""How a run of one job stands at a moment: kept up to date by its events, for a live table."""
+"""The live table of a run of one job, kept up to date by its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Learner:
         gone_at: when the learner left, None if it is there.
         activities: what it turned to, and when.
         origin: when its bar begins.
-        reports_phases: whether it does.
+        reports_phases: whether it records what it turns to.
     """
 
     def __init__(self, name: str, order: int, at: float) -> None:

@@ -26,13 +26,13 @@ class Enrolment:
     """A place in a run.
 
     Attributes:
-        terms: as offered; the shards are the device's own where its data stays with it.
+        terms: terms as offered; the shards are the device's own where its data stays with it.
         like: parameters of the model's shapes.
         store: the device's own data; None if shards are served.
-        profile: what was measured of the device; of the state it is in, or of the first one.
-        profiles: of each of its states, if the policy needs them.
-        history: what the past rounds took.
-        last_round: that it took part in.
+        profile: measurements of the device in the state it is in, or in the first one.
+        profiles: measurements in each of its states, if the policy needs them.
+        history: times and amounts of past rounds.
+        last_round: number of the last round it took part in.
     """
 
     offer: Offer
@@ -48,7 +48,7 @@ class Enrolment:
 
     @classmethod
     def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Enrolment:
-        """Make sense of an offer; raises `ConfigError` if this device cannot take it."""
+        """Enrol for an offer; raises `ConfigError` if this device cannot take it."""
         policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
         model_bytes = sum(tensor.nbytes for tensor in like.values())
         if offer.terms.model_bytes != model_bytes:
@@ -65,7 +65,7 @@ class Enrolment:
         return cls(offer, terms, policy, trainer, like, store)
 
     def is_for_the_same(self, offer: Offer) -> bool:
-        """Whether an offer is of the same job, so that what was measured still holds."""
+        """Return whether an offer is of the same job, so that what was measured still holds."""
         return offer == self.offer
 
     def remember(self, timings: Timings) -> None:
@@ -73,37 +73,37 @@ class Enrolment:
         self.history = [*self.history[1 - _KEPT_ROUNDS :], timings]
 
     def shards_of(self, work: Work, num_shards: int, seed: tuple[int, ...]) -> list[Shard]:
-        """The shards to train, served or the device's own: those that the seed chooses."""
+        """Return the shards to train: those served, or some of the device's own, chosen by the seed."""
         served = [Shard(*arrays) for arrays in work.shards]
         return served or self.own_shards(num_shards, seed)
 
     def parameters_of(self, work: Work) -> Vectors:
-        """The parameters to start from; raises `BadReply` if they are not of the model that was offered."""
+        """Return the parameters to start from; raises `BadReply` if they are not of the model that was offered."""
         reason = why_unlike(work.parameters, self.like)
         if reason is not None:
             raise BadReply(f"the orchestrator sent parameters that do not fit the model: {reason}")
         return work.parameters
 
     def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
-        """Shards of the device's own data, drawn at random; none if data is served."""
+        """Draw shards of the device's own data at random; none if data is served."""
         if self.store is None:
             return []
         return [self.store[number] for number in ShardSampler(len(self.store), seed).draw(count)]
 
 
 def round_seed(task_seed: int, round: int, learner: str) -> tuple[int, int, int]:
-    """What a learner's choices in a round follow from: the orchestrator can repeat them."""
+    """Return the seed of a learner's choices in a round; the orchestrator can repeat them."""
     return (task_seed, round, zlib.crc32(learner.encode()))
 
 
 def order_seed(task_seed: int, round: int, learner: str, portion: int = 0) -> int:
-    """The seed of the order in which a learner trains the samples of a round, portion by portion."""
+    """Return the seed of the order in which a learner trains the samples of a round, portion by portion."""
     seed = round_seed(task_seed, round, learner)
     return zlib.crc32(repr((*seed, portion) if portion else seed).encode())
 
 
 class OrchestratorLink(Link):
-    """The link between a enrolment and its orchestrator, to be measured."""
+    """The link between a learner and its orchestrator, to be measured."""
 
     def __init__(self, orchestrator: axon.Remote, session: str, enrolment: Enrolment) -> None:
         self._orchestrator = orchestrator
@@ -120,7 +120,7 @@ class OrchestratorLink(Link):
 
 
 def num_bytes(work: Work) -> int:
-    """The bytes of parameters and shards together."""
+    """Count the bytes of parameters and shards together."""
     return sum(vector.nbytes for vector in work.parameters.values()) + sum(x.nbytes + y.nbytes for x, y in work.shards)
 
 

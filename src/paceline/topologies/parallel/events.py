@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from paceline.events import Event
+from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent
 
 
 class RunStarted(Event, frozen=True, tag="run_started"):
@@ -14,8 +15,8 @@ class RunStarted(Event, frozen=True, tag="run_started"):
         job: the resolved job, as in the run folder.
         clock: whether times are real or virtual.
         first_round: 1, or the round at which an interrupted run goes on.
-        num_parameters: of the model.
-        num_shards: that the orchestrator serves; 0 if data stays on the devices.
+        num_parameters: size of the model.
+        num_shards: shards that the orchestrator serves; 0 if data stays on the devices.
     """
 
     job: dict[str, Any]
@@ -34,85 +35,75 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
     num_learners: int
 
 
-class ShardsTaken(Event, frozen=True, tag="shards_taken"):
+class ShardsTaken(RoundEvent, frozen=True, tag="shards_taken"):
     """A learner took the parameters and its shards, `seconds` after the round opened, for so many local epochs."""
 
-    round: int
-    learner: str
     num_shards: int
     seconds: float
     local_epochs: int = 1
 
 
-class ShardsAdded(Event, frozen=True, tag="shards_added"):
+class ShardsAdded(RoundEvent, frozen=True, tag="shards_added"):
     """A learner that was done took further shards of the round, `seconds` after it opened."""
 
-    round: int
-    learner: str
     num_shards: int
     seconds: float
 
 
-class UpdateAccepted(Event, frozen=True, tag="update_accepted"):
+class UpdateAccepted(RoundEvent, frozen=True, tag="update_accepted"):
     """A learner's update was averaged in, `seconds` after the round opened.
 
     Attributes:
         num_samples: samples trained, counted once per pass.
     """
 
-    round: int
-    learner: str
     num_samples: int
     seconds: float
 
 
-class UpdateRefused(Event, frozen=True, tag="update_refused"):
+class UpdateRefused(RoundEvent, frozen=True, tag="update_refused"):
     """A learner's update was not used.
 
     Attributes:
-        seconds: since its round opened; None if there is no such round.
+        seconds: time since its round opened; None if there is no such round.
         is_late: whether all that was wrong with it is the time.
     """
 
-    round: int
-    learner: str
     reason: str
     seconds: float | None = None
     is_late: bool = False
 
 
-class UpdateAudited(Event, frozen=True, tag="update_audited"):
+class UpdateAudited(RoundEvent, frozen=True, tag="update_audited"):
     """An update was trained again, to see whether the work was done.
 
     Attributes:
         is_honest: if not, the update does not count, and the learner is excluded.
         distance: between the update and what came of training again, over that between the latter and the start; None
-            if it could not be trained again as it is told.
+            if it could not be trained again as reported.
     """
 
-    round: int
-    learner: str
     is_honest: bool
     distance: float | None = None
 
 
-class RoundClosed(Event, frozen=True, tag="round_closed"):
+class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
     Attributes:
         seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
             if a learner was still awaited.
-        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates are told by `UpdateRefused`.
+        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates have an `UpdateRefused`.
         staleness: the most that the local epochs of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.
         fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
             were late, or never came for what was allocated to them.
         is_satisfied: whether all was trained by the deadline.
-        occupancy: of the learners' time in the round, the part until their updates came.
-        num_learners: that took work.
+        occupancy: part of the learners' time in the round until their updates came.
+        num_learners: learners that took work.
         late: learners that took work and whose update was not in.
         num_samples: samples trained by all whose update counts.
-        loss: of the averaged model on the test data; None if not evaluated.
+        loss: loss of the averaged model on the test data; None if not evaluated.
     """
 
     round: int
@@ -128,17 +119,13 @@ class RoundClosed(Event, frozen=True, tag="round_closed"):
     is_satisfied: bool = False
     occupancy: float = 0.0
     late: tuple[str, ...] = ()
-    loss: float | None = None
-    accuracy: float | None = None
 
 
-class RunEnded(Event, frozen=True, tag="run_ended"):
+class RunEnded(ResultEvent, frozen=True, tag="run_ended"):
     """The run is over; `rounds` were closed in all."""
 
     reason: Literal["rounds done", "target accuracy reached", "budget spent", "stopped"]
     rounds: int
-    loss: float | None = None
-    accuracy: float | None = None
 
 
 class PoolStarted(Event, frozen=True, tag="pool_started"):
@@ -154,7 +141,7 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
-    """A job came to a pool; what happens in it is told by events of its own."""
+    """A job came to a pool; what happens in it has events of its own."""
 
     job: str
     rounds: int
@@ -168,7 +155,7 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     Attributes:
         placements: the job and the number of shards, by learner.
         expected_seconds: Σ over jobs of how long a round is expected to take; no placement is below `bound`.
-        cost: of one round of every job.
+        cost: price of one round of every job.
         idle: learners without a job.
         waiting: jobs that got nobody.
         waived: constraints that had to be given up.
@@ -184,20 +171,18 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     waived: tuple[str, ...] = ()
 
 
-class LearnerPaid(Event, frozen=True, tag="learner_paid"):
+class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     """The account of a learner's work in a round of a job: a line of the ledger.
 
     Attributes:
-        num_shards: allocated to it.
-        num_samples: of its update, passes counted; 0 if none counts.
-        shards: that those come to, a part of one included.
-        price: of a shard.
-        amount: paid.
+        num_shards: shards allocated to it.
+        num_samples: samples of its update, passes counted; 0 if none counts.
+        shards: number of shards that those make, a part of one included.
+        price: price of a shard.
+        amount: sum paid.
     """
 
     job: str
-    round: int
-    learner: str
     num_shards: int
     num_samples: int
     shards: float
@@ -205,14 +190,12 @@ class LearnerPaid(Event, frozen=True, tag="learner_paid"):
     amount: float
 
 
-class JobEnded(Event, frozen=True, tag="job_ended"):
+class JobEnded(ResultEvent, frozen=True, tag="job_ended"):
     """A job of a pool is over."""
 
     job: str
     reason: str
     rounds: int
-    loss: float | None = None
-    accuracy: float | None = None
 
 
 class PoolEnded(Event, frozen=True, tag="pool_ended"):
@@ -222,37 +205,34 @@ class PoolEnded(Event, frozen=True, tag="pool_ended"):
     spent: float
 
 
-class DeviceMeasured(Event, frozen=True, tag="device_measured"):
-    """A learner benchmarked itself (told on the device only).
+class DeviceMeasured(DeviceEvent, frozen=True, tag="device_measured"):
+    """A learner benchmarked itself (recorded on the device only).
 
     Attributes:
         profile: the fields of a `paceline.devices.Profile`.
-        power: what its energy is told by: the `source`, and the fields of a `paceline.devices.energy.PowerModel`; None
-            if it is not told.
+        power: what its energy is computed from: the `source`, and the fields of a `PowerModel`; None
+            if nobody meters it.
     """
 
-    learner: str
     profile: dict[str, Any]
     seconds: float
     power: dict[str, Any] | None = None
     job: str = ""
 
 
-class RoundSpent(Event, frozen=True, tag="round_spent"):
-    """How a learner spent a round (told on the device only).
+class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
+    """How a learner spent a round (recorded on the device only).
 
     Attributes:
-        start_seconds: after the round opened.
-        upload_seconds: None if the update did not arrive.
+        start_seconds: time from the opening of the round until it was taken.
+        upload_seconds: time of the upload; None if the update did not arrive.
         is_halted: whether training stopped early to be in time.
         is_accepted: whether the orchestrator used the update.
-        bytes_sent: from when the round was taken to the end of the upload; likewise `bytes_received`. None if nobody
-            counted.
-        cpu_seconds: of the processor in that time, and what it took in `joules`; None if nobody metered.
+        bytes_sent: bytes sent from when the round was taken to the end of the upload; likewise `bytes_received`. None
+            if nobody counted.
+        cpu_seconds: processor time meanwhile, and the energy it took in `joules`; None if nobody metered.
     """
 
-    learner: str
-    round: int
     deadline_seconds: float
     start_seconds: float
     num_shards: int

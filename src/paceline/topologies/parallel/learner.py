@@ -16,7 +16,7 @@ from paceline.devices.subset import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
 from paceline.events import Phase
 from paceline.learning.shards import Array
-from paceline.learning.trainers import Trained
+from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
 from paceline.topologies.events import PhaseStarted
@@ -151,7 +151,7 @@ class Learner(Member):
         )
 
     async def _fill(self) -> None:
-        """Download a matrix, for nothing."""
+        """Download a matrix, to keep the link busy."""
         await self._orchestrator.fill.coro(self._session, _MATRIX_BYTES)
 
     # Rounds.
@@ -228,13 +228,9 @@ class Learner(Member):
             downloaded = self._time()
             self._start("train", round)
             shards = enrolment.shards_of(work, allocation.num_shards, round_seed(*seeds))
-            trained = await enrolment.trainer.train(
-                done.parameters,
-                shards,
-                local_epochs=allocation.local_epochs,
-                until=halt_at,
-                seed=order_seed(*seeds, done.num_portions),
-            )
+            order = order_seed(*seeds, done.num_portions)
+            options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order)
+            trained = await enrolment.trainer.train(done.parameters, shards, options)
             done.add(trained, len(shards), num_bytes(work), downloaded - start, self._time() - downloaded)
             if done.is_halted or not work.may_be_more:
                 return done
@@ -245,7 +241,7 @@ class Learner(Member):
                 return done
 
     async def _take(self, enrolment: Enrolment, ticket: Ticket, num_shards: int) -> Work | None:
-        """The round's work; None if the round closed in the meantime."""
+        """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
             work: Work = await self._orchestrator.take.coro(self._session, ticket.round, num_shards)
@@ -299,7 +295,7 @@ class Learner(Member):
         )
 
     def _check_that_a_whole_round_would_do(self, enrolment: Enrolment, candidate: Candidate, ticket: Ticket) -> None:
-        """A round that is nearly over is no reason to give up; one that can never be finished is."""
+        """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one."""
         if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
                 f"{self._name} cannot train one shard of {enrolment.terms.shard_samples} samples within "

@@ -15,11 +15,11 @@ class Ledger:
     """Money of a pool. A round's whole cost is set aside when it opens; what was trained is paid when it closes.
 
     Args:
-        total_budget: for everything; None for no limit.
+        total_budget: limit of all that is ever paid; None for no limit.
 
     Attributes:
-        spent: paid so far.
-        lines: what was paid for what.
+        spent: sum paid so far.
+        lines: payments so far, by learner and round.
     """
 
     def __init__(self, total_budget: float | None) -> None:
@@ -30,7 +30,7 @@ class Ledger:
 
     @property
     def left(self) -> float:
-        """That is neither paid nor set aside."""
+        """Budget neither spent nor reserved."""
         return math.inf if self._total == math.inf else self._total - self.spent - sum(self._reserved.values())
 
     def reserve(self, job: str, cost: float, *, spare: float = 0.0) -> bool:
@@ -45,7 +45,7 @@ class Ledger:
         return True
 
     def reserved(self, job: str) -> float:
-        """What is set aside for the open round of a job."""
+        """Return the sum set aside for the open round of a job."""
         return self._reserved[job]
 
     def settle(

@@ -46,7 +46,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a learner that joins.
 
     Attributes:
-        session: what it shows in every later call.
+        session: key that the learner sends in every later call.
         offer: the job to begin with; None if there is none yet.
     """
 
@@ -60,9 +60,9 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         status: ``open``: take part now; ``wait``: ask again; ``move``: enrol in another job, then ask again;
             ``over``: there is no further round.
-        seconds_left: until the round's deadline.
-        allocation: what the orchestrator has allocated, for policies that it decides.
-        offer: the other job.
+        seconds_left: time until the round's deadline.
+        allocation: shards and local epochs, where the orchestrator decides.
+        offer: the other job, to move to.
         reason: why to wait, or why it is over.
     """
 
@@ -78,8 +78,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The newest parameters, and the shards to train them on.
 
     Attributes:
-        parameters: as vectors; see `paceline.learning.vectors`.
-        seconds_left: until the round's deadline, when this was sent.
+        parameters: parameters as vectors; see `paceline.learning.vectors`.
+        seconds_left: time until the round's deadline, when this was sent.
         may_be_more: whether further shards can be asked for when these are trained.
     """
 
@@ -90,13 +90,13 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a learner declares of itself where the orchestrator decides.
+    """What a learner declares about itself where the orchestrator decides.
 
     Attributes:
-        max_shards: the most it takes in a round; None for no limit.
-        profile: what was measured of it; None unless the policy needs it.
+        max_shards: most shards it takes in a round; None for no limit.
+        profile: measurements of the device; None unless the policy needs them.
         outlook: the same for each state that it may be in; empty unless the policy needs it.
-        state: that it was found in; None unless the policy wants to know it.
+        state: state it was found in; None unless the policy wants to know it.
     """
 
     max_shards: int | None = None
@@ -113,7 +113,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OrchestratorService(TakesJobs):
-    """What learners, and those who have jobs, call; a session that is not known any more raises `LookupError`."""
+    """What learners, and those who submit jobs, call; a session that is not known any more raises `LookupError`."""
 
     @abstractmethod
     async def join(self, learner: str, version: str, price: float) -> Welcome:
@@ -122,7 +122,7 @@ class OrchestratorService(TakesJobs):
         Raises `ValueError` with a reason for a name or version that cannot take part.
 
         Args:
-            price: that the learner asks for a shard, where work is paid for.
+            price: price the learner asks for a shard, where work is paid for.
         """
 
     @abstractmethod
@@ -146,7 +146,7 @@ class OrchestratorService(TakesJobs):
         """Wait for a round of the learner's job later than `after` that is open; answers ``wait`` when that takes long.
 
         Args:
-            state: that the device is in, where the policy wants to know it.
+            state: state of the device, where the policy wants to know it.
         """
 
     @abstractmethod

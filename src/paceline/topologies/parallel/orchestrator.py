@@ -41,10 +41,10 @@ class LearnerSession(Session):
     """A learner that joined.
 
     Attributes:
-        price: what it asks for a shard.
-        job: the job that it is in; empty if there is but one, or none yet.
-        declarations: what it declared of itself, by job.
-        state: the state that it is in, if it says so.
+        price: price it asks for a shard.
+        job: name of the job it is in; empty if there is but one, or none yet.
+        declarations: what it declared about itself, by job.
+        state: state of the device, if it declares it.
     """
 
     price: float = 0.0
@@ -66,7 +66,7 @@ class LearnerSession(Session):
 
 
 class Orchestrator(Host, OrchestratorService):
-    """Trains jobs with whoever joins. `run` is its life; the service is for learners and those who have jobs."""
+    """Trains jobs with whoever joins; learners, and those who submit jobs, call its methods."""
 
     calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
 

@@ -47,7 +47,7 @@ class PooledJob:
 
     Attributes:
         team: its learners, and what they train in a round.
-        spare: what a round may cost beyond what is planned, since others may do the work.
+        spare: sum that a round may cost beyond what is planned, since others may do the work.
         is_over: whether there is no further round.
     """
 
@@ -275,7 +275,7 @@ class JobPool(Orchestrator):
         return first, ShardReserve(num_held, takers, budget=budget, due_seconds=due_seconds)
 
     def _absent(self, job: PooledJob) -> list[str]:
-        """Those of a team that do not wait for its next round."""
+        """Return those of a team that do not wait for its next round."""
         members = {name: self._roster.named(name) for name in job.team}
         return [name for name, at in members.items() if at is None or not at.is_ready or at.job != job.name]
 
@@ -328,7 +328,7 @@ class JobPool(Orchestrator):
 
     def _admit(self, tables: dict[str, Any]) -> PreparedJob:
         try:
-            job = parse_submitted(tables)
+            job = parse_submitted(tables, Pool)
             if not isinstance(job, Job):
                 raise ConfigError(f"a pool takes ordinary jobs, which have a [{Job.table}] table")
             prepared = prepare_job(msgspec.structs.replace(job, allocation=self._policy))

@@ -6,14 +6,7 @@ from collections.abc import Iterable
 
 from paceline.events import Event
 from paceline.topologies.events import WaitingForLearners
-from paceline.topologies.parallel.events import (
-    JobEnded,
-    JobsAllocated,
-    JobSubmitted,
-    LearnerPaid,
-    PoolEnded,
-    RoundClosed,
-)
+from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import RoundLines
 from paceline.topologies.parallel.progress import describe as describe_in_job
 from paceline.topologies.reporting import Milestone, Progress
@@ -27,7 +20,7 @@ from paceline.topologies.wording import (
 )
 
 
-def describe_placements(event: JobsAllocated, limit: int = 5) -> str:
+def describe_placements(event: events.JobsAllocated, limit: int = 5) -> str:
     """Say who is in which job with how many shards: ``mnist: pi 12, jetson 30; fashion: nano 20``."""
     teams: dict[str, list[str]] = {}
     for learner, (job, num_shards) in event.placements.items():
@@ -38,23 +31,23 @@ def describe_placements(event: JobsAllocated, limit: int = 5) -> str:
 def describe(event: Event, job: str = "") -> str | None:
     """Say in one line what happened in a pool or one of its jobs; None if it is not worth one."""
     match event:
-        case JobSubmitted(job=name, rounds=rounds, deadline_seconds=seconds, num_shards=num_shards):
+        case events.JobSubmitted(job=name, rounds=rounds, deadline_seconds=seconds, num_shards=num_shards):
             work = f"{format_count(rounds, 'round')} of {format_seconds(seconds)}, {format_count(num_shards, 'shard')}"
             return f"{printable(name)} submitted: {work}"
-        case JobsAllocated():
+        case events.JobsAllocated():
             return _describe_allocation(event)
-        case LearnerPaid(job=name, round=number, learner=learner, num_samples=0):
+        case events.LearnerPaid(job=name, round=number, learner=learner, num_samples=0):
             return f"{printable(name)}, round {number}: {printable(learner)} is paid nothing"
-        case JobEnded(job=name, reason=reason, rounds=rounds, accuracy=accuracy):
+        case events.JobEnded(job=name, reason=reason, rounds=rounds, accuracy=accuracy):
             result = "" if accuracy is None else f", accuracy {format_ratio(accuracy)}"
             return f"{printable(name)} ended: {printable(reason)}, {format_count(rounds, 'round')}{result}"
-        case PoolEnded(at=at, reason=reason, spent=spent):
+        case events.PoolEnded(at=at, reason=reason, spent=spent):
             return f"ended: {printable(reason)}, {format_money(spent)} paid in {format_seconds(at)}"
     line = describe_in_job(event)
     return f"{printable(job)}, {line}" if job and line else line
 
 
-def _describe_allocation(event: JobsAllocated) -> str:
+def _describe_allocation(event: events.JobsAllocated) -> str:
     parts = [f"placed {describe_placements(event)}"]
     if event.placements:
         seconds, cost = format_seconds(event.expected_seconds), format_money(event.cost)
@@ -71,7 +64,7 @@ class PoolProgress(Progress):
         self._most_ready = -1  # of the waits since learners were placed
 
     def lines(self, event: Event, job: str = "") -> Iterable[str]:
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, events.JobSubmitted):
             self._rounds[event.job] = RoundLines(event.rounds)
         elif job:
             self._rounds.setdefault(job, RoundLines()).feed(event)
@@ -79,9 +72,9 @@ class PoolProgress(Progress):
             if event.num_ready <= self._most_ready:  # learners that measure themselves are ready on and off
                 return []
             self._most_ready = event.num_ready
-        elif isinstance(event, JobsAllocated):
+        elif isinstance(event, events.JobsAllocated):
             self._most_ready = -1
-        if isinstance(event, RoundClosed):
+        if isinstance(event, events.RoundClosed):
             fulfilled = f"fulfilled {format_ratio(event.fulfilment)}"
             return [Milestone(f"{printable(job)}  {self._rounds.setdefault(job, RoundLines()).line(event, fulfilled)}")]
         line = describe(event, job)

@@ -79,7 +79,7 @@ def _round_of_a_learner(spent: RoundSpent) -> str:
 
 
 class RoundLines:
-    """Writes a job's closed rounds: which of how many, of how long, and what came of it."""
+    """Writes a job's closed rounds: the number, the time, and the results."""
 
     def __init__(self, num_rounds: int | None = None) -> None:
         self._num_rounds = num_rounds

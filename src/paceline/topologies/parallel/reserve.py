@@ -15,8 +15,8 @@ class Taker:
     Attributes:
         num_shards: shards taken so far.
         num_last: shards among them that it took last.
-        shard_seconds: time that one takes it; as expected, and later as observed.
-        price: what it asks for a shard.
+        shard_seconds: time it needs for a shard; as expected, and later as observed.
+        price: price it asks for a shard.
         began_at: when it began with the last ones, in seconds after the round opened.
     """
 
@@ -46,7 +46,7 @@ class ShardReserve:
     Args:
         num_shards: shards to begin with.
         takers: who may take from it, by name, with what they took as the round opened.
-        budget: for all shards of the round; infinite if there is none.
+        budget: most that all shards of the round may cost; infinite if there is no limit.
         due_seconds: the deadline, after the round opened.
     """
 

@@ -18,8 +18,8 @@ class Share:
     """What one learner took.
 
     Attributes:
-        portions: the shards served, as they were taken; none if it trains on its own data.
-        num_samples: in its shards.
+        portions: numbers of the shards served, as they were taken; none if it trains on its own data.
+        num_samples: samples in its shards.
         local_epochs: passes over them that it is to do.
     """
 
@@ -41,11 +41,11 @@ class OpenRound:
 
     Attributes:
         number: counts from 1.
-        opened_at: loop time, in seconds.
-        validator: of the updates that come in.
+        opened_at: loop time when it opened, in seconds.
+        validator: checks the updates that come in.
         awaited: learners whose update, or word that none will come, is still missing.
-        overtime_seconds: for which it stays open after its deadline while updates are awaited.
-        allocation: by learner, if the orchestrator decides.
+        overtime_seconds: how long it stays open after its deadline while updates are awaited.
+        allocation: shards and local epochs by learner, if the orchestrator decides.
         reserve: shards held back, for whoever is done first; None if there are none.
         delivered: learners whose update is in, and how many samples they have trained.
         arrivals: when those updates came, in seconds after it opened.
@@ -75,13 +75,13 @@ class OpenRound:
 
     @property
     def staleness(self) -> float:
-        """The most that two learners' local epochs differ by; of those whose update is in."""
+        """Largest difference in local epochs between two learners whose update is in."""
         local_epochs = self._local_epochs_done
         return max(local_epochs, default=0.0) - min(local_epochs, default=0.0)
 
     @property
     def average_staleness(self) -> float:
-        """The mean difference in local epochs over all pairs of them."""
+        """Mean difference in local epochs over all pairs of them."""
         return mean_difference(self._local_epochs_done)
 
     @property
@@ -104,7 +104,7 @@ class OpenRound:
         return sum(share.num_shards for share in self.shares.values())
 
     def fulfilment(self, shard_samples: int) -> float:
-        """Samples trained over samples wanted, passes counted: of shards taken, allocated or held back."""
+        """Return samples trained over samples wanted (taken, allocated or held back), passes counted."""
         wanted = sum(share.num_samples * share.local_epochs for share in self.shares.values())
         if self.allocation is not None:
             untaken = [allocated for name, allocated in self.allocation.items() if name not in self.shares]
@@ -121,7 +121,7 @@ class OpenRound:
         return sum(busy) / (seconds * len(busy)) if busy and seconds > 0 else 0.0
 
     def is_open_to(self, learner: str, after: int) -> bool:
-        """Whether a learner that has seen the rounds up to `after` can still take part."""
+        """Return whether a learner that has seen the rounds up to `after` can still take part."""
         return self.number > after and learner not in self.delivered
 
     def expect(self, learner: str) -> None:
@@ -130,7 +130,7 @@ class OpenRound:
             self.awaited.add(learner)
 
     def allocated_to(self, learner: str) -> Allocation | None:
-        """What is allocated to a learner; None if the orchestrator does not decide."""
+        """Return what is allocated to a learner; None if the orchestrator does not decide."""
         return None if self.allocation is None else self.allocation.get(learner, SITS_OUT)
 
     def give_up(self, learner: str) -> None:
@@ -143,8 +143,8 @@ class OpenRound:
         """Average an update in; returns the reason if it cannot be used.
 
         Args:
-            seconds: after the round opened.
-            hold: keep it aside for an audit instead.
+            seconds: time since the round opened.
+            hold: whether to keep it aside for an audit instead.
         """
         reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(state)
         if reason is None:

@@ -1,4 +1,4 @@
-"""Tables of a run of one job: what its rounds and learners came to, from its events in one pass."""
+"""Tables of a run of one job, made from its events in one pass."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ class RunTables(TableBuilder):
         )
 
     def _work_rows(self) -> Iterator[tuple[Value, ...]]:
-        """A row per learner and closed round."""
+        """Make a row per learner and closed round."""
         for number in sorted(self._closed):
             closed, opened = self._closed[number], self._opened[number]
             for name, learner in self._learners.items():
@@ -357,7 +357,7 @@ class RunTables(TableBuilder):
 
 
 def _device_row(name: str, measured: events.DeviceMeasured) -> tuple[Value, ...]:
-    """What a device measured of itself; a profile comes from the network and may hold anything."""
+    """Make the row of a device's measurements; a profile comes from the network and may hold anything."""
 
     def number(value: object) -> float | None:
         return value if isinstance(value, int | float) else None
@@ -374,7 +374,7 @@ def _device_row(name: str, measured: events.DeviceMeasured) -> tuple[Value, ...]
 
 
 def _fleet_table(work: Table, num_learners: int) -> Table:
-    """The mean of all learners by round, for a fleet too large to be shown one by one."""
+    """Average all learners by round, for a fleet too large to be shown one by one."""
     names = ("round", "deadline_seconds", "arrival_seconds", *(part.name for part in PARTS))
     shown = {column.name: column for column in work.columns}
     by_round: dict[int, list[dict[str, Any]]] = {}
@@ -388,7 +388,7 @@ def _fleet_table(work: Table, num_learners: int) -> Table:
 
 
 def _use_table(uses: Sequence[float | None]) -> Table:
-    """How many learners use how much of the deadline."""
+    """Count the learners by how much of the deadline they use."""
     counts = Counter(
         min(int(100 * use / _BIN_PERCENT) * _BIN_PERCENT, _MAX_BIN_PERCENT) for use in uses if use is not None
     )

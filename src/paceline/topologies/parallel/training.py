@@ -22,18 +22,8 @@ from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
 from paceline.topologies.base import Environment, JobProgress, Outcome
+from paceline.topologies.parallel import events
 from paceline.topologies.parallel.enrolment import order_seed
-from paceline.topologies.parallel.events import (
-    RoundClosed,
-    RoundOpened,
-    RunEnded,
-    RunStarted,
-    ShardsAdded,
-    ShardsTaken,
-    UpdateAccepted,
-    UpdateAudited,
-    UpdateRefused,
-)
 from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
@@ -73,7 +63,7 @@ class JobTraining:
         self._auditor = None
         if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
             model = LocalModel(prepared.task, allowed=None)
-            self._auditor = Auditor(model, rate=self._job.audit_rate, chance=env.rng)
+            self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
 
     @property
     def state(self) -> State:
@@ -96,7 +86,7 @@ class JobTraining:
     def start(self) -> None:
         """Record that learners may come."""
         self.emit(
-            RunStarted(
+            events.RunStarted(
                 at=self.now(),
                 job=self._job.described(),
                 clock=self._env.clock,
@@ -107,9 +97,11 @@ class JobTraining:
             )
         )
 
-    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> RunEnded:
+    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
         """Record that the job is over."""
-        ended = RunEnded(at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy)
+        ended = events.RunEnded(
+            at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
+        )
         self.emit(ended)
         return ended
 
@@ -122,8 +114,8 @@ class JobTraining:
 
         Args:
             awaited: learners to wait for.
-            allocation: by learner, if the orchestrator decides.
-            reserve: shards besides those, for whoever is done first.
+            allocation: shards and local epochs by learner, if the orchestrator decides.
+            reserve: further shards, for whoever is done first.
         """
         number, deadline_seconds = self.num_closed + 1, self._job.deadline_seconds
         opened = OpenRound(
@@ -140,7 +132,7 @@ class JobTraining:
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self.round = opened
         self.emit(
-            RoundOpened(
+            events.RoundOpened(
                 at=self.now(),
                 round=number,
                 deadline_seconds=opened.deadline_seconds,
@@ -156,7 +148,7 @@ class JobTraining:
         return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
-        """Average what came, evaluate and save it. After `last`, and at once: a round that is over takes no updates."""
+        """Average what came, evaluate and save it; called right after `last`: a round that is over takes no updates."""
         self.round = None
         self._late = {(closed.number, learner) for learner in closed.late}
         await self._audit(closed)
@@ -167,7 +159,7 @@ class JobTraining:
         await self._env.run_blocking(lambda: self._env.save(closed.number, self.state))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self.emit(
-            RoundClosed(
+            events.RoundClosed(
                 at=self.now(),
                 round=closed.number,
                 seconds=seconds,
@@ -211,7 +203,7 @@ class JobTraining:
             )
             verdict = await self._env.run_blocking(functools.partial(auditor.judge, claim))
             self.emit(
-                UpdateAudited(
+                events.UpdateAudited(
                     at=self.now(),
                     round=closed.number,
                     learner=learner,
@@ -258,7 +250,7 @@ class JobTraining:
             share = opened.shares[learner] = self.prepared.share(self._sampler, num_shards, allocated.local_epochs)
             opened.expect(learner)
             self.emit(
-                ShardsTaken(
+                events.ShardsTaken(
                     at=self.now(),
                     round=round,
                     learner=learner,
@@ -287,7 +279,9 @@ class JobTraining:
         extra = self.prepared.share(self._sampler, count, share.local_epochs)
         share.add(extra)
         self.emit(
-            ShardsAdded(at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds)
+            events.ShardsAdded(
+                at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds
+            )
         )
         return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
 
@@ -305,7 +299,9 @@ class JobTraining:
         self._changes.notify()
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
-        self.emit(UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds))
+        self.emit(
+            events.UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds)
+        )
         return Receipt(is_accepted=True)
 
     def _refuse(
@@ -313,7 +309,9 @@ class JobTraining:
     ) -> Receipt:
         self._late.discard((round, learner))
         self.emit(
-            UpdateRefused(at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late)
+            events.UpdateRefused(
+                at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
+            )
         )
         return Receipt(is_accepted=False, reason=reason)
 

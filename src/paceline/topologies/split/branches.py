@@ -17,8 +17,8 @@ from paceline.errors import PacelineError
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.coding import decode, encode
 from paceline.learning.engines import Engine
-from paceline.learning.segments import Branch, copy_of, count_parameters, make_chain, make_head
-from paceline.learning.vectors import Layout, Vectors
+from paceline.learning.segments import Branch, count_parameters, make_chain, make_head
+from paceline.learning.vectors import Layout, Vectors, copy_of
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Minibatches, Samples, inputs_of, labels_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from paceline.events import Event
+from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent
 
 TRUNK = "trunk"
 """Name of the trunk in events; no source may have it."""
@@ -24,7 +25,7 @@ class SplitStarted(Event, frozen=True, tag="split_started"):
     paceline: str
 
 
-class NodeStarted(Event, frozen=True, tag="node_started"):
+class NodeStarted(DeviceEvent, frozen=True, tag="node_started"):
     """A source or the trunk takes part (recorded on the device only).
 
     Attributes:
@@ -32,7 +33,6 @@ class NodeStarted(Event, frozen=True, tag="node_started"):
         power: power model or meter that its energy is from.
     """
 
-    learner: str
     number: int
     power: dict[str, Any] | None = None
 
@@ -64,24 +64,20 @@ class JunctionChanged(Event, frozen=True, tag="junction_changed"):
     num_parameters: int
 
 
-class SourceMasked(Event, frozen=True, tag="source_masked"):
+class SourceMasked(EpochEvent, frozen=True, tag="source_masked"):
     """A source did not deliver in time: from this step of the epoch on, training goes on without its inputs."""
 
-    learner: str
-    epoch: int
     step: int
     reason: str
 
 
-class SourceBack(Event, frozen=True, tag="source_back"):
+class SourceBack(EpochEvent, frozen=True, tag="source_back"):
     """A source that was masked delivers again from this step on."""
 
-    learner: str
-    epoch: int
     step: int
 
 
-class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
+class SplitEpochEnded(ResultEvent, frozen=True, tag="split_epoch_ended"):
     """All nodes have trained an epoch together, and tested what they learned.
 
     Attributes:
@@ -100,11 +96,9 @@ class SplitEpochEnded(Event, frozen=True, tag="split_epoch_ended"):
     num_masked: int = 0
     train_loss: float | None = None
     test_seconds: float = 0.0
-    loss: float | None = None
-    accuracy: float | None = None
 
 
-class NodeSpent(Event, frozen=True, tag="node_spent"):
+class NodeSpent(EpochEvent, frozen=True, tag="node_spent"):
     """How a source or the trunk spent an epoch, with its test (recorded on the device only).
 
     Attributes:
@@ -115,8 +109,6 @@ class NodeSpent(Event, frozen=True, tag="node_spent"):
         cpu_seconds: processor time, and what that took in `joules`.
     """
 
-    learner: str
-    epoch: int
     seconds: float
     compute_seconds: float
     wait_seconds: float
@@ -126,10 +118,8 @@ class NodeSpent(Event, frozen=True, tag="node_spent"):
     joules: float = 0.0
 
 
-class SplitEnded(Event, frozen=True, tag="split_ended"):
+class SplitEnded(ResultEvent, frozen=True, tag="split_ended"):
     """Training over a split model is over; loss and accuracy are those that were last tested."""
 
     reason: Literal["epochs done", "target accuracy reached", "no improvement"]
     epochs: int
-    loss: float | None = None
-    accuracy: float | None = None

@@ -14,19 +14,11 @@ from paceline.learning.averaging import State
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.split import events
 from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.barrier import EpochBarrier
 from paceline.topologies.split.branches import BranchesAtTrunk
 from paceline.topologies.split.cuts import choose_cut
-from paceline.topologies.split.events import (
-    TRUNK,
-    CutChosen,
-    JunctionChanged,
-    NodeStarted,
-    SplitEnded,
-    SplitEpochEnded,
-    SplitStarted,
-)
 from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.messages import (
@@ -65,7 +57,7 @@ class Trunk(Host, TrunkService):
         self._bytes_sent = 0
         self._bytes_received = 0
         self._metrics: dict[str, Any] = {"loss": None, "accuracy": None, "epochs": 0}
-        self._ended: SplitEnded | None = None
+        self._ended: events.SplitEnded | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -95,7 +87,7 @@ class Trunk(Host, TrunkService):
         names = [f"source {number}" for number in range(1, job.sources + 1)]
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
         env.emit(
-            SplitStarted(
+            events.SplitStarted(
                 at=env.now(),
                 job=job.described(),
                 clock=env.clock,
@@ -107,12 +99,12 @@ class Trunk(Host, TrunkService):
         if job.is_split and not self._cut:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
-        env.emit(NodeStarted(at=env.now(), learner=TRUNK, number=0, power=env.machine.meter.described))
+        env.emit(events.NodeStarted(at=env.now(), learner=events.TRUNK, number=0, power=env.machine.meter.described))
         self._ended = await self._train()
         env.emit(self._ended)
         self._changes.notify()
 
-    async def _train(self) -> SplitEnded:
+    async def _train(self) -> events.SplitEnded:
         """Train all epochs, and take what sources have learned."""
         since_best, best = 0, math.inf
         reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
@@ -131,7 +123,7 @@ class Trunk(Host, TrunkService):
                 break
         await self._sync_all(self._job.epochs + 1)
         self.env.save("final", self.current_state())
-        return SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
+        return events.SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
 
     async def _until_ready(self) -> None:
         wanted, reported = self._job.sources, -1
@@ -153,7 +145,7 @@ class Trunk(Host, TrunkService):
         chosen = await choose_cut(self._prepared, sources, costs, self._engine)
         self._cut = chosen.cut
         self.env.emit(
-            CutChosen(
+            events.CutChosen(
                 at=self.env.now(),
                 cut=chosen.cut,
                 expected_seconds=chosen.expected_seconds,
@@ -173,20 +165,20 @@ class Trunk(Host, TrunkService):
             case _:
                 return BranchesAtTrunk(self._prepared, self._cut, merged, self._engine)
 
-    async def _train_epoch(self, epoch: int) -> SplitEpochEnded:
+    async def _train_epoch(self, epoch: int) -> events.SplitEpochEnded:
         assert self._scheme is not None
         env = self.env
         self._admit_and_remove(epoch)
         spending = Spending(self._engine, env.machine.meter, lambda: (self._bytes_sent, self._bytes_received))
         self._scheme.totals = EpochTotals()
         self._presence.num_masked = 0
-        env.emit(PhaseStarted(at=env.now(), learner=TRUNK, round=epoch, phase="train"))
+        env.emit(PhaseStarted(at=env.now(), learner=events.TRUNK, round=epoch, phase="train"))
         trained_at = await self._sync_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
         end, totals = asyncio.get_running_loop().time(), self._scheme.totals
-        env.emit(spending.until_now(env.now(), TRUNK, epoch))
+        env.emit(spending.until_now(env.now(), events.TRUNK, epoch))
         trained_at = end if trained_at is None else trained_at
-        ended = SplitEpochEnded(
+        ended = events.SplitEpochEnded(
             at=env.now(),
             epoch=epoch,
             seconds=trained_at - spending.started,
@@ -225,7 +217,7 @@ class Trunk(Host, TrunkService):
             sources = tuple(name for name, source in self._sources.items() if source.is_merged)
             num_parameters = self._scheme.num_merged()
             self.env.emit(
-                JunctionChanged(at=self.env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
+                events.JunctionChanged(at=self.env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
             )
 
     async def _sync_all(self, epoch: int) -> float | None:
@@ -253,8 +245,8 @@ class Trunk(Host, TrunkService):
 
     async def join(self, source: str, version: str) -> SourceWelcome:
         check_version(version)
-        if source == TRUNK:
-            raise ValueError(f"{TRUNK!r} cannot be a source's name; it is the trunk's")
+        if source == events.TRUNK:
+            raise ValueError(f"{events.TRUNK!r} cannot be a source's name; it is the trunk's")
         known = self._sources.get(source)
         self._check_not_too_late(known)
         session, is_back = self._roster.join(source)

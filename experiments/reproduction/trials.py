@@ -1,0 +1,178 @@
+"""Runs inside experiments: a job on a fleet, its events, and the scores of the models that it gives."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+
+from paceline.events import Emit, Event
+from paceline.fleets.base import Fleet
+from paceline.fleets.modelled import VirtualDevice
+from paceline.fleets.virtual import VirtualFleet
+from paceline.learning import datasets, models
+from paceline.learning.averaging import State
+from paceline.learning.datasets import DataSpec, Normalisation
+from paceline.learning.training import normalised
+from paceline.topologies.base import Environment, JobSpec, Plan, Save
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.topology import JobPlan, PoolPlan
+
+_CHUNK_SAMPLES = 1000
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What is kept of one run.
+
+    Attributes:
+        events: in order.
+        states: models that were saved, in order; of one job, the one before the first round, too.
+        jobs: the same of each job of a pool, by its name.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    jobs: dict[str, Trial] = field(default_factory=dict)
+
+    def events_of(self, kind: type[E]) -> list[E]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def save(self, key: int | str, state: State) -> None:
+        """Keep a model."""
+        self.states.append({name: tensor.clone() for name, tensor in state.items()})
+
+
+class Scores(NamedTuple):
+    """Scores of a model on the test data, each a mean over its samples.
+
+    Attributes:
+        loss: the job's loss.
+        accuracy: ratio of right answers.
+        confidence: the probability that the model gives the right answer, from 0 to 1.
+    """
+
+    loss: float
+    accuracy: float
+    confidence: float
+
+
+def simulate(
+    job: Job,
+    devices: Sequence[VirtualDevice],
+    *,
+    is_time_only: bool = False,
+    normalisation: Normalisation | None = None,
+) -> Trial:
+    """Run `play_job` on virtual time; if it is time only, nothing is learned."""
+    return play_job(job, VirtualFleet(devices, is_time_only=is_time_only), normalisation=normalisation)
+
+
+def play_job(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = None) -> Trial:
+    """Run a job. Rounds are not evaluated; see `assess`.
+
+    Args:
+        normalisation: how models are fed, if not as in any other run.
+    """
+    prepared = prepare_job(job)
+    task = prepared.task
+    if normalisation is not None:
+        task = msgspec.structs.replace(task, normalisation=normalisation)
+    trial = play(JobPlan(replace(prepared, task=task, evaluate=None)), fleet)
+    return replace(trial, states=[prepared.state, *trial.states])
+
+
+def play_pool(pool: Pool, jobs: Sequence[PreparedJob], fleet: Fleet) -> Trial:
+    """Run several jobs over one pool of learners.
+
+    Args:
+        jobs: with names. Their policies are replaced by that of the pool, so that they can be used again with another.
+    """
+    pooled = [replace(one, job=msgspec.structs.replace(one.job, allocation=pool.allocation)) for one in jobs]
+    return play(PoolPlan(pool, pooled), fleet)
+
+
+def play(plan: Plan[Any], fleet: Fleet, watch: Emit = lambda event: None) -> Trial:
+    """Carry out a plan, and keep nothing on disk; `watch` receives each event when it happens."""
+    trial = Trial()
+
+    def emit(event: Event) -> None:
+        trial.events.append(event)
+        watch(event)
+
+    def keep_apart(job: JobSpec) -> tuple[Emit, Save]:
+        assert isinstance(job, Job)
+        own = trial.jobs[job.name] = Trial()
+        return own.events.append, own.save
+
+    fleet.run(plan, Environment(emit=emit, save=trial.save, keep_apart=keep_apart))
+    return trial
+
+
+def assess(
+    job: Job, states: Sequence[Mapping[str, torch.Tensor]], *, normalisation: Normalisation | None = None
+) -> list[Scores]:
+    """Score each of these parameters of the job's model on its test data, normalised as in `play_job`."""
+    dataset = datasets.load(job.data)
+    model = models.build(job.model, dataset.input_shape, dataset.num_classes, allowed=None).eval()
+    x = normalised(dataset.x_test, normalisation or dataset.normalisation)
+    y = torch.from_numpy(dataset.y_test.astype(np.int64))
+    loss_of = models.loss_function(job.model)
+    scores = []
+    for state in states:
+        model.load_state_dict(state)
+        with torch.inference_mode():
+            logits = torch.cat([model(part) for part in torch.split(x, _CHUNK_SAMPLES)])
+        right = torch.softmax(logits, dim=1)[torch.arange(len(y)), y]
+        is_right = (logits.argmax(1) == y).float()
+        scores.append(Scores(float(loss_of(logits, y)), float(is_right.mean()), float(right.mean())))
+    return scores
+
+
+@contextlib.contextmanager
+def drawn_part(data: DataSpec, **options: Any) -> Iterator[DataSpec]:
+    """Keep a part of a dataset in a temporary file while the block runs; options as of `write_part`."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield write_part(data, Path(folder) / "part.npz", **options)
+
+
+def write_part(
+    data: DataSpec,
+    path: Path,
+    *,
+    num_samples: int,
+    num_test_samples: int | None = None,
+    seed: int = 0,
+    dtype: Literal["float32"] | None = None,
+) -> DataSpec:
+    """Write a part of a dataset, drawn at random, to an .npz file.
+
+    Args:
+        num_samples: to train on.
+        num_test_samples: None for all.
+        dtype: of the samples; None for that of the dataset, which is a byte for a pixel.
+
+    Returns:
+        How a job names it, in as many shards as the whole.
+    """
+    whole, random = datasets.load(data), np.random.default_rng(seed)
+    chosen = random.permutation(len(whole.y_train))[:num_samples]
+    tests = random.permutation(len(whole.y_test))[:num_test_samples]
+    np.savez(
+        path,
+        x_train=whole.x_train[chosen].astype(dtype or whole.x_train.dtype, copy=False),
+        y_train=whole.y_train[chosen],
+        x_test=whole.x_test[tests].astype(dtype or whole.x_test.dtype, copy=False),
+        y_test=whole.y_test[tests],
+    )
+    return DataSpec(path=str(path), shard_size=max(1, data.shard_size * num_samples // len(whole.y_train)))

@@ -1,0 +1,162 @@
+"""Fleet files: what they mean, and one line for everything that can be wrong with them."""
+
+import math
+
+import pytest
+
+from paceline.devices.cell import Cell
+from paceline.devices.energy import PowerModel
+from paceline.errors import ConfigError
+from paceline.fleets.devices import in_cell
+from paceline.fleets.files import load_fleet
+from paceline.fleets.local import LocalDevice
+from paceline.fleets.modelled import VirtualDevice
+
+DEVICE = '[[device]]\nname = "pi"\nsamples_per_second = 100\n'
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """Load a fleet file of this text."""
+
+    def load(text, kind=VirtualDevice):
+        path = tmp_path / "fleet.toml"
+        path.write_text(text)
+        return load_fleet(path, kind)
+
+    return load
+
+
+def test_a_fleet_has_devices_of_many_kinds(fleet):
+    text = """
+        [[device]]
+        name = "pi"
+        count = 3
+        samples_per_second = 100
+        down_mbit = 20
+        up_mbit = 5.5
+        latency_ms = 10
+        cpu_share = 0.5
+        speed_noise = 0.1
+        link_noise = 0.2
+        packet_loss = 0.01
+        max_shards = 4
+        price = 1.5
+        are_states_known = false
+        skips = 0.5
+        joins_at_seconds = 1
+        dies_at_seconds = 20
+        returns_at_seconds = 30
+        [device.power]
+        busy_watts = 6
+        idle_watts = 2.5
+        joules_per_byte = 2e-4
+        [[device]]
+        name = "pi-4"
+        samples_per_second = {small = 1e4, large = 300}
+    """
+    pi, other = fleet(text)
+    assert pi == VirtualDevice(
+        name="pi",
+        count=3,
+        samples_per_second=100,
+        down_mbit=20,
+        up_mbit=5.5,
+        latency_ms=10,
+        cpu_share=0.5,
+        speed_noise=0.1,
+        link_noise=0.2,
+        packet_loss=0.01,
+        max_shards=4,
+        price=1.5,
+        are_states_known=False,
+        skips=0.5,
+        joins_at_seconds=1,
+        dies_at_seconds=20,
+        returns_at_seconds=30,
+        power=PowerModel(busy_watts=6.0, idle_watts=2.5, joules_per_byte=2e-4),
+    )
+    assert other == VirtualDevice(name="pi-4", samples_per_second={"small": 1e4, "large": 300})
+    assert other.speed("large") == 300
+    with pytest.raises(
+        ConfigError, match=r"^device pi-4: samples_per_second has no speed for job 'huge', only for 'sm"
+    ):
+        other.speed("huge")
+    assert (other.down_mbit, other.up_mbit, other.latency_ms) == (math.inf, math.inf, 0)
+
+
+def test_a_fleet_in_a_cell_has_the_rates_of_the_cell(fleet):
+    text = DEVICE + "count = 2\n" + DEVICE.replace("pi", "van") + "distance_metres = 480\n"
+    text += DEVICE.replace("pi", "pc") + "down_mbit = 50\nup_mbit = 9\n"
+    devices = [VirtualDevice(name="pi", count=2, samples_per_second=100)]
+    devices.append(VirtualDevice(name="van", samples_per_second=100, distance_metres=480))
+    devices.append(VirtualDevice(name="pc", samples_per_second=100, down_mbit=50, up_mbit=9))
+    assert fleet(text + "[cell]\n") == in_cell(Cell(), devices)
+    assert fleet(text + "[cell]\nseed = 3\nscheduling = 'equal'") == in_cell(Cell(seed=3, scheduling="equal"), devices)
+    assert [device.name for device in fleet(text + "[cell]")] == ["pi-1", "pi-2", "van", "pc"]
+
+
+def test_processes_of_this_machine_are_devices_too(fleet, tmp_path):
+    text = '[[device]]\nname = "pi"\nslowdown = 4\ndown_mbit = 20\ndata = "pi.npz"\n'
+    assert fleet(text, LocalDevice) == [LocalDevice(name="pi", slowdown=4, down_mbit=20, data=str(tmp_path / "pi.npz"))]
+    with pytest.raises(ConfigError, match="device 1: slowdown is for paceline run; paceline simulate cannot do it"):
+        fleet(DEVICE + "slowdown = 4")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there is no [[device]]; a fleet has at least one"),
+        ("[device]\nname = 'pi'", "there is no [[device]]; a fleet has at least one"),
+        ("[[devices]]", "unknown table 'devices'; did you mean 'device'? Allowed: device"),
+        (DEVICE + "distance_metres = 5", "device 1: distance_metres is 5.0, but there is no [cell]"),
+        ("cell = 3\n" + DEVICE, "cell is 3; it must be a table, [cell]"),
+        (DEVICE + "[cell]\nradius = 5", "[cell]: unknown key 'radius'; did you mean 'radius_metres'? Allowed: sched"),
+        (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0; it must be above 0"),
+        (DEVICE + "up_mbit = 3\n[cell]", "[cell]: device pi: in a cell, it has down_mbit and up_mbit both or neither"),
+        (
+            DEVICE + "up_mbit = 3\ndown_mbit = 3\ndistance_metres = 3\n[cell]",
+            "[cell]: device pi: it has either rates or distance_metres in the cell, not both",
+        ),
+        (
+            DEVICE + "count = 1001\n[cell]",
+            "[cell]: there are 1001 devices in the cell; proportional-fair scheduling of ",
+        ),
+        ("device = [3]", "device 1: 3 must be a table"),
+        (
+            DEVICE + "speed = 3",
+            "device 1: unknown key 'speed'; did you mean 'speed_noise'? "
+            f"Allowed: {', '.join(VirtualDevice.__struct_fields__)}",
+        ),
+        (DEVICE + "[[device]]\nname = 'b'", "device 2: Object missing required field `samples_per_second`"),
+        (
+            DEVICE + "states = [{name = 'idle', probability = 0.5}]",
+            "device 1: the probabilities of states ['idle'] add up to 0.5; they must add up to 1",
+        ),
+        (
+            DEVICE + "states = [{name = 'idle', probability = 1, sped = 2}]",
+            "device 1 states 1: unknown key 'sped'; did you mean 'speed'? Allowed: name, probability",
+        ),
+        (
+            "[[device]]\nname = 'a'\nsamples_per_second = 'fast'",
+            "device 1 samples_per_second = 'fast': Expected `float | object`, got `str`",
+        ),
+        ("[[device]]\nname = 'a'\nsamples_per_second = nan", "device 1: samples_per_second is nan; it must be above 0"),
+        (
+            "[[device]]\nname = 'a'\nsamples_per_second = {small = 1, large = -2}",
+            "device 1: samples_per_second is -2.0; it must be above 0",
+        ),
+        (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1; it must be at least 0"),
+        (DEVICE + "count = 0", "device 1: count is 0; it must be at least 1"),
+        (DEVICE + "count = 1_000_000_000_000", "there are 1000000000000 devices, by their counts; allowed: 100000"),
+        (DEVICE + "down_mbit = 0", "device 1: down_mbit is 0; it must be above 0"),
+        (DEVICE + "packet_loss = 1", "device 1: packet_loss is 1; it must be at least 0 and below 1"),
+        (DEVICE + "returns_at_seconds = 3", "device 1: returns_at_seconds needs a dies_at_seconds before it"),
+        (DEVICE + "count = 3\n" + DEVICE.replace("pi", "pi-2"), "2 devices are called 'pi-2'; names must differ"),
+    ],
+)
+def test_what_is_wrong_with_a_fleet_is_refused_in_one_line(fleet, tmp_path, text, message):
+    with pytest.raises(ConfigError) as caught:
+        fleet(text)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'fleet.toml'}: {message}")

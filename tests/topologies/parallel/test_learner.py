@@ -1,0 +1,142 @@
+"""A learner beside an orchestrator that lies, or whose answers are long on their way."""
+
+import asyncio
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from paceline.allocation import Allocation
+from paceline.errors import PacelineError
+from paceline.fleets import virtual_loop
+from paceline.learning.vectors import Layout
+from paceline.topologies.base import Environment, run_in_place
+from paceline.topologies.parallel.events import RoundSpent
+from paceline.topologies.parallel.learner import Learner
+from paceline.topologies.parallel.messages import Declaration, Ticket, Work
+from paceline.topologies.parallel.prepared import prepare_job
+from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.parallel.topology import JobPlan
+from tests.topologies.parallel.runs import ByHand, closed, node_of, of, small_job
+
+
+class Liar(SingleJob):
+    """Answers with the next of its tickets, and changes the work that it hands out."""
+
+    def __init__(self, prepared, tickets, change):
+        super().__init__(prepared, Environment(clock="virtual", run_blocking=run_in_place))
+        self._tickets, self._change = iter(tickets), change
+        self.declared = []
+
+    async def declare(self, session: str, declaration: Declaration) -> None:
+        self.declared.append((declaration.max_shards, declaration.profile))
+
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+        ticket = next(self._tickets)
+        if isinstance(ticket, Exception):
+            raise ticket
+        return ticket
+
+    async def take(self, session: str, round: int, num_shards: int) -> Work:
+        parameters = Layout(self._prepared.state).pack(self._prepared.state)
+        shards = self._prepared.shards(list(range(num_shards)))
+        return self._change(Work(parameters=parameters, shards=shards, seconds_left=3.0))
+
+
+OVER = Ticket(status="over", reason="enough")
+
+
+def open_round(number=1, seconds_left=3.0, num_shards=1):
+    return Ticket(status="open", round=number, seconds_left=seconds_left, allocation=Allocation(num_shards, 1))
+
+
+def believe(tickets, change=lambda work: work, policy="dab", **options):
+    """Run a learner beside a liar; returns how it ended, its events, and the liar. Raises what the learner raises."""
+    prepared, events = prepare_job(small_job(policy)), []
+
+    async def main():
+        liar = Liar(prepared, tickets, change)
+        async with node_of(liar, JobPlan(prepared), events, **options) as node:
+            return await Learner(node).run(), liar
+
+    finished, liar = virtual_loop.run(main())
+    return finished, events, liar
+
+
+def changed(change):
+    return lambda work: msgspec.structs.replace(work, parameters=change(dict(work.parameters)))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (changed(lambda given: {}), r"do not fit the model: parameters .* are missing"),
+        (changed(lambda given: {"float32": given["float32"][:-1]}), "do not fit the model: float32"),
+        (changed(lambda given: {**given, "int64": torch.zeros(1)}), "do not fit the model"),
+        (lambda work: msgspec.structs.replace(work, shards=[]), "no shards to train on"),
+        (
+            lambda work: msgspec.structs.replace(work, shards=[(x, y + np.uint8(99)) for x, y in work.shards]),
+            "a shard has labels from",
+        ),
+    ],
+)
+def test_work_that_is_none_ends_a_learner_with_one_line(change, reason):
+    with pytest.raises(PacelineError, match=reason) as raised:
+        believe([open_round()], change)
+    assert "\n" not in str(raised.value)
+
+
+def test_rounds_that_do_not_go_on_end_a_learner():
+    with pytest.raises(PacelineError, match="opened round 1 after round 1"):
+        believe([open_round(), open_round()])
+
+
+def test_whoever_joins_again_declares_again():
+    finished, _, liar = believe([LookupError("not known here"), OVER], policy="eta", max_shards=3)
+    assert finished.reason == "enough"
+    assert liar.declared == [(3, None), (3, None)]
+
+
+@pytest.mark.parametrize(("of_ticket", "of_work"), [(2.0, 1.0), (1.0, 2.0)])
+def test_the_earlier_of_two_deadlines_counts(of_ticket, of_work):
+    """The work says how much time is left once more, as the ticket may have been long on its way."""
+    _, events, _ = believe(
+        [open_round(seconds_left=of_ticket, num_shards=20), OVER],  # 640 samples, at 200 per second
+        lambda work: msgspec.structs.replace(work, seconds_left=of_work),
+    )
+    [spent] = of(RoundSpent, events)
+    assert spent.is_halted
+    assert 0.5 < spent.train_seconds < 1.0
+
+
+class Slow(SingleJob):
+    """Answers that are long on their way."""
+
+    ticket_seconds = work_seconds = 0.0
+
+    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+        ticket = await super().next_round(session, after, state)
+        await asyncio.sleep(self.ticket_seconds)
+        return ticket
+
+    async def take(self, session: str, round: int, num_shards: int) -> Work:
+        work = await super().take(session, round, num_shards)
+        await asyncio.sleep(self.work_seconds)
+        return work
+
+
+@pytest.mark.parametrize("delayed", ["ticket_seconds", "work_seconds"])
+def test_answers_that_are_long_on_their_way_do_not_make_a_learner_late(delayed):
+    by_hand = ByHand("eta", Slow, rounds=1)  # 1438 samples, at 200 per second, in 4 s
+    setattr(by_hand.orchestrator, delayed, 1.5)
+
+    async def main(orchestrator):
+        async with node_of(orchestrator, JobPlan(by_hand.prepared), by_hand.events) as node:
+            await Learner(node).run()
+
+    by_hand.play(main)
+    [spent], [end] = of(RoundSpent, by_hand.events), closed(by_hand.events)
+    assert spent.is_halted
+    assert spent.is_accepted
+    assert (end.num_updates, end.late) == (1, ())

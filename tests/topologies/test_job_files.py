@@ -1,0 +1,348 @@
+"""Job files of all kinds: what they mean, and one line for everything that can be wrong with them."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline import GossipJob, Job, Pool, SplitJob
+from paceline.allocation import (
+    AdaptiveDabAllocation,
+    DabAllocation,
+    EqualAllocation,
+    MedAllocation,
+    MmttAllocation,
+)
+from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.errors import ConfigError
+from paceline.learning.averaging import AggregationSpec
+from paceline.learning.datasets import DATASETS, DataSpec
+from paceline.learning.models import MODELS, ModelSpec
+from paceline.learning.partitions import PartitionSpec
+from paceline.learning.points import PointsSpec
+from paceline.learning.tasks import OptimizerSpec
+from paceline.topologies.job_files import load_job, parse_job, parse_submitted
+
+JOB = "[job]\ndeadline_seconds = 3\n"
+FILES = {
+    "small.toml": JOB,
+    "other.toml": JOB + 'name = "small"\n',
+    "named.toml": JOB + 'name = "large"\n[data]\npath = "own.npz"\n',
+    "decided.toml": JOB + '[allocation]\npolicy = "dab"\n',
+    "local.toml": JOB + '[data]\nplacement = "local"\n',
+    "two words.toml": JOB,
+    "wrong.toml": JOB + "rouds = 3\n",
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load a job file of this text, with some others beside it."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+
+    def load(text, name="job.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return load_job(path)
+
+    return load
+
+
+def test_every_key_of_a_job_is_understood(load, tmp_path):
+    assert load(
+        """
+        [job]
+        deadline_seconds = 2.5
+        overtime = 0.5
+        rounds = 4
+        local_epochs = 3
+        batch_size = 16
+        seed = 7
+        min_learners = 2
+        benchmark_shards = 5
+        audit_rate = 0.5
+        target_accuracy = 0.9
+        name = "own"
+        [model]
+        import = "nets/own.py:Net"
+        loss = "cross-entropy-of-softmax"
+        [optimizer]
+        name = "Adam"
+        lr = 0.01
+        betas = [0.8, 0.9]
+        amsgrad = true
+        [data]
+        path = "../data/own.npz"
+        shard_size = 50
+        [allocation]
+        policy = "adaptive-dab"
+        window = 3
+        [aggregation]
+        method = "fedprox"
+        mu = 0.1
+        """
+    ) == Job(
+        deadline_seconds=2.5,
+        overtime=0.5,
+        rounds=4,
+        local_epochs=3,
+        batch_size=16,
+        seed=7,
+        min_learners=2,
+        benchmark_shards=5,
+        audit_rate=0.5,
+        target_accuracy=0.9,
+        name="own",
+        model=ModelSpec(import_path=f"{tmp_path}/nets/own.py:Net", loss="cross-entropy-of-softmax"),
+        optimizer=OptimizerSpec(name="Adam", options={"lr": 0.01, "betas": [0.8, 0.9], "amsgrad": True}),
+        data=DataSpec(path=f"{tmp_path.parent}/data/own.npz", shard_size=50),
+        allocation=AdaptiveDabAllocation(window=3),
+        aggregation=AggregationSpec(method="fedprox", mu=0.1),
+    )
+
+
+def test_every_key_of_a_pool_is_understood(load, tmp_path):
+    pool = load(
+        """
+        [pool]
+        jobs = ["small.toml", "named.toml"]
+        min_learners = 3
+        total_budget = 100
+        patience_seconds = 1.5
+        idle_seconds = 60
+        moves_learners = false
+        max_model_bytes = 1000
+        seed = 7
+        [allocation]
+        policy = "med"
+        budget = 10.5
+        min_shards = 0
+        held_back = 0.5
+        """
+    )
+    assert pool == Pool(
+        jobs=(
+            Job(deadline_seconds=3, name="small"),  # called as its file
+            Job(deadline_seconds=3, name="large", data=DataSpec(path=str(tmp_path / "own.npz"))),
+        ),
+        allocation=MedAllocation(budget=10.5, min_shards=0, held_back=0.5),
+        min_learners=3,
+        total_budget=100,
+        patience_seconds=1.5,
+        idle_seconds=60,
+        moves_learners=False,
+        max_model_bytes=1000,
+        seed=7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "job"),
+    [
+        (JOB, Job(deadline_seconds=3)),
+        ("[pool]", Pool()),
+        ("[pool]\n[allocation]\nheld_back = 0.25", Pool(allocation=MedAllocation(held_back=0.25))),
+        ('[pool]\n[allocation]\npolicy = "mmtt"', Pool(allocation=MmttAllocation())),
+        ("[gossip]", GossipJob()),
+        ("[gossip]\n[points]", GossipJob(points=PointsSpec())),
+        ("[gossip]\n[partition]\nreplicas = 2", GossipJob(partition=PartitionSpec(replicas=2))),
+        (
+            '[gossip]\nepochs = 3\n[allocation]\npolicy = "edge-gossip"\nmax_failed = 0.5',
+            GossipJob(epochs=3, allocation=EdgeGossipAllocation(max_failed=0.5)),
+        ),
+        ("[split]", SplitJob()),
+        (f"{JOB}[optimizer]\nlr = 1", Job(deadline_seconds=3, optimizer=OptimizerSpec(options={"lr": 1}))),
+        (
+            f'{JOB}[optimizer]\nname = "RMSprop"',
+            Job(deadline_seconds=3, optimizer=OptimizerSpec(name="RMSprop", options={})),
+        ),
+        (f'{JOB}[allocation]\npolicy = "eta"', Job(deadline_seconds=3, allocation=EqualAllocation())),
+        (f"{JOB}[allocation]\nwindow = 3", Job(deadline_seconds=3, allocation=AdaptiveDabAllocation(window=3))),
+    ],
+)  # fmt: skip
+def test_a_table_announces_the_kind_of_job(load, text, job):
+    assert load(text) == job
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a:b/nets.py:Net", "{base}/a:b/nets.py:Net"),
+        ("x/../nets.py:Net", "{base}/nets.py:Net"),
+        ("/abs/nets.py:Net", "/abs/nets.py:Net"),
+        ("package.nets:Net", "package.nets:Net"),
+    ],
+)
+def test_files_are_looked_for_beside_the_job(load, tmp_path, path, expected):
+    assert load(f'{JOB}[model]\nimport = "{path}"').model.import_path == expected.format(base=tmp_path)
+
+
+def test_paths_in_the_record_of_a_run_are_left_as_they_are():
+    tables = {"job": {"deadline_seconds": 1}, "data": {"path": "own.npz"}, "model": {"import": "nets.py:Net"}}
+    parsed = parse_job(tables, "record")
+    assert (parsed.data.path, parsed.model.import_path) == ("own.npz", "nets.py:Net")
+
+
+def test_a_path_that_no_system_has_does_not_break_the_job(load):
+    assert load(f'{JOB}[data]\npath = "a\\u0000b"').data.path.endswith("a\0b")
+
+
+TABLES = "job, model, optimizer, data, allocation, aggregation"
+KINDS = "job, pool, gossip, split"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", f"no table announces a kind of job; allowed: {KINDS}"),
+        ("[jobs]\n", f"no table announces a kind of job; did you mean 'job'? Allowed: {KINDS}"),
+        ("[gosip]\n", "no table announces a kind of job; did you mean 'gossip'?"),
+        ("[job]\nrounds = 3", "[job]: deadline_seconds is missing"),
+        (JOB + "[zzz]\n", f"unknown table 'zzz'; allowed: {TABLES}"),
+        (JOB + '"a\\nb" = 3', "[job]: unknown key 'a\\nb'; allowed: deadline_seconds,"),
+        ("[pool]\n[job]", f"unknown table 'pool'; allowed: {TABLES}"),
+        ("job = 3", "job is 3; it must be a table, [job]"),
+        ("[[job]]\ndeadline_seconds = 3", "job is [{'deadline_seconds': 3}]; it must be a table, [job]"),
+        ("allocation = []\n" + JOB, "allocation is []; it must be a table, [allocation]"),
+        (JOB + "round = 3", "[job]: unknown key 'round'; did you mean 'rounds'? Allowed: deadline_seconds, name,"),
+        (JOB + "model = 'two-nn'", "[job]: unknown key 'model'; allowed: deadline_seconds, name,"),
+        (JOB + "rounds = '3'", "[job] rounds = '3': Expected `int`, got `str`"),
+        (JOB + "rounds = 2020-01-01", "[job] rounds = datetime.date(2020, 1, 1): Expected `int`, got `date`"),
+        (JOB + "rounds = 0", "[job]: rounds is 0; it must be at least 1"),
+        (JOB + "seed = -1", "[job]: seed is -1; it must be at least 0"),
+        (JOB + "audit_rate = 2", "[job]: audit_rate is 2; allowed: 0 to 1"),
+        (JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'", '[job]: placement is "local", but audit_rate is above'),
+        (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not first a do"),
+        (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
+        ("[job]\ndeadline_seconds = inf", "[job]: deadline_seconds is inf; it must be above 0"),
+        ("[job]\ndeadline_seconds = " + "9" * 400, "[job]: deadline_seconds is 999"),
+        (JOB + "[model]\nname = 'two'", "[model]: model 'two' is unknown; did you mean 'two-nn'? Allowed: "),
+        (JOB + "[model]", "[model]: a model has either a name or an import, not name None and import None"),
+        (JOB + "[model]\nimport = 'nets'", "[model]: import 'nets' must read package.module:Factory or path/to/file.p"),
+        (JOB + "[model]\nlayers = 3", "[model]: unknown key 'layers'; allowed: name, import, loss"),
+        (JOB + "[data]\nname = 'digit'", "[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: "),
+        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name or a path, not name 'digits' an"),
+        (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
+        (JOB + "[data]\nplacement = 'remote'", "[data] placement = 'remote': Invalid enum value 'remote'; allowed: se"),
+        (JOB + "[optimizer]\nname = 'sgd'", "[optimizer]: optimizer 'sgd' is unknown; did you mean 'SGD'? Allowed: AS"),
+        (JOB + "[optimizer]\nname = 3", "[optimizer] name = 3: Expected `str`, got `int`"),
+        (JOB + "[optimizer]\nmomentun = 1", "[optimizer]: SGD has no option 'momentun'; did you mean 'momentum'? Allo"),
+        (JOB + "[optimizer]\nlr = -1", "[optimizer]: SGD does not work with lr = -1: Invalid learning rate: -1"),
+        (JOB + "[optimizer]\nlr = '0.1'", "[optimizer]: SGD does not work with lr = '0.1': '<' not supported"),
+        (JOB + "[optimizer]\nlr = nan", "[optimizer]: SGD: lr is nan; allowed: finite numbers"),
+        (JOB + "[optimizer]\nlr = {a = 1}", "[optimizer] lr = {'a': 1}: Expected `bool | int | float | str | array`"),
+        (JOB + "[allocation]\npolicy = 'dap'", "[allocation]: policy is 'dap'; did you mean 'dab'? Allowed: "),
+        (JOB + "[allocation]\npolicy = ['dab']", "[allocation]: policy is ['dab']; "),
+        (JOB + "[allocation]\npolicy = 'dab'\nwindow = 3", "[allocation]: dab has no field 'window'; allowed: none"),
+        (JOB + "[allocation]\nwindow = 0", "[allocation]: adaptive-dab: window is 0; it must be"),
+        (JOB + "[allocation]\npolicy = 'edge-gossip'", "[job]: edge-gossip is a policy of peers, which train without"),
+        (JOB + "[aggregation]\nmethod = 'fedprox'", "[aggregation]: mu is 0.0; fedprox needs one above 0"),
+        (JOB + "[aggregation]\nmu = 0.1", '[aggregation]: mu is 0.1, but fedavg has none; use method = "fedprox"'),
+        ("[pool]\njob = []", "[pool]: unknown key 'job'; did you mean 'jobs'? Allowed: jobs, "),
+        ("[pool]\nallocation = 'med'", "[pool]: unknown key 'allocation'; allowed: jobs, "),
+        ("[pool]\nmin_learners = 0", "[pool]: min_learners is 0; it must be at least 1"),
+        ("[pool]\nmax_model_bytes = 0", "[pool]: max_model_bytes is 0; allowed: 1 to 17179869184"),
+        ("[pool]\njobs = 'small.toml'", "[pool] jobs = 'small.toml': Expected `array`, got `str`"),
+        ("[pool]\njobs = ['none.toml']", "none.toml: cannot be read: No such file or directory"),
+        ("[pool]\njobs = ['small.toml', 'other.toml']", "[pool]: 2 jobs are called 'small'; in a pool each needs a na"),
+        ("[pool]\njobs = ['decided.toml']", "decided.toml: [allocation] is for the [pool] to decide; leave it out"),
+        ("[pool]\njobs = ['local.toml']", '[pool]: job local: [data] placement is "local"; jobs of a pool are "served'),
+        ("[pool]\njobs = ['two words.toml']", "two words.toml: [job]: name is 'two words'; allowed: 1 to 64 letters"),
+        ("[pool]\njobs = ['wrong.toml']", "wrong.toml: [job]: unknown key 'rouds'; did you mean 'rounds'? Allowed: "),
+        ("[pool]\n[allocation]\npolicy = 'dab'", "[pool]: policy 'dab' is for one job alone; a pool's is one of med,"),
+        ("[pool]\n[allocation]\nheld_back = 1", "[allocation]: med: held_back is 1; it must be at least 0 and below 1"),
+        ("[gossip]\nepoch = 3", "[gossip]: unknown key 'epoch'; did you mean 'epochs'?"),
+        ("[gossip]\nexchange = 'mixin'", "[gossip] exchange = 'mixin': Invalid enum value 'mixin'; allowed: mixing,"),
+        ("[gossip]\nexchange = 'push-sum'\noverlaps = true", "[gossip]: overlaps and compression are for mixing"),
+        ("[gossip]\n[partition]\nreplicas = 0", "[partition]: replicas is 0; it must be at least 1"),
+        ("[gossip]\n[allocation]\npolicy = 'dab'", "[gossip]: this policy needs an orchestrator"),
+        ("view = 3\n[split]", "view is 3; it is a list of tables, [[view]]"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_job_is_refused_in_one_line(load, tmp_path, text, message):
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert len(said) < 700
+    assert said.removeprefix(f"{tmp_path}/").removeprefix("job.toml: ").startswith(message)
+
+
+def possible_job(**fields):
+    """A job whose policy can be had with its data: what devices have, the orchestrator cannot divide."""
+    if fields["data"].placement == "local" and fields["allocation"].decided_by == "orchestrator":
+        fields["allocation"] = DabAllocation()
+    return Job(**fields)
+
+
+jobs = st.builds(
+    possible_job,
+    deadline_seconds=st.floats(1e-3, 1e6),
+    rounds=st.integers(1, 10**6),
+    local_epochs=st.integers(1, 100),
+    seed=st.integers(0, 2**62),
+    target_accuracy=st.none() | st.floats(0.01, 1),
+    model=st.builds(
+        ModelSpec,
+        name=st.sampled_from(list(MODELS)),
+        loss=st.sampled_from(["cross-entropy", "cross-entropy-of-softmax"]),
+    )
+    | st.just(ModelSpec(import_path="package.nets:Net"))
+    | st.just(ModelSpec(import_path="/abs/nets.py:Net")),
+    optimizer=st.just(OptimizerSpec())
+    | st.builds(lambda lr: OptimizerSpec(options={"lr": lr, "momentum": 0.5, "nesterov": True}), st.floats(1e-6, 10))
+    | st.just(OptimizerSpec(name="Adam", options={"betas": [0.5, 0.9]}))
+    | st.just(OptimizerSpec(name="Rprop", options={})),
+    data=st.builds(
+        DataSpec,
+        name=st.sampled_from(list(DATASETS)),
+        shard_size=st.integers(1, 10_000),
+        placement=st.sampled_from(["served", "local"]),
+    )
+    | st.just(DataSpec(path="/abs/own.npz")),
+    allocation=st.just(DabAllocation())
+    | st.just(EqualAllocation())
+    | st.builds(AdaptiveDabAllocation, window=st.integers(1, 50)),
+    aggregation=st.just(AggregationSpec())
+    | st.builds(lambda mu: AggregationSpec(method="fedprox", mu=mu), st.floats(1e-6, 100)),
+)
+
+
+@given(jobs)
+def test_a_job_is_what_it_describes(job):
+    described = job.described()
+    assert parse_job(described, "record") == job
+    assert parse_job(json.loads(msgspec.json.encode(described)), "record") == job
+
+
+RULES = {"deadline_seconds": 3, "name": "later"}
+
+
+def test_a_job_can_be_submitted_as_the_tables_of_its_file():
+    job = parse_submitted({"job": RULES, "data": {"name": "mnist", "shard_size": 50}}, Pool)
+    assert job == Job(deadline_seconds=3, name="later", data=DataSpec(name="mnist", shard_size=50))
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"job": RULES, "data": {"path": "/etc/passwd"}}, "[data] path: a submitted job cannot load files; choose by"),
+        ({"job": RULES, "model": {"import": "nets.py:Net"}}, "[model] import: a submitted job cannot load files;"),
+        ({"job": RULES, "model": {"name": "two-nn", "import": None}}, "[model] import: a submitted job cannot load"),
+        ({"job": {"deadline_seconds": 3, "name": ""}}, "[job] name is missing; a submitted job needs one"),
+        ({"job": {**RULES, "name": "../up"}}, "[job]: name is '../up'; allowed: 1 to 64 letters, digits"),
+        ({"job": {"name": "later"}}, "[job]: deadline_seconds is missing"),
+        ({"job": 3}, "job is 3; it must be a table, [job]"),
+        ({"job": RULES, "pool": {}}, "unknown table 'pool'; allowed: job, model"),
+        ({"job": RULES, "allocation": {"policy": "med"}}, "[allocation] is for the [pool] to decide; leave it out"),
+        ({"job": RULES, "data": {"name": "mnits"}}, "[data]: dataset 'mnits' is unknown; did you mean 'mnist'?"),
+    ],
+)
+def test_what_is_wrong_with_a_submitted_job_is_refused_in_one_line(tables, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_submitted(tables, Pool)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"the job: {message}")
