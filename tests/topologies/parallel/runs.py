@@ -42,12 +42,12 @@ def device(name, samples_per_second=200.0, **changes):
     return VirtualDevice(name=name, samples_per_second=samples_per_second, **{**rules, **changes})
 
 
-def play(job, devices, *, is_time_only=False, first_round=1, started_at=0.0, **env):
+def play(job, devices, *, is_time_only=False, first_round=1, **env):
     """Run a job on virtual devices; returns the outcome and all events."""
     events = []
     plan = JobPlan(prepare_job(job), first_round)
     fleet = VirtualFleet(devices, is_time_only=is_time_only)
-    return fleet.run(plan, Environment(**{"emit": events.append, **env}), started_at), events
+    return fleet.run(plan, Environment(**{"emit": events.append, **env})), events
 
 
 def of(kind, events):
@@ -63,7 +63,7 @@ class ByHand:
 
     def __init__(self, policy="dab", make=SingleJob, **changes):
         data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
-        self.prepared = prepare_job(small_job(policy, data=data, **changes))
+        self.prepared = prepare_job(small_job(policy, **{"data": data, **changes}))
         self.parameters = Layout(self.prepared.state).pack(self.prepared.state)
         self.events = []
         env = Environment(clock="virtual", emit=self.events.append, run_blocking=run_in_place)

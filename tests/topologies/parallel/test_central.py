@@ -120,18 +120,14 @@ def test_profiles_of_absurd_devices_do_no_harm():
     assert closed(by_hand.events)[0].num_updates == 0
 
 
-def test_without_overtime_a_round_closes_at_the_deadline():
-    _, events = play(small_job("csa", rounds=2, min_learners=3, deadline_seconds=0.9), FLEET)
-    assert all(event.truancy <= 0 for event in closed(events))
-    assert any(event.is_halted for event in of(RoundSpent, events))
-
-
 def test_with_overtime_a_round_waits_and_nobody_halts():
     """All of the data takes these three 1.2 s at the least, and transfers."""
-    _, events = play(small_job("csa", rounds=2, min_learners=3, deadline_seconds=0.9, overtime=3.0), FLEET)
-    assert all(0.2 < event.truancy < 3.0 for event in closed(events))
+    for overtime, is_halted in ((0.0, True), (3.0, False)):
+        job = small_job("csa", rounds=2, min_learners=3, deadline_seconds=0.9, overtime=overtime)
+        _, events = play(job, FLEET, is_time_only=True)
+        assert all((0.2 < event.truancy < 3.0) if overtime else event.truancy <= 0 for event in closed(events))
+        assert any(event.is_halted for event in of(RoundSpent, events)) == is_halted
     assert all(event.num_updates == 3 and event.late == () for event in closed(events))
-    assert not any(event.is_halted for event in of(RoundSpent, events))
     assert {event.num_samples for event in closed(events)} == {1438}
 
 

@@ -1,9 +1,7 @@
 """Federated jobs: data stays on the devices, and only parameters travel."""
 
-import json
-import os
-import subprocess
-import sys
+import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,25 +10,12 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
+from paceline.topologies.base import DeviceOptions
 from paceline.topologies.parallel.events import ShardsTaken
-from tests.topologies.parallel.runs import closed, device, of, play, small_job
+from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
+from tests.topologies.parallel.runs import ByHand, closed, device, node_of, of, play, small_job
 
 LOCAL = DataSpec(name="digits", shard_size=32, placement="local")
-JOB = """\
-[job]
-rounds = 3
-deadline_seconds = 1.5
-local_epochs = 6
-batch_size = 16
-min_learners = 2
-benchmark_shards = 2
-[data]
-name = "digits"
-placement = "local"
-[aggregation]
-method = "fedprox"
-mu = 0.01
-"""
 FLEET = [device("a", 100), device("b", 200), device("c", 400)]
 
 
@@ -60,31 +45,16 @@ def test_more_devices_than_samples_are_refused():
         play(small_job("dab", data=LOCAL), [device("many", count=2000)], is_time_only=True)
 
 
-@pytest.mark.slow
 def test_devices_join_with_data_of_their_own(tmp_path):
     dataset = datasets.load(DataSpec(name="digits"))
-    for name, part in (("a", slice(0, 700)), ("b", slice(700, None))):
-        np.savez(tmp_path / f"{name}.npz", x_train=dataset.x_train[part], y_train=dataset.y_train[part])
-    (tmp_path / "job.toml").write_text(JOB)
+    np.savez(tmp_path / "own.npz", x_train=dataset.x_train[:96], y_train=dataset.y_train[:96])
+    by_hand = ByHand(rounds=2, data=LOCAL)
 
-    def start(*arguments):
-        command = [sys.executable, "-m", "paceline", *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
-        )
+    async def main(orchestrator):
+        async with node_of(orchestrator, JobPlan(by_hand.prepared), [], data=tmp_path / "own.npz") as node:
+            with pytest.raises(ConfigError, match="trains on data of the devices' own: pass --data FILE.npz"):
+                await TOPOLOGY.join(replace(node, options=DeviceOptions())).run("")
+            await asyncio.wait_for(TOPOLOGY.join(node).run(""), 60)
 
-    with start("serve", "job.toml", "--port", 0, "--json") as serving:
-        url = json.loads(serving.stdout.readline())["url"]
-        with start("join", url) as without:
-            assert without.communicate(timeout=60)[1].strip() == (
-                "paceline: this job trains on data of the devices' own: pass --data FILE.npz"
-            )
-            assert without.returncode == 2
-        learners = [start("join", url, "--name", name, "--data", f"{name}.npz") for name in ("a", "b")]
-        result = json.loads(serving.communicate(timeout=120)[0])
-        for learner in learners:
-            learner.communicate(timeout=60)
-    assert result["rounds"] == 3
-    assert result["accuracy"] > 0.8
-    assert [learner.returncode for learner in learners] == [0, 0]
+    by_hand.play(main)
+    assert [(event.num_updates, event.num_samples) for event in closed(by_hand.events)] == [(1, 96), (1, 96)]

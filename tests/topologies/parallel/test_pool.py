@@ -37,6 +37,17 @@ def check_books(run, jobs):
     assert run.of(events.PoolEnded)[0].spent == run.host.outcome.metrics["spent"] == run.host.ledger.spent
 
 
+def check_one_job_at_a_time(run, jobs):
+    times = {}
+    for name in jobs:
+        opened = {event.round: event.at for event in run.of(events.RoundOpened, name)}
+        for event in run.of(events.UpdateAccepted, name):
+            times.setdefault(event.learner, []).append((opened[event.round], event.at))
+    for learner, stretches in times.items():
+        pairs = itertools.pairwise(sorted(stretches))
+        assert all(end <= start for (_, end), (start, _) in pairs), learner
+
+
 @pytest.mark.parametrize(
     "policy", [MedAllocation(), MmttAllocation(knowledge="uncertain"), MmttAllocation(knowledge="ideal")]
 )
@@ -45,24 +56,13 @@ def test_all_jobs_end_and_the_books_are_in_order(policy):
     ends = {event.job: (event.reason, event.rounds) for event in run.of(events.JobEnded)}
     assert ends == {"a": ("rounds done", 3), "b": ("rounds done", 5), "c": ("rounds done", 3)}
     check_books(run, THREE)
+    check_one_job_at_a_time(run, THREE)
     for allocated in run.of(events.JobsAllocated):
         shards = {}
         for job, num_shards in allocated.placements.values():
             shards[job] = shards.get(job, 0) + num_shards
         assert set(shards.values()) == {23}  # all of the digits, in shards of 64
         assert allocated.bound <= allocated.expected_seconds * (1 + 1e-9)
-
-
-def test_a_learner_is_in_one_job_at_a_time():
-    run = play_pool(THREE, paid_fleet(5))
-    stretches = []
-    for name in THREE:
-        opened = {event.round: event.at for event in run.of(events.RoundOpened, name)}
-        for event in run.of(events.UpdateAccepted, name):
-            stretches.append((event.learner, opened[event.round], event.at))
-    for learner, of_learner in itertools.groupby(sorted(stretches), key=lambda stretch: stretch[0]):
-        times = [(start, end) for _, start, end in of_learner]
-        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(times)), learner
 
 
 def test_with_ideal_knowledge_rounds_take_what_was_foreseen():
@@ -159,17 +159,13 @@ def test_a_learner_that_dies_is_done_without():
     check_books(run, "ab")
 
 
-def test_a_learner_that_comes_later_is_placed_too():
+def test_a_learner_that_comes_later_is_placed_and_jobs_wait_if_there_are_fewer_learners():
     devices = [*paid_fleet(2), paid_device("newcomer", 400, joins_at_seconds=40.0)]
     run = play_pool({"a": {"rounds": 15, "deadline_seconds": 30.0}}, devices, min_learners=2)
     sizes = [len(event.placements) for event in run.of(events.JobsAllocated)]
     assert (sizes[0], sizes[-1]) == (2, 3)
-
-
-def test_jobs_wait_if_there_are_fewer_learners():
     run = play_pool({"first": {}, "second": {}}, paid_fleet(1))
-    allocated = run.of(events.JobsAllocated)
-    assert allocated[0].waiting == ("second",)
+    assert run.of(events.JobsAllocated)[0].waiting == ("second",)
     assert [event.job for event in run.of(events.JobEnded)] == ["first", "second"]
 
 

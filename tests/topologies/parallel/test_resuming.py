@@ -38,6 +38,8 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(kind, number, first, tmp_
     resumed = []
     ended = run.reopen(tmp_path / "run").start(fleet(), [resumed.append])
     assert [event.round for event in closed(resumed)] == list(range(first, 7))
+    assert resumed[0].first_round == first
+    assert (resumed[0].at > 0) == (first > 1)  # time goes on, too
     assert [event.round for event in closed(RunFolder.open(ended.folder).events())] == [1, 2, 3, 4, 5, 6]
     assert all(ended.state[name].equal(tensor) for name, tensor in whole.state.items())
     assert (ended.metrics, ended.accuracy) == (whole.metrics, whole.accuracy)

@@ -120,12 +120,6 @@ def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
     assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2)]
 
 
-def test_a_run_goes_on_where_it_was():
-    _, events = play(small_job(rounds=5), [device("a")], first_round=4, started_at=100.0)
-    assert [event.round for event in closed(events)] == [4, 5]
-    assert (events[0].at, events[0].first_round) == (100.0, 4)
-
-
 def test_learners_report_how_they_spent_a_round():
     _, events = play(small_job(), [device("a")])
     spent, accepted = of(RoundSpent, events), of(UpdateAccepted, events)

@@ -79,6 +79,7 @@ class JobPlan(Plan[Job]):
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
+        self._parts = functools.cache(self._cut)
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if self.prepared.store is None:
@@ -93,8 +94,7 @@ class JobPlan(Plan[Job]):
         own = self._parts(node.num_devices)[node.number] if self.prepared.store is None else None
         return Learner(node, own)
 
-    @functools.lru_cache(maxsize=1)  # noqa: B019  (one plan, one fleet)
-    def _parts(self, num_devices: int) -> Sequence[tuple[Array, Array]]:
+    def _cut(self, num_devices: int) -> Sequence[tuple[Array, Array]]:
         """Give each device an equal part of the training data, drawn at random, where data stays on the devices."""
         dataset = datasets.load(self.job.data)
         order = np.random.default_rng(self.job.seed).permutation(len(dataset.y_train))
