@@ -94,6 +94,15 @@ def test_links_between_files_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("journey-*.md")), ids=lambda page: page.stem)
+def test_journeys_pass_files_that_exist(page):
+    text, package = page.read_text(), ROOT / "src/paceline"
+    named = {file for part in re.findall(r"\[(`[^]]+`)\]", text) for file in re.findall(r"`([\w/]+(?:\.py|/))`", part)}
+    folders = [package, package / "axon", *(package / folder for folder in re.findall(r"`(topologies/\w+)/`", text))]
+    assert named
+    assert not {file for file in named if not any((folder / file).exists() for folder in folders)}
+
+
 def test_every_exit_code_is_documented():
     cli = importlib.import_module("paceline.cli.main")
     codes = {0, cli.EXIT_FAILED, cli.EXIT_BAD_INPUT, cli.EXIT_INFEASIBLE, cli.EXIT_INTERRUPTED}

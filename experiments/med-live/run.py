@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from paceline.devices.states import DeviceState, draw_distribution, draw_price
+from paceline.devices.states import DeviceState
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -14,7 +14,7 @@ from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from papers.med.playing import job_row
-from papers.med.setting import HEAT, policy_of
+from papers.med.setting import HEAT, draw_distribution, draw_price, policy_of
 from reproduction import About, Row
 from reproduction.rows import where
 from reproduction.trials import play_pool

@@ -148,5 +148,5 @@ def test_history_is_enough_and_gaps_in_it_are_no_matter():
 
 
 def test_a_learner_that_nothing_is_known_of():
-    with pytest.raises(ConfigError, match="adaptive-dab: nothing was measured of learner 'pi1'"):
+    with pytest.raises(ConfigError, match="adaptive-dab: learner 'pi1' has no measurements"):
         POLICY.allocate(TERMS, [Candidate(name="pi1")])

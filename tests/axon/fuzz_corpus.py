@@ -58,19 +58,7 @@ MSGPACK_BYTES = bytes.fromhex("00 7f 80 81 90 91 92 a1 c0 c1 c4 c6 c7 c9 cb cf d
 EXT_CODES = [*range(1, 10), *range(15, 21), -1, -128, 0, 127]
 DTYPES = ["float32", "uint8", "bool", "bfloat16", "float8_e5m2", "complex128", "object", "O", "str", "", "float"]
 METHODS = [
-    "GET",
-    "PUT",
-    "HEAD",
-    "DELETE",
-    "OPTIONS",
-    "PATCH",
-    "TRACE",
-    "CONNECT",
-    "PRI",
-    "post",
-    "POSTT",
-    "",
-    "M-SEARCH",
+    *("GET", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI", "post", "POSTT", "", "M-SEARCH")
 ]
 LENGTHS = [
     *("-1", "+3", "3,3", "3 3", "0x3", "3.0", "", "1e3", "٣", "0" * 6000 + "3", "18446744073709551616", "9" * 4400),

@@ -34,16 +34,12 @@ _PLAIN = (
 
 
 class Colour(enum.Enum):
-    """Sent as its value."""
-
     RED = "red"
     BLUE = "blue"
 
 
 @dataclasses.dataclass
 class Point:
-    """Sent as a dict of its fields."""
-
     x: int
     y: float = 0.0
     tags: list[str] = dataclasses.field(default_factory=list)

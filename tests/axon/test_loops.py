@@ -13,9 +13,7 @@ from paceline import axon
 
 
 @pytest.fixture
-def address():
-    worker = axon.Worker("pi1")
-
+def remote(worker, serve):
     @worker.rpc()
     async def nap(seconds: float) -> str:
         await asyncio.sleep(seconds)
@@ -25,12 +23,10 @@ def address():
     def count(n: int):
         yield from range(n)
 
-    with worker.serve(port=0) as address:
-        yield address
+    return serve()
 
 
-def test_from_many_threads_that_end(address):
-    remote = axon.connect(str(address))
+def test_from_many_threads_that_end(remote):
     results = []
 
     def call():
@@ -47,15 +43,15 @@ def test_from_many_threads_that_end(address):
     assert len(axon.loops._thread_loops) <= 2
 
 
-def test_from_a_thread_with_a_running_loop(address):
+def test_from_a_thread_with_a_running_loop(remote):
     async def main():
-        return axon.connect(str(address)).nap(0.01)
+        return remote.nap(0.01)
 
     assert asyncio.run(main()) == "rested"
 
 
-def test_stream_that_moves_to_another_thread(address):
-    stream = axon.connect(str(address)).count(4)
+def test_stream_that_moves_to_another_thread(remote):
+    stream = remote.count(4)
     assert next(stream) == 0
     rest = []
     thread = threading.Thread(target=lambda: rest.extend(stream))
@@ -73,8 +69,7 @@ def heeded_interrupts():
 
 
 @pytest.mark.usefixtures("heeded_interrupts")
-def test_interrupt_cancels_the_call(address):
-    remote = axon.connect(str(address))
+def test_interrupt_cancels_the_call(remote):
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -104,9 +99,8 @@ print("done")
     assert process.communicate(timeout=30)[0] == "done\n"
 
 
-def test_loops_that_ended_are_let_go(address):
+def test_loops_that_ended_are_let_go(remote):
     async def main():
-        remote = axon.connect(str(address))
         await remote.nap.coro(0.0)
         await remote.nap.options(duplex=True).coro(0.0)
         return weakref.ref(asyncio.get_running_loop())

@@ -55,6 +55,11 @@ def worker(spawn):
     return process
 
 
+def wait_for_call(remote):
+    while remote.how_many() < 1:
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("duplex", [False, True])
 def test_worker_killed_in_mid_call(worker, duplex):
     remote = axon.connect(worker.url, duplex=duplex, patience_seconds=1.0)
@@ -76,23 +81,15 @@ def test_worker_killed_in_mid_stream(worker, duplex):
         next(stream)
 
 
-def test_client_killed_and_restarted(worker, spawn):
-    client = spawn(CLIENT, worker.url, name="client.py")
+@pytest.mark.parametrize("end", ["killed", "exit"])
+def test_client_that_is_gone_is_followed_by_another(worker, spawn, end):
+    client = spawn(CLIENT, worker.url, end, name="client.py")
     call_id = client.stdout.readline().strip()
     remote = axon.connect(worker.url, duplex=True)
-    while remote.how_many() < 1:
-        time.sleep(0.01)
-    client.send_signal(signal.SIGKILL)
-    client.wait()
-    assert remote.reattach(call_id).join(30) == "done"
-    assert remote.how_many() == 1
-
-
-def test_client_that_ended_is_reattached_to(worker, spawn):
-    client = spawn(CLIENT, worker.url, "exit", name="client.py")
-    call_id = client.stdout.readline().strip()
-    assert client.wait(30) == 0
-    remote = axon.connect(worker.url, duplex=True)
+    if end == "killed":
+        wait_for_call(remote)
+        client.send_signal(signal.SIGKILL)
+    assert client.wait(30) == (-signal.SIGKILL if end == "killed" else 0)
     assert remote.reattach(call_id).join(30) == "done"
     assert remote.how_many() == 1
 
@@ -100,8 +97,7 @@ def test_client_that_ended_is_reattached_to(worker, spawn):
 def test_second_signal_does_not_wait(worker):
     handle = axon.connect(worker.url).work.start(60.0)
     remote = axon.connect(worker.url)
-    while remote.how_many() < 1:
-        time.sleep(0.01)
+    wait_for_call(remote)
     worker.send_signal(signal.SIGINT)
     with pytest.raises(axon.Refused, match="is stopping"):
         [remote.how_many() for _ in iter(int, 1)]
@@ -115,8 +111,7 @@ def test_second_signal_does_not_wait(worker):
 def test_worker_stops_on_signal_after_the_call(worker):
     handle = axon.connect(worker.url).work.start(0.5)
     remote = axon.connect(worker.url)
-    while remote.how_many() < 1:
-        time.sleep(0.01)
+    wait_for_call(remote)
     worker.send_signal(signal.SIGTERM)
     assert handle.join(10) == "done"
     assert worker.wait(10) == 0

@@ -26,9 +26,7 @@ class Device(Protocol):
 
 
 @pytest.fixture
-def address():
-    worker = axon.Worker("pi1")
-
+def remote(worker, serve):
     @worker.rpc()
     def profile(name: str) -> Profile:
         return Profile(100.0, name)
@@ -46,12 +44,10 @@ def address():
         for number in range(n):
             yield Profile(float(number))
 
-    with worker.serve(port=0) as address:
-        yield address
+    return serve()
 
 
-def test_the_three_forms(address):
-    remote = axon.connect(str(address))
+def test_the_three_forms(remote):
     assert remote.scale(2.0) == 4.0
     handle = remote.scale.start(2.0, by=3.0)
     assert handle.join(10) == 6.0
@@ -64,17 +60,15 @@ def test_the_three_forms(address):
     assert asyncio.run(main()) == (2.0, 10.0, [0, 1, 2])
 
 
-def test_options_apply_to_one_function(address):
-    remote = axon.connect(str(address))
+def test_options_apply_to_one_function(remote):
     assert remote.scale.options(duplex=True, timeout_seconds=30)(1.0) == 2.0
     with pytest.raises(ConfigError, match="timeout_seconds is -1"):
         remote.scale.options(timeout_seconds=-1)
     with pytest.raises(TypeError, match="timeout"):
-        axon.connect(str(address), timeout=3)
+        axon.connect(remote.url, timeout=3)
 
 
-def test_wrong_names_and_arguments_fail_here(address):
-    remote = axon.connect(str(address))
+def test_wrong_names_and_arguments_fail_here(remote):
     with pytest.raises(AttributeError, match="pi1 at .* has no rpc 'scal'; did you mean 'scale'"):
         remote.scal(1)
     for args, kwargs in [((), {}), ((1.0, 2.0), {}), ((1.0,), {"to": 3})]:
@@ -82,14 +76,14 @@ def test_wrong_names_and_arguments_fail_here(address):
             remote.scale(*args, **kwargs)
 
 
-def test_interface_gives_results_their_types(address):
-    remote = axon.connect(str(address), interface=Device)
-    assert remote.profile("kitchen") == Profile(100.0, "kitchen")
-    assert list(remote.profiles(2)) == [Profile(0.0), Profile(1.0)]
-    assert axon.connect(str(address)).profile("kitchen") == {"samples_per_second": 100.0, "name": "kitchen"}
+def test_interface_gives_results_their_types(remote):
+    typed = axon.connect(remote.url, interface=Device)
+    assert typed.profile("kitchen") == Profile(100.0, "kitchen")
+    assert list(typed.profiles(2)) == [Profile(0.0), Profile(1.0)]
+    assert remote.profile("kitchen") == {"samples_per_second": 100.0, "name": "kitchen"}
 
 
-def test_wrong_interface_fails_at_the_first_call(address):
+def test_wrong_interface_fails_at_the_first_call(remote):
     class Newer(Protocol):
         def profile(self, name: str, seconds: float) -> Profile: ...
 
@@ -100,32 +94,23 @@ def test_wrong_interface_fails_at_the_first_call(address):
         def profile(self, name: str) -> int: ...
 
     with pytest.raises(ConfigError, match=r"profile\(name, seconds\) is wanted, but it has profile\(name\)"):
-        axon.connect(str(address), interface=Newer).profile("x", 1.0)
+        axon.connect(remote.url, interface=Newer).profile("x", 1.0)
     with pytest.raises(ConfigError, match="it has no absent"):
-        axon.connect(str(address), interface=Other).absent()
+        axon.connect(remote.url, interface=Other).absent()
     with pytest.raises(BadReply, match="returned something else than announced"):
-        axon.connect(str(address), interface=Mistyped).profile("x")
+        axon.connect(remote.url, interface=Mistyped).profile("x")
 
 
-def test_functions_that_are_offered_later_are_found():
-    worker = axon.Worker("pi1")
-    worker.rpc(name="first")(lambda: 1)
-    with worker.serve(port=0) as address:
-        remote = axon.connect(str(address))
-        assert remote.first() == 1
-        worker.rpc(name="second")(lambda: 2)
-        assert remote.second() == 2
+def test_functions_that_are_offered_later_are_found(worker, remote):
+    assert remote.scale(1.0) == 2.0
+    worker.rpc(name="second")(lambda: 2)
+    assert remote.second() == 2
 
 
-def test_blocking_call_on_the_background_loop_is_refused():
-    worker = axon.Worker("pi1")
-
-    @worker.rpc(executor="loop")
-    def relay(url: str) -> None:
-        axon.connect(url).anything()
-
-    with worker.serve(port=0) as address, pytest.raises(RemoteError, match="would wait for itself"):
-        axon.connect(str(address)).relay(str(address))
+def test_blocking_call_on_the_background_loop_is_refused(worker, remote):
+    worker.rpc(name="relay", executor="loop")(lambda: remote.scale(1.0))
+    with pytest.raises(RemoteError, match="would wait for itself"):
+        axon.connect(remote.url).relay()
 
 
 def test_something_else_answers_there():
@@ -143,20 +128,20 @@ def test_something_else_answers_there():
         thread.join()
 
 
-def test_fan_out_collects_results_and_failures(address):
-    worker = axon.Worker("slow")
+def test_fan_out_collects_results_and_failures(remote):
+    slow_worker = axon.Worker("slow")
 
-    @worker.rpc()
+    @slow_worker.rpc()
     async def scale(x: float) -> float:
         await asyncio.sleep(30)
         return x
 
-    @worker.rpc()
+    @slow_worker.rpc()
     def fail() -> None:
         raise RuntimeError("no")
 
-    with worker.serve(port=0) as slow_address:
-        fast, slow = axon.connect(str(address)), axon.connect(str(slow_address))
+    with slow_worker.serve(port=0) as slow_address:
+        fast, slow = remote, axon.connect(str(slow_address))
         outcomes = axon.fan_out(
             {
                 "fast": fast.scale.bind(3.0),

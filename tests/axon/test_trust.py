@@ -7,8 +7,7 @@ from paceline.errors import ConfigError, Refused, Unreachable
 
 
 @pytest.fixture
-def worker():
-    worker = axon.Worker("pi1")
+def worker(worker):
     worker.rpc(name="hello")(lambda: "hello")
     return worker
 
@@ -73,17 +72,15 @@ def test_bad_urls_and_fingerprints():
         axon.connect("http://host", fingerprint="sha256:" + "0" * 64)
 
 
-@pytest.mark.parametrize("token", ["ключ", "", " x", "a\nb"])
-def test_tokens_that_no_header_can_carry_are_refused(worker, token):
-    with pytest.raises(ConfigError, match="printable ASCII"), worker.serve(port=0, token=token):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        *(({"token": token}, "printable ASCII") for token in ("ключ", "", " x", "a\nb")),
+        *(({"port": port}, "not between 0 and 65535") for port in (-1, 65536, 70000)),
+    ],
+)
+def test_impossible_tokens_and_ports_are_refused(worker, wrong, message):
+    with pytest.raises(ConfigError, match=message), worker.serve(**{"port": 0, **wrong}):
         pass
-    with pytest.raises(ConfigError, match="printable ASCII"):
-        axon.connect("http://127.0.0.1", token=token)
-
-
-@pytest.mark.parametrize("port", [-1, 65536, 70000])
-def test_impossible_ports_are_refused(worker, port):
-    with pytest.raises(ConfigError, match="not between 0 and 65535"), worker.serve(port=port):
-        pass
-    with pytest.raises(ConfigError, match="not between 0 and 65535"):
-        axon.client.SyncSimplexStub("127.0.0.1", "hello", port=port)
+    with pytest.raises(ConfigError, match=message):
+        axon.client.SyncSimplexStub("127.0.0.1", "hello", **wrong)

@@ -1,7 +1,6 @@
 """Workers: what they offer and where it runs, how they stop, and what they answer to people and curl."""
 
 import asyncio
-import contextlib
 import json
 import os
 import threading
@@ -59,18 +58,6 @@ def spin() -> None:
 
 def die() -> None:
     os._exit(3)
-
-
-@pytest.fixture
-def worker():
-    return axon.Worker("pi1")
-
-
-@pytest.fixture
-def serve(worker):
-    """Serve the worker until the test ends, and connect to it."""
-    with contextlib.ExitStack() as stack:
-        yield lambda: axon.connect(str(stack.enter_context(worker.serve(port=0))))
 
 
 def post(address, path, body, **headers):

@@ -138,7 +138,7 @@ def test_infeasible_is_an_answer_with_an_exit_code_of_its_own(problem_file):
         (DAB, ("--time-limit", "nan"), "--time-limit is nan; it must be above 0"),
     ],
 )
-def test_bad_input_is_told_in_one_line(problem_file, problem, options, message):
+def test_bad_input_is_reported_in_one_line(problem_file, problem, options, message):
     result = run(problem_file(problem), *options)
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr

@@ -27,7 +27,7 @@ PROBLEM = {
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--help"], "0\n"),
         (["--version"], "0\n"),
@@ -38,7 +38,7 @@ PROBLEM = {
         (["call", "--help"], "0 numpy paceline.axon\n"),
     ],
 )
-def test_what_needs_no_pytorch_starts_without_it(arguments, told):
+def test_what_needs_no_pytorch_starts_without_it(arguments, expected):
     result = subprocess.run(
         [sys.executable, "-c", LIST_HEAVY_MODULES, *arguments],
         capture_output=True,
@@ -46,18 +46,32 @@ def test_what_needs_no_pytorch_starts_without_it(arguments, told):
         timeout=60,
         input=json.dumps(PROBLEM),
     )
-    assert result.stderr == told
+    assert result.stderr == expected
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_the_command_says(name):
+def test_help_fits_a_screen_and_has_an_example(name, monkeypatch, capsys):
     command = getattr(importlib.import_module(f"paceline.cli.{name}"), name)
-    first, _, rest = command.__doc__.partition("\n")
-    assert COMMANDS[name] == first
-    assert f"Example: paceline {name}" in rest
+    assert COMMANDS[name] == command.__doc__.partition("\n")[0]
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0
+    assert len(lines) <= 50
+    assert any(f"Example: paceline {name}" in line for line in lines)
 
 
-def test_an_interrupt_is_told_in_one_line(monkeypatch, capsys):
+def test_help_lists_each_command_on_a_line(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([])
+    out = capsys.readouterr().out
+    assert [name for name, text in COMMANDS.items() if f"{name:<10}  {text}" not in out] == []
+    assert "Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution" in out
+
+
+def test_an_interrupt_is_reported_in_one_line(monkeypatch, capsys):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 

@@ -24,11 +24,6 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def pool(tmp_path):
-    return record_pool(tmp_path).path
-
-
-@pytest.fixture
 def invoke():
     app = typer.Typer(add_completion=False)
     app.command()(report)
@@ -60,43 +55,21 @@ def test_carbon_by_the_intensity_that_is_given(invoke, run):
     assert invoke(run, "--grams-per-kwh", -1).exit_code == 2
 
 
-def test_the_page_of_a_pool_and_of_a_job_in_it(invoke, pool, tmp_path):
-    result = invoke(pool)
-    assert (result.exit_code, result.output) == (0, f"The report is in {pool / 'report.html'}\n")
-    assert "Paceline pool" in (pool / "report.html").read_text()
-    assert invoke(pool / "jobs/mnist").exit_code == 0
-    assert "Paceline run" in (pool / "jobs/mnist/report.html").read_text()
-    result = invoke(pool, "--output", tmp_path / "page.html", "--json")
-    assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
-    assert (tmp_path / "page.html").read_text() == (pool / "report.html").read_text()
-
-
-def test_the_page_of_a_gossip_run(invoke, tmp_path):
-    path = record_gossip(tmp_path, name="peers").path
+@pytest.mark.parametrize(
+    ("record", "title"),
+    [(record_pool, "Paceline pool"), (record_gossip, "Paceline gossip"), (record_split, "Paceline split")],
+)
+def test_the_page_of_any_run(invoke, tmp_path, record, title):
+    path = record(tmp_path).path
     result = invoke(path)
     assert (result.exit_code, result.output) == (0, f"The report is in {path / 'report.html'}\n")
-    assert "Paceline gossip" in (path / "report.html").read_text()
-    result = invoke(path, "--output", tmp_path / "page.html", "--json")
-    assert json.loads(result.output) == {"report": str(tmp_path / "page.html")}
-
-
-def test_the_page_of_a_split_run(invoke, tmp_path):
-    path = record_split(tmp_path, name="cameras").path
-    result = invoke(path)
-    assert (result.exit_code, result.output) == (0, f"The report is in {path / 'report.html'}\n")
-    assert "Paceline split" in (path / "report.html").read_text()
-
-
-def test_a_pool_is_suggested_too(invoke, pool):
-    result = invoke(pool.with_name("shelv"))
-    assert str(result.exception).endswith(f"shelv: no such folder; did you mean {pool}?")
+    assert title in (path / "report.html").read_text()
+    for job in path.glob("jobs/*"):
+        assert invoke(job).exit_code == 0
+        assert "Paceline run" in (job / "report.html").read_text()
 
 
 def test_what_is_not_a_run(invoke, run):
     result = invoke(run.with_name("digit"))
     assert isinstance(result.exception, ConfigError)
     assert str(result.exception).endswith(f"digit: no such folder; did you mean {run}?")
-
-
-def test_help_has_an_example(invoke):
-    assert "Example: paceline report runs/digits" in invoke("--help").output

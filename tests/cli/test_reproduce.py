@@ -17,8 +17,8 @@ def invoke(tmp_path, monkeypatch, capsys):
     def invoke(*arguments):
         with pytest.raises(SystemExit) as ended:
             main(["reproduce", *map(str, arguments)])
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
+        reported = capsys.readouterr()
+        return ended.value.code, reported.out, reported.err
 
     return invoke
 
@@ -46,27 +46,27 @@ def test_a_quick_run_ends_with_a_table_and_touches_nothing_that_is_kept(invoke, 
 
 def test_verdicts_as_json_elsewhere_and_with_other_seeds(invoke, tmp_path):
     code, out, _ = invoke("coin-toss", "--seeds", 3, "--output", "out", "--json")
-    told = json.loads(out)
-    assert (code, told["num_seeds"], told["rows"], told["output"]) == (0, 3, 9, "out")
-    assert told["verdicts"][0]["reproduced"] == "yes"
-    assert told["verdicts"][0]["here"] == pytest.approx(1.1)
+    reported = json.loads(out)
+    assert (code, reported["num_seeds"], reported["rows"], reported["output"]) == (0, 3, 9, "out")
+    assert reported["verdicts"][0]["reproduced"] == "yes"
+    assert reported["verdicts"][0]["here"] == pytest.approx(1.1)
     assert (tmp_path / "out/verdict.csv").exists()
     code, out, _ = invoke("coin-toss", "--redraw", "--output", "out", "--json")
-    assert (code, json.loads(out)) == (0, told)
+    assert (code, json.loads(out)) == (0, reported)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give the name of an experiment, or --list"),
-        (["coin-toss", "--list"], "give the name of an experiment, or --list"),
+        ([], "give either the name of an experiment, or --list"),
+        (["coin-toss", "--list"], "give either the name of an experiment, or --list"),
         (["coin-tos"], "there is no experiment 'coin-tos'; did you mean 'coin-toss'?"),
         (["coin-toss", "--redraw"], "run the experiment first"),
         (["coin-toss", "--experiments", "nowhere"], "nowhere: no experiments there"),
         (["coin-toss", "--seeds", "0"], "--seeds"),
     ],
 )
-def test_bad_input_is_told_in_one_line(invoke, arguments, message):
+def test_bad_input_is_reported_in_one_line(invoke, arguments, message):
     code, out, err = invoke(*arguments)
     assert (code, out) == (2, "")
     assert message in err

@@ -96,7 +96,7 @@ def test_codecarbon_tells_the_energy_of_each_reading_and_the_model_that_of_bytes
 def test_a_codecarbon_that_tells_nothing_is_noticed_at_once():
     tracker = FakeTracker()
     tracker.stop_task = lambda: None
-    with pytest.raises(ConfigError, match="CodeCarbon cannot tell this machine's energy"):
+    with pytest.raises(ConfigError, match="CodeCarbon cannot measure this machine's energy"):
         CodeCarbonMeter(POWER, Clock(), lambda: tracker)
 
 

@@ -1,6 +1,5 @@
 import math
 import random
-import statistics
 
 import pytest
 
@@ -10,8 +9,6 @@ from paceline.devices.states import (
     StateEstimator,
     StateRates,
     check_states,
-    draw_distribution,
-    draw_price,
     draw_state,
     heated_softmax,
 )
@@ -29,25 +26,6 @@ def test_softmax_gets_colder_and_hotter():
     assert heated_softmax([1e308, -1e308], 1e-300) == [1.0, 0.0]
     with pytest.raises(ConfigError, match="heat is 0"):
         heated_softmax([1, 0], 0)
-
-
-def test_each_state_is_the_likeliest_as_often():
-    chance = random.Random(0)
-    drawn = [draw_distribution(3, 0.5, chance) for _ in range(3000)]
-    assert all(sum(distribution) == pytest.approx(1) for distribution in drawn)
-    assert {round(max(distribution), 3) for distribution in drawn} == {0.787}
-    counts = [sum(distribution.index(max(distribution)) == number for distribution in drawn) for number in range(3)]
-    assert min(counts) > 900
-
-
-def test_prices_are_normal_and_cut():
-    chance = random.Random(0)
-    prices = [draw_price(chance) for _ in range(20_000)]
-    assert (min(prices), max(prices)) == (0.1, 1.5)
-    spread = statistics.NormalDist(1, math.sqrt(0.5))
-    assert prices.count(1.5) / len(prices) == pytest.approx(1 - spread.cdf(1.5), abs=0.01)
-    assert prices.count(0.1) / len(prices) == pytest.approx(spread.cdf(0.1), abs=0.01)
-    assert statistics.median(prices) == pytest.approx(1, abs=0.02)
 
 
 def test_states_come_as_often_as_they_are_likely():

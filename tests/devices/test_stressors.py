@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from paceline.devices.stressors import STRESSORS, ComputeStressor, NoStressor, TransferStressor
+from paceline.devices.stressors import STRESSORS, ComputeStressor, Stressor, TransferStressor
 
 
 def stressor_threads():
@@ -43,7 +43,7 @@ def other_tasks():
 def test_each_state_has_its_stressor():
     made = {name: make(Downloads().fetch) for name, make in STRESSORS.items()}
     assert {name: type(stressor) for name, stressor in made.items()} == {
-        "idle": NoStressor,
+        "idle": Stressor,
         "training": ComputeStressor,
         "downloading": TransferStressor,
     }

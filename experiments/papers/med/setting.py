@@ -7,6 +7,7 @@ both. The README of med-learners says how.
 from __future__ import annotations
 
 import functools
+import math
 import random
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.allocation import MedAllocation, MmttAllocation, PoolPolicy
-from paceline.devices.states import DeviceState, draw_distribution, draw_price
+from paceline.devices.states import DeviceState, heated_softmax
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -103,6 +104,17 @@ def jobs_of(num_jobs: int, size: Size, *, more_seconds: float = 0.0, seed: int =
         parts = {kind.data: _part(kind, size, Path(folder)) for kind in kinds.values()}
         jobs = [_job(name, kind, parts[kind.data], size, more_seconds, seed) for name, kind in kinds.items()]
         return [prepare_job(job) for job in jobs]
+
+
+def draw_distribution(num_states: int, heat: float, chance: random.Random) -> list[float]:
+    """Draw probabilities of states, of which a random one is the likeliest."""
+    usual = chance.randrange(num_states)
+    return heated_softmax([float(number == usual) for number in range(num_states)], heat)
+
+
+def draw_price(chance: random.Random) -> float:
+    """Draw a learner's price of a shard: normal around 1 with a variance of 0.5, clipped to 0.1 and 1.5."""
+    return min(max(chance.gauss(1.0, math.sqrt(0.5)), 0.1), 1.5)
 
 
 def _device(seed: int, number: int, scale: int) -> VirtualDevice:

@@ -1,4 +1,4 @@
-"""Allocation: policies that say how many shards each learner trains, and solvers of allocation problems.
+"""Allocation: policies that decide how many shards each learner trains, and solvers of allocation problems.
 
 Plain data in, plain data out: no PyTorch, no I/O, no clock.
 """

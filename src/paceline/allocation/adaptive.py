@@ -1,4 +1,4 @@
-"""Adaptive DAB: a learner takes what its own past rounds say it can finish, and keeps free what they say it needs."""
+"""Adaptive DAB: a learner re-estimates its rates, and its margin, from its own past rounds."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from paceline.errors import ConfigError
 
 _LEAST_PRIOR_SPREAD = 0.1  # a benchmark is short, and sees less variation than rounds do
 _MOST_PRIOR_SPREAD = 0.5
-_MOST_KEPT_FREE = 0.5  # of the deadline, if uploads usually take less: a broken one must not stop all training
-_LEAST_TRAINING = 0.25  # of what the shards ask for, that a round with a slow download must still have time for
+_MOST_KEPT_FREE = 0.5  # of the deadline, if uploads usually take less: one failure must not stop all training
+_LEAST_TRAINING = 0.25  # of the training of its shards, that a round with a slow download must have time for
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveDabAllocation(AllocationPolicy):
     """DAB with rates that follow the device from round to round.
 
-    Training halts in time for the upload. To ask for more than can be trained therefore costs no more than its
-    download, while to ask for less leaves the device idle: shards are asked for at the fast side of the rates seen,
-    rounded up. What cannot be cut short is taken at its slow side: the upload, for which time is kept free, and the
-    download, which must leave time to train. The benchmark counts as the three oldest rounds, and is forgotten as
-    they are. A learner that has no time for a quarter of the training of one shard gets 0 at first; once it has
-    history it always gets at least one, so that it goes on measuring.
+    Training halts in time for the upload. Too many shards therefore cost no more than their download, while too few
+    leave the device idle: shards are computed from the fast side of the rates observed, and rounded up. What cannot be
+    cut short is taken at its slow side: the upload, for which time is kept free, and the download, which must leave
+    time to train. The benchmark counts as the three oldest rounds, and expires like them. A learner without time for a
+    quarter of the training of one shard gets 0 at first; once it has a history it always gets at least one, so that it
+    goes on measuring.
 
     Attributes:
-        window: how many rounds it looks back.
-        optimism: share of the rounds seen that were no faster than what shards are asked for; 0.5 to 1.
-        caution: what is kept free for chance, in spreads of the rates seen.
-        margin: the least that is kept free for chance, as a ratio of the deadline.
+        window: number of rounds to look back.
+        optimism: share of the rounds observed that were no faster than the rates assumed for shards; 0.5 to 1.
+        caution: safety margin of uploads and downloads, in spreads of the rates observed.
+        margin: minimum of the time kept free for chance, as a ratio of the deadline.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
@@ -50,12 +50,12 @@ class AdaptiveDabAllocation(AllocationPolicy):
         check_fields(self)
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Each candidate for itself; raises `ConfigError` for one that nothing was measured of."""
+        """Decide for each candidate by itself; raises `ConfigError` for one without measurements."""
         counts = [self._shards(terms, candidate) for candidate in fleet]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
-        """The slow side of the uploads seen, and no less than their middle and the margin."""
+        """Return the slow side of the uploads observed, at least their median plus the margin."""
         up = self._pace(candidate, "up")
         usual_seconds = terms.model_bytes * up.middle
         kept_seconds = max(terms.model_bytes * up.slow, usual_seconds + self.margin * terms.deadline_seconds)
@@ -85,18 +85,18 @@ class AdaptiveDabAllocation(AllocationPolicy):
         past = [] if candidate.profile is None else _prior(getattr(candidate.profile, phase))
         past += _seen(candidate, phase, self.window)
         if not past:
-            raise ConfigError(f"adaptive-dab: nothing was measured of learner {candidate.name!r} ({phase})")
+            raise ConfigError(f"adaptive-dab: learner {candidate.name!r} has no measurements ({phase})")
         return estimate(past[-self.window :], optimism=self.optimism, caution=self.caution)
 
 
 def _prior(rate: Rate) -> list[float]:
-    """The benchmark as three rounds: in the middle, and a spread to either side."""
+    """Turn the benchmark into three rounds: its rate, and a spread to either side."""
     spread = min(max(rate.spread, _LEAST_PRIOR_SPREAD), _MOST_PRIOR_SPREAD)
     return [1 / rate.per_second, (1 + spread) / rate.per_second, (1 - spread) / rate.per_second]
 
 
 def _seen(candidate: Candidate, phase: Literal["train", "down", "up"], window: int) -> list[float]:
-    """Seconds per sample or byte of the last rounds, as far as they were measured."""
+    """Return the seconds per sample or byte of the last rounds, as far as they were measured."""
     recent = candidate.history[-window:]
     if phase == "train":
         return [past.train_seconds / past.num_samples for past in recent if past.num_samples and past.train_seconds]

@@ -1,4 +1,4 @@
-"""What every allocation policy sees and decides: plain data in, plain data out."""
+"""Input and output of every allocation policy: plain data in, plain data out."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from paceline.devices.profiles import Outlook, Profile
 
 _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varies as it did in the benchmark
 _MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
-_UNKNOWN_UPLOAD = 0.1  # of the deadline, as long as nothing is known of the link
+_UNKNOWN_UPLOAD = 0.1  # of the deadline, as long as nothing is known about the link
 
 
 MAX_OVERTIME = 100.0
-"""As a ratio of the deadline: a round ends some time, whoever is still awaited."""
+"""Limit of overtime, as a ratio of the deadline."""
 
 
 class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a round asks of whoever takes part.
+    """Terms of a round.
 
     Attributes:
-        deadline_seconds: from the start of the learner's work until its update must be in.
+        deadline_seconds: time from the start of a learner's work until its update must have arrived.
         local_epochs: passes over the allocated shards.
-        model_bytes: of the parameters as sent, the same in both directions.
-        shard_bytes: of a shard as sent; 0 if data stays on the devices.
-        shard_samples: in a shard.
-        num_shards: that there are to hand out.
+        model_bytes: size of the parameters as sent, the same in both directions.
+        shard_bytes: size of a shard as sent; 0 if data stays on the devices.
+        shard_samples: samples in a shard.
+        num_shards: shards to hand out.
         overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
     """
 
@@ -47,12 +47,12 @@ class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one past round took on a device; a count of 0 says that nothing was measured.
+    """Measurements of one past round on a device; a count of 0 means that nothing was measured.
 
     Attributes:
-        down_bytes: parameters and shards.
+        down_bytes: size of parameters and shards.
         num_samples: samples trained, counted once per pass.
-        up_seconds: of the upload; if it did not arrive, for as long as it was tried.
+        up_seconds: duration of the upload, or of the attempt if it failed.
     """
 
     down_bytes: int
@@ -67,12 +67,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A learner as a policy sees it.
 
     Attributes:
-        profile: what its benchmark found; None if it was not measured.
-        history: its past rounds, oldest first.
-        max_shards: the most it is willing to take; None for no limit of its own.
-        price: that it asks for a shard, where work is paid for.
-        outlook: the states that it may be in; empty if the policy does not need them.
-        state: the one that it is in, if that is known.
+        profile: result of its benchmark; None if it was not measured.
+        history: past rounds, oldest first.
+        max_shards: limit set by its owner; None for none.
+        price: price of a shard, where work is paid for.
+        outlook: states that it may be in; empty if the policy does not need them.
+        state: state that it is in, if known.
     """
 
     name: str
@@ -84,34 +84,32 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
 
     def most_shards(self, terms: RoundTerms) -> int:
-        """The most it can be given: what there is, and what it is willing to take."""
+        """Return the limit of its shards: those of the round, and its own."""
         return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
 
 
 class Allocation(NamedTuple):
-    """What a learner is to train in a round: so many shards, in so many local epochs."""
+    """Shards and local epochs of a learner in a round."""
 
     num_shards: int
     local_epochs: int
 
 
 SITS_OUT = Allocation(0, 0)
-"""Nothing, for this round."""
+"""Allocation of a learner that takes no part in this round."""
 
 
 class AllocationPolicy(ABC):
     """Decides how many shards each learner trains in a round, and in how many local epochs.
 
-    A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same answer. It opens
-    no socket, reads no clock and remembers nothing; past rounds are in the candidates' `history`.
+    A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same result. It opens
+    no socket, reads no clock and keeps no state; past rounds are in the candidates' `history`.
 
     Attributes:
-        decided_by: who calls it. A policy of the learner's is called on the device with a fleet of one, so that
-            nothing about the device leaves it; one of the orchestrator's sees all candidates at once. One of the
-            peers' is called by each of them for all, where there is no orchestrator.
-        needs_profiles: whether learners send theirs to the orchestrator, or to the other peers.
-        needs_outlook: whether they send one for each state that they may be in, and how likely those are.
-        states_told: whether they tell the state that they are in: never, once when they join, or before each round.
+        decided_by: role that calls it. A learner calls it with a fleet of one, so that nothing about the device leaves
+            it; the orchestrator with all candidates at once; where there is none, every peer with all of them.
+        needs_profiles: whether learners send their profile to the orchestrator, or to the other peers.
+        needs_outlook: whether they send a profile and a probability for each state that they may be in.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator", "peers"]]
@@ -119,19 +117,19 @@ class AllocationPolicy(ABC):
     needs_outlook: ClassVar[bool] = False
 
     @property
-    def states_told(self) -> Literal["never", "once", "each round"]:
+    def state_reports(self) -> Literal["never", "once", "each round"]:
+        """When learners report the state they are in: never, once as they join, or before each round."""
         return "never"
 
     @abstractmethod
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """What each candidate trains, in the fleet's order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
+        """Decide what each candidate trains, in order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
 
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
-        """The seconds to keep free for the upload at the end of the round, margin included.
+        """Return the seconds to keep free for the upload at the end of the round, margin included.
 
-        Training halts when no more than this is left until the deadline. From the benchmark if there was one: the
-        expected time, and three spreads of the rate on top, but at most that time again. Otherwise from past rounds,
-        their slowest.
+        Training halts when no more than this is left until the deadline. With a benchmark it is the expected time plus
+        three spreads of the rate, at most that time again; otherwise that of the slowest past round.
         """
         if candidate.profile is not None:
             up, latency_seconds = candidate.profile.up, candidate.profile.latency_seconds

@@ -1,4 +1,4 @@
-"""CSA and the synchronous scheme as policies: the orchestrator knows all profiles, and shares all data out."""
+"""CSA and the synchronous scheme as policies: the orchestrator knows all profiles and hands out all data."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PRECISION = 1e-6  # of the least time in which all can be done, as a ratio
 class CentralAllocation(AllocationPolicy):
     """Base of the policies that hand out all shards, each to one learner, by the profiles of all.
 
-    Learners that have no time for `min_local_epochs` over `min_shards` sit out, as do the slowest if there are fewer
-    shards than that for each. If the others cannot finish all data by the deadline, the least time in which they can
-    takes its place, so that all overrun it alike: these policies fix the data, not the time.
+    Learners without time for `min_local_epochs` over `min_shards` sit out, as do the slowest if there are fewer shards
+    than that for each. If the others cannot finish all data by the deadline, it is extended to the least time in which
+    they can, so that all overrun it alike: these policies fix the data, not the time.
 
     Attributes:
-        min_shards: the least that a learner gets, if it gets any.
-        max_shards: the most that a learner gets; None for no limit.
-        min_local_epochs: the least that a learner does.
+        min_shards: minimum of a learner's shards, if it gets any.
+        max_shards: maximum of a learner's shards; None for no limit.
+        min_local_epochs: minimum of a learner's local epochs.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
@@ -47,7 +47,7 @@ class CentralAllocation(AllocationPolicy):
             raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Shards and local epochs of each; who has no profile sits out."""
+        """Share out all shards; candidates without a profile sit out."""
         able = self._able(terms, fleet)
         if not able:
             return [SITS_OUT] * len(fleet)
@@ -61,14 +61,14 @@ class CentralAllocation(AllocationPolicy):
 
     @abstractmethod
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
-        """Shards and local epochs; there is time for them."""
+        """Return shards and local epochs, for which there is enough time."""
 
     def _most(self, terms: RoundTerms, candidate: Candidate) -> int:
         most = candidate.most_shards(terms)
         return most if self.max_shards is None else min(most, self.max_shards)
 
     def _able(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[int]:
-        """Who takes part, by index."""
+        """Return the indices of those that take part."""
         seconds = {
             index: self._least_seconds(terms, candidate)
             for index, candidate in enumerate(fleet)
@@ -80,13 +80,12 @@ class CentralAllocation(AllocationPolicy):
         return sorted(fastest)
 
     def _least_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
-        """What the least share takes."""
+        """Return the time of the minimum share."""
         profile = candidate.profile
         if profile is None:
             return float("inf")
-        each = costs.download_seconds(terms, profile) + self.min_local_epochs * costs.local_epoch_seconds(
-            terms, profile
-        )
+        epochs_seconds = self.min_local_epochs * costs.local_epoch_seconds(terms, profile)
+        each = costs.download_seconds(terms, profile) + epochs_seconds
         return costs.fixed_seconds(terms, profile) + self.min_shards * each
 
     def _steps(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> Steps:
@@ -107,7 +106,7 @@ class CentralAllocation(AllocationPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class CsaAllocation(CentralAllocation):
-    """The least staleness: each learner does as many local epochs as fit, and they differ by as little as can be.
+    """The least staleness: each learner does as many local epochs as fit, and these differ as little as possible.
 
     Exact, as in `CsaProblem`, in shards instead of samples.
     """
@@ -132,7 +131,7 @@ class SyncAllocation(CentralAllocation):
 
 
 def _stretched(steps: Steps, total: int, min_local_epochs: int) -> Steps:
-    """The same with the least time in which all can be done, if the deadline is too short."""
+    """Extend the cycle to the least time in which all can be done, if it is too short."""
     from paceline.allocation.exact import find_conflict
 
     def in_seconds(seconds: float) -> Steps:

@@ -1,9 +1,9 @@
-"""Problems and replies of ``paceline allocate``: what every solver takes and gives."""
+"""Problems and replies of ``paceline allocate``: input and output of every solver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -12,17 +12,20 @@ from paceline.errors import ConfigError
 
 MAX_LEARNERS = 100_000
 MOST = 10**15
-"""Beyond this, no count, size, rate or time is plausible."""
+"""Limit of plausible counts, sizes, rates and times."""
+
+T = TypeVar("T")
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, le=MOST)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=MOST)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
 CountOrZero: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+Learners: TypeAlias = Annotated[list[T], Meta(min_length=1, max_length=MAX_LEARNERS)]
 
 
 class AllocatedShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one learner gets; counted in shards or in samples, as the problem is."""
+    """Share of one learner, counted in shards or in samples, as the problem is."""
 
     learner: str
     task: str | None = None
@@ -32,15 +35,15 @@ class AllocatedShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a solver found.
+    """Result of a solver.
 
     Attributes:
         status: optimal if the objective meets the bound; feasible if a better allocation may exist.
-        objective: in the problem's terms; None if infeasible.
-        bound: no allocation can have a better objective; None if infeasible.
-        cost: what the learners are paid; None where they have no prices.
-        solve_seconds: set by the caller, since solvers read no clock.
-        reason: which constraint cannot be met, if infeasible.
+        objective: objective in the problem's terms; None if infeasible.
+        bound: proven bound of the objective; None if infeasible.
+        cost: payment of the learners; None where they have no prices.
+        solve_seconds: duration, set by the caller, since solvers read no clock.
+        reason: constraint that cannot be met, if infeasible.
     """
 
     status: Literal["optimal", "feasible", "infeasible"]
@@ -53,16 +56,20 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all problems; a problem's fields are the keys of its JSON.
+    """Base of all problems; a problem's fields, its `learners` among them, are the keys of its JSON.
 
     Attributes:
-        objective_name: what the objective counts, for people.
+        objective_name: label of the objective.
     """
 
     objective_name: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        learners: list[Any] = getattr(self, "learners", [])
+        check_unique((learner.name for learner in learners), "learners")
+
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """The best allocation, or the best that was found when the time was up."""
+        """Find the best allocation, or a good one within the time limit."""
         raise NotImplementedError
 
 

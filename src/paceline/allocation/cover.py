@@ -1,7 +1,7 @@
-"""The cheapest cover: one option per group, so that the gains suffice and the drops add up to the least.
+"""Multiple-choice knapsack: one option per group, so that the gains suffice and the sum of drops is minimal.
 
-The problem is a multiple-choice knapsack. Here drops are local epochs that are given up, so they are small whole
-numbers, while gains (samples) may be large. That makes it quick to solve exactly, in three steps.
+Drops are local epochs given up, small whole numbers, while gains (samples) may be large. That makes it quick to solve
+exactly, in three steps.
 
 1. With a price of λ drops per gain, each group takes the option of the least drop − λ·gain by itself. The best λ gives
    a bound on the sum of drops, and two choices of equal Lagrangian cost, one short of the gains and one not. Going over
@@ -27,9 +27,9 @@ import numpy.typing as npt
 from paceline.allocation.steps import Counts, total_of
 
 MAX_STEPS = 5_000_000
-"""The dynamic program gives up after this many sums, half a second; the best that was found is still a cover."""
+"""Limit of sums in the dynamic program, half a second; the best found by then is still a cover."""
 
-_STEPS_OF_A_GROUP = 500  # what a group costs besides its sums
+_STEPS_OF_A_GROUP = 500  # overhead of a group
 
 Indices = npt.NDArray[np.intp]
 Costs = npt.NDArray[np.float64]
@@ -40,9 +40,9 @@ class Options:
     """The options of all groups in one row, by group, and within it by rising drop and gain.
 
     Attributes:
-        starts: where each group begins; its first option drops and gains nothing.
-        drops: what each option costs, up to about 10¹⁵.
-        gains: what it brings.
+        starts: start of each group; its first option drops and gains nothing.
+        drops: drop of each option, up to about 10¹⁵.
+        gains: gain of each option.
     """
 
     starts: Indices
@@ -51,21 +51,21 @@ class Options:
 
     @property
     def groups(self) -> Indices:
-        """The group of each option."""
+        """Group of each option."""
         sizes = np.diff(np.append(self.starts, len(self.drops)))
         return np.repeat(np.arange(len(self.starts)), sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cover:
-    """An option of each group, as an index into all; `is_best` if it is proven that none has a smaller drop."""
+    """Chosen option of each group, as an index into all; `is_best` if proven to have the least drop."""
 
     chosen: Indices
     is_best: bool
 
 
 def cheapest_cover(options: Options, needed: int, *, max_steps: int = MAX_STEPS) -> Cover:
-    """The cover of the least sum of drops. The groups' last options together must gain what is needed."""
+    """Find the cover of the least sum of drops. The groups' last options together must gain what is needed."""
     if needed <= 0:
         return Cover(chosen=options.starts, is_best=True)
     groups = options.groups
@@ -83,7 +83,7 @@ def cheapest_cover(options: Options, needed: int, *, max_steps: int = MAX_STEPS)
 
 
 def _base(options: Options, groups: Indices, needed: int) -> tuple[Indices, float]:
-    """A cover whose options all have the least cost at a price, and the price, which gives the best bound."""
+    """Find a cover whose options all have the least cost at a price, and the price, which gives the best bound."""
     short, enough = options.starts, np.append(options.starts[1:], len(options.drops)) - 1
     while True:
         price = (total_of(options.drops[enough]) - total_of(options.drops[short])) / (
@@ -110,7 +110,7 @@ def _base(options: Options, groups: Indices, needed: int) -> tuple[Indices, floa
 
 
 def _improve(options: Options, groups: Indices, base: Indices, needed: int) -> Indices:
-    """Put one group after the other on an option of less drop, the best first, as long as the gains suffice."""
+    """Lower the drop of one group after the other, the best first, as long as the gains suffice."""
     chosen: Indices = base.copy()
     excess = total_of(options.gains[chosen]) - needed
     while True:
@@ -125,7 +125,7 @@ def _improve(options: Options, groups: Indices, base: Indices, needed: int) -> I
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Search:
-    """For a cover of less drop than the best known."""
+    """Search for a cover of less drop than the best known."""
 
     options: Options
     base: Indices
@@ -134,7 +134,7 @@ class _Search:
     reduced: Costs
 
     def run(self, groups: Indices, best: Indices, needed: int, max_steps: int) -> Cover:
-        """Dynamic programming over sums of drop and gain, both relative to the base."""
+        """Run the dynamic program over sums of drop and gain, both relative to the base."""
         base_drop = total_of(self.options.drops[self.base])
         best_drop = total_of(self.options.drops[best]) - base_drop
         least_gain = needed - total_of(self.options.gains[self.base])
@@ -165,7 +165,7 @@ class _Search:
         return Cover(chosen=best, is_best=is_best)
 
     def _core(self, groups: Indices, is_near: npt.NDArray[np.bool_]) -> list[Indices]:
-        """The options worth a try, by group, the groups with the least reduced cost first."""
+        """Return the promising options by group, the groups with the least reduced cost first."""
         is_near = is_near.copy()
         is_near[self.base] = False
         near = np.flatnonzero(is_near)
@@ -183,7 +183,7 @@ class _Search:
         return sorted(split, key=lambda group: float(self.reduced[group].min()))
 
     def _promising(self, drops: Counts, gains: Counts, gap: float) -> Indices:
-        """Which sums to keep, by rising drop: those within the gap, and with more gain than any of less drop."""
+        """Return the sums to keep, by rising drop: those within the gap, with more gain than any of less drop."""
         near = np.flatnonzero(drops - self.price * gains <= gap)
         near = near[np.lexsort((-gains[near], drops[near]))]
         most_before = np.maximum.accumulate(gains[near])
@@ -192,7 +192,7 @@ class _Search:
         return kept
 
     def _trace(self, groups: Indices, stages: list[tuple[Indices, Indices]], state: int) -> Indices:
-        """The options that led to a sum."""
+        """Return the options that led to a sum."""
         chosen: Indices = self.base.copy()
         for parents, choices in reversed(stages):
             chosen[groups[choices[state]]] = choices[state]

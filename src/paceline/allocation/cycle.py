@@ -13,23 +13,21 @@ t_k = T, cannot hold in whole numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from paceline.allocation.contract import (
-    MAX_LEARNERS,
     MOST,
     AllocatedShare,
     Count,
     CountOrZero,
+    Learners,
     Name,
     NotNegative,
     Positive,
     Problem,
     Reply,
-    check_unique,
 )
 from paceline.allocation.rounding import units_within
 from paceline.errors import ConfigError
@@ -50,10 +48,10 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     """Why no shares keep all limits of a cycle.
 
     Attributes:
-        kind: "least": the least shares of all are more than there is; "most": the most of all are less than there is;
-            "learner": one has no time for the local epochs over its least share; "time": all together have not.
-        most: that all can take together, or the local epochs that the learner has time for.
-        learner: its index, if it is one.
+        kind: "least": the minimum shares exceed the total; "most": the maximum shares are below the total; "learner":
+            one has no time for the local epochs over its minimum share; "time": all together have not.
+        most: maximum of all shares together, or of the learner's local epochs.
+        learner: index of the learner, for that kind.
     """
 
     kind: Literal["least", "most", "learner", "time"]
@@ -65,11 +63,11 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
     """Base of the problems of one cycle.
 
     Attributes:
-        samples: that must all be handed out, d.
-        cycle_seconds: T.
-        min_samples: the least that a learner may get.
-        max_samples: the most that a learner may get; None for all.
-        min_iterations: the least that a learner must have time for.
+        samples: number of samples to hand out, d.
+        cycle_seconds: duration of the cycle, T.
+        min_samples: minimum of a learner's samples.
+        max_samples: maximum of a learner's samples; None for all.
+        min_iterations: minimum of a learner's local epochs.
     """
 
     samples: Count
@@ -77,15 +75,15 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
     min_samples: Count = 1
     max_samples: Count | None = None
     min_iterations: CountOrZero = 1
-    learners: Annotated[list[CycleLearner], Meta(min_length=1, max_length=MAX_LEARNERS)]
+    learners: Learners[CycleLearner]
 
     def __post_init__(self) -> None:
-        check_unique((learner.name for learner in self.learners), "learners")
+        super().__post_init__()
         if self.max_samples is not None and self.min_samples > self.max_samples:
             raise ConfigError(f"min_samples is {self.min_samples}, above max_samples, {self.max_samples}")
 
     def local_epochs(self, learner: CycleLearner, num_samples: int) -> int:
-        """How many local epochs over so many samples a learner has time for, τ."""
+        """Compute the local epochs over so many samples that a learner has time for, τ."""
         return units_within(
             self.cycle_seconds,
             fixed_seconds=learner.c0 + learner.c1 * num_samples,
@@ -94,14 +92,14 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         )
 
     def shares(self, num_samples: Sequence[int]) -> list[AllocatedShare]:
-        """What each learner gets if it gets so many samples."""
+        """Return the shares for these numbers of samples."""
         return [
             AllocatedShare(learner=learner.name, samples=count, iterations=self.local_epochs(learner, count))
             for learner, count in zip(self.learners, num_samples, strict=True)
         ]
 
     def broken(self, share: AllocatedShare) -> str | None:
-        """Which constraint a learner's share breaks; None if it keeps them all."""
+        """Return the constraint that a learner's share violates; None if there is none."""
         assert share.samples is not None
         if share.samples < self.min_samples:
             return f"learner {share.learner!r} would get {share.samples} samples; min_samples is {self.min_samples}"
@@ -115,7 +113,7 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         return None
 
     def infeasible(self, conflict: Conflict) -> Reply:
-        """The reply that names the limits in conflict."""
+        """Make the reply that names the conflicting limits."""
         num_learners = len(self.learners)
         if conflict.kind == "least":
             least = num_learners * self.min_samples
@@ -138,24 +136,24 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
 
 
 def staleness(shares: Sequence[AllocatedShare]) -> int:
-    """The most that two learners' local epochs differ by."""
+    """Return the largest difference between two learners' local epochs."""
     local_epochs = [share.iterations for share in shares]
     return max(local_epochs) - min(local_epochs)
 
 
 def average_staleness(shares: Sequence[AllocatedShare]) -> float:
-    """The mean difference in local epochs over all pairs of learners, Eq. 13; 0 for one alone."""
+    """Return the mean difference in local epochs over all pairs of learners, Eq. 13; 0 for a single one."""
     return mean_difference([share.iterations for share in shares])
 
 
 def mean_difference(numbers: Sequence[float]) -> float:
-    """The mean over all pairs of numbers of how far they differ; 0 for one alone."""
+    """Return the mean absolute difference over all pairs of numbers; 0 for a single one."""
     num_pairs = len(numbers) * (len(numbers) - 1) // 2
     return sum_of_differences(sorted(numbers)) / max(num_pairs, 1)
 
 
 def sum_of_differences(rising: Sequence[N]) -> N:
-    """The differences of all pairs of numbers, which are in rising order."""
-    # the one at an index is the larger one in as many pairs, and the smaller one in those with all that follow
+    """Sum the differences of all pairs of numbers, given in rising order."""
+    # The number at an index is the larger one of `index` pairs, and the smaller one of the others.
     last = len(rising) - 1
     return sum((2 * index - last) * number for index, number in enumerate(rising))

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
-from msgspec import Meta
 
+from paceline.allocation import contract
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import (
-    MAX_LEARNERS,
-    MOST,
-    AllocatedShare,
-    Count,
-    CountOrZero,
-    Name,
-    NotNegative,
-    Positive,
-    Problem,
-    Reply,
-    check_unique,
-)
+from paceline.allocation.contract import AllocatedShare, Reply
 from paceline.allocation.costs import fixed_seconds, shard_seconds
 from paceline.allocation.rounding import units_within
 from paceline.devices.profiles import Profile, Rate
@@ -31,7 +19,7 @@ from paceline.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class DabAllocation(AllocationPolicy):
-    """As many shards as can be downloaded, trained and reported by the deadline at the benchmarked rates.
+    """As many shards as can be downloaded, trained and uploaded by the deadline at the benchmarked rates.
 
     The same every round; 0 if not even one can be finished. From the paper, with the link measured in both directions
     and its latency counted once for the download and once for the upload:
@@ -46,7 +34,7 @@ class DabAllocation(AllocationPolicy):
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Each candidate for itself; raises `ConfigError` for one without a profile."""
+        """Decide for each candidate by itself; raises `ConfigError` for one without a profile."""
         return [self._allocation(terms, candidate) for candidate in fleet]
 
     def _allocation(self, terms: RoundTerms, candidate: Candidate) -> Allocation:
@@ -64,49 +52,40 @@ class DabAllocation(AllocationPolicy):
 class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A learner of a `DabProblem`; rates as in a `Profile`."""
 
-    name: Name
-    samples_per_second: Positive
-    down_bytes_per_second: Positive
-    up_bytes_per_second: Positive
-    latency_seconds: NotNegative = 0.0
+    name: contract.Name
+    samples_per_second: contract.Positive
+    down_bytes_per_second: contract.Positive
+    up_bytes_per_second: contract.Positive
+    latency_seconds: contract.NotNegative = 0.0
 
     def as_candidate(self) -> Candidate:
-        """The learner as the policy sees it."""
-        return Candidate(
-            name=self.name,
-            profile=Profile(
-                train=Rate(self.samples_per_second),
-                down=Rate(self.down_bytes_per_second),
-                up=Rate(self.up_bytes_per_second),
-                latency_seconds=self.latency_seconds,
-            ),
-        )
+        """Describe the learner to the policy."""
+        train, down, up = map(Rate, (self.samples_per_second, self.down_bytes_per_second, self.up_bytes_per_second))
+        profile = Profile(train=train, down=down, up=up, latency_seconds=self.latency_seconds)
+        return Candidate(name=self.name, profile=profile)
 
 
-class DabProblem(Problem, frozen=True, kw_only=True):
-    """What each of these learners would take by itself; the objective is the sum of their shards."""
+class DabProblem(contract.Problem, frozen=True, kw_only=True):
+    """Shares that these learners would each take by themselves; the objective is the sum of shards."""
 
     objective_name: ClassVar[str] = "shards in all"
 
-    deadline_seconds: Positive
-    iterations: Count
-    model_bytes: CountOrZero
-    shard_bytes: CountOrZero
-    shard_samples: Count
-    learners: Annotated[list[DabLearner], Meta(min_length=1, max_length=MAX_LEARNERS)]
-
-    def __post_init__(self) -> None:
-        check_unique((learner.name for learner in self.learners), "learners")
+    deadline_seconds: contract.Positive
+    iterations: contract.Count
+    model_bytes: contract.CountOrZero
+    shard_bytes: contract.CountOrZero
+    shard_samples: contract.Count
+    learners: contract.Learners[DabLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """Each learner's own maximum, so optimal; infeasible if none can finish a shard."""
+        """Give each learner its own maximum, which is optimal; infeasible if none can finish a shard."""
         terms = RoundTerms(
             deadline_seconds=self.deadline_seconds,
             local_epochs=self.iterations,
             model_bytes=self.model_bytes,
             shard_bytes=self.shard_bytes,
             shard_samples=self.shard_samples,
-            num_shards=MOST,
+            num_shards=contract.MOST,
         )
         fleet = [learner.as_candidate() for learner in self.learners]
         allocated = DabAllocation().allocate(terms, fleet)

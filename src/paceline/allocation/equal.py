@@ -1,4 +1,4 @@
-"""ETA: equal shares, whatever the devices can do; the baseline of the others."""
+"""ETA: equal shares, whatever the devices can do; the baseline of the other policies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from paceline.allocation.rounding import split_evenly, units_within
 
 @dataclass(frozen=True, kw_only=True)
 class EqualAllocation(AllocationPolicy):
-    """All shards in equal parts, the remainder to the first; what a learner will not take goes to the others.
+    """All shards in equal parts, the remainder to the first; what exceeds a learner's limit goes to the others.
 
     Attributes:
-        asynchronous: each learner does as many local epochs as its profile says fit by the deadline, and at least one;
-            otherwise as many as the job says.
+        asynchronous: whether each learner does as many local epochs as fit by the deadline, at least one; otherwise
+            it does the job's number.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
@@ -28,11 +28,11 @@ class EqualAllocation(AllocationPolicy):
 
     @property
     def needs_profiles(self) -> bool:  # type: ignore[override]
-        """Whether learners send their profiles to the orchestrator."""
+        """Whether learners send their profiles."""
         return self.asynchronous
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """The parts; less than all shards only if every candidate has as many as it will take."""
+        """Split the shards; less than all only if every candidate has reached its limit."""
         counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
         return [
             Allocation(count, self._local_epochs(terms, candidate, count)) if count else SITS_OUT
@@ -53,12 +53,12 @@ class EqualAllocation(AllocationPolicy):
 
 
 class EtaProblem(CycleProblem, frozen=True, kw_only=True):
-    """Equal samples for all, d/K each; the objective is the greatest staleness, which the rule does nothing about."""
+    """Equal samples for all, d/K each; the objective is the greatest staleness, which the rule ignores."""
 
     objective_name: ClassVar[str] = "greatest staleness, in local epochs"
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """The equal split; optimal only if nobody is stale, since another split may do better."""
+        """Split equally; optimal only without staleness, since another split may do better."""
         shares = self.shares(split_evenly(self.samples, [self.samples] * len(self.learners)))
         for share in shares:
             reason = self.broken(share)

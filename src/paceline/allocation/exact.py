@@ -1,4 +1,4 @@
-"""The least staleness, exactly: whole shares for all, whose local epochs differ by as little as can be.
+"""The least staleness, exactly: whole shares whose local epochs differ as little as possible.
 
 For a window [lo, hi] of local epochs, learner k can take a_k to b_k samples, where b_k is the most with τ_k ≥ lo, and
 a_k one more than the most with τ_k > hi. All samples can be handed out within the window if no learner's interval is
@@ -28,7 +28,7 @@ from paceline.allocation.rounding import split_evenly
 from paceline.allocation.steps import Counts, Steps, total_of
 
 MAX_OPTIONS = 500_000
-"""Of local epochs, over all learners; if there are more, only those near the ends of the window are looked at."""
+"""Limit of options, over all learners; beyond it, only those near the ends of the window are considered."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,10 +36,10 @@ class CyclePlan:
     """Shares of the least staleness.
 
     Attributes:
-        counts: of samples, or what else is shared out.
-        local_epochs: that each learner has time for.
-        is_sum_proven: whether the sum of local epochs is proven the largest for this staleness. Always, except where
-            windows are wide and learners many: see `MAX_OPTIONS` and `cover.MAX_STEPS`.
+        counts: samples, or other units, of each learner.
+        local_epochs: local epochs of each learner.
+        is_sum_proven: whether the sum of local epochs is proven the largest for this staleness; always, except for
+            wide windows and many learners: see `MAX_OPTIONS` and `cover.MAX_STEPS`.
     """
 
     counts: Counts
@@ -48,12 +48,12 @@ class CyclePlan:
 
     @property
     def staleness(self) -> int:
-        """The most that two learners' local epochs differ by."""
+        """Largest difference between two learners' local epochs."""
         return int(self.local_epochs.max() - self.local_epochs.min())
 
 
 def find_conflict(steps: Steps, total: int, min_local_epochs: int) -> Conflict | None:
-    """Why there are no shares that keep all limits; None if there are some."""
+    """Find out why no shares keep all limits; None if some do."""
     if total_of(steps.low) > total:
         return Conflict(kind="least", most=total)
     if total_of(steps.high) < total:
@@ -67,7 +67,7 @@ def find_conflict(steps: Steps, total: int, min_local_epochs: int) -> Conflict |
 
 
 def most_in_common(steps: Steps, total: int, min_local_epochs: int) -> int:
-    """The most local epochs that all learners have time for; there must be no conflict."""
+    """Find the most local epochs that all learners have time for; there must be no conflict."""
     slowest = int(steps.local_epochs(steps.low).min())
     return _last(lambda count: total_of(steps.most_for(count)) >= total, min_local_epochs, slowest)
 
@@ -79,7 +79,7 @@ def take_back(counts: Counts, floors: Counts, total: int) -> Counts:
 
 
 def least_staleness(steps: Steps, total: int, min_local_epochs: int) -> CyclePlan:
-    """The best shares; there must be no conflict."""
+    """Find the best shares; there must be no conflict."""
     steps = steps.limited(np.minimum(steps.high, total))
     plans = [_fill(steps, total, *window) for window in _windows(steps, total, min_local_epochs)]
     best = max(plans, key=lambda plan: total_of(plan.local_epochs))
@@ -87,7 +87,7 @@ def least_staleness(steps: Steps, total: int, min_local_epochs: int) -> CyclePla
 
 
 def _windows(steps: Steps, total: int, min_local_epochs: int) -> list[tuple[int, int]]:
-    """The smallest windows, all of one size; mostly there is only one."""
+    """Find the smallest windows, all of one size; mostly there is only one."""
     top = most_in_common(steps, total, min_local_epochs)
 
     def is_too_low(count: int) -> bool:
@@ -109,7 +109,7 @@ def _windows(steps: Steps, total: int, min_local_epochs: int) -> list[tuple[int,
 
 
 def _fill(steps: Steps, total: int, low_end: int, high_end: int) -> CyclePlan:
-    """The shares within a window that have the largest sum of local epochs."""
+    """Find the shares within a window that have the largest sum of local epochs."""
     floors = steps.most_for(high_end + 1) + 1
     most_local_epochs = steps.local_epochs(floors)
     first, last = steps.most_for(most_local_epochs), steps.most_for(low_end)
@@ -126,10 +126,9 @@ def _fill(steps: Steps, total: int, low_end: int, high_end: int) -> CyclePlan:
 
 
 def _options(steps: Steps, first: Counts, last: Counts) -> tuple[Options, bool]:
-    """What each learner may give up: the most samples for every number of local epochs between two shares.
+    """List the most samples of each learner for every number of local epochs between two shares, and if these are all.
 
-    They are found by going through the local epochs, or through the samples where those are fewer. Also whether all
-    were looked at.
+    They are found by going through the local epochs, or through the samples where those are fewer.
     """
     most, least = steps.local_epochs(first), steps.local_epochs(last)
     by_local_epochs = most - least <= last - first
@@ -156,7 +155,7 @@ def _options(steps: Steps, first: Counts, last: Counts) -> tuple[Options, bool]:
 
 
 def _use_excess(steps: Steps, counts: Counts, floors: Counts, total: int) -> Counts:
-    """Where shares add up to too much, take from the learner that gains the most local epochs by it, then the next."""
+    """Take what shares exceed the total from the learner that gains the most local epochs, then the next."""
     counts = counts.copy()
     while (excess := total_of(counts) - total) > 0:
         lower = np.maximum(floors, counts - excess)
@@ -170,7 +169,7 @@ def _use_excess(steps: Steps, counts: Counts, floors: Counts, total: int) -> Cou
 
 
 def _last(holds: Callable[[int], bool], first: int, last: int) -> int:
-    """The largest number up to `last` for which it holds; it does for the first, and for none after one that fails."""
+    """Find the last number up to `last` for which a condition holds that is true at first and then false."""
     step = 1
     fails = last + 1
     while first + step < fails:

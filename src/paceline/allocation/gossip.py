@@ -1,27 +1,17 @@
-"""EdgeGossip's balancer: each peer trains the part of its data that keeps its epoch as long as the fastest one's."""
+"""EdgeGossip's balancer: each peer trains a part of its data, so that all epochs take as long as the fastest one's."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from paceline import checks
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import (
-    MAX_LEARNERS,
-    AllocatedShare,
-    Count,
-    Name,
-    NotNegative,
-    Problem,
-    Reply,
-    check_unique,
-)
+from paceline.allocation.contract import AllocatedShare, Count, Learners, Name, NotNegative, Problem, Reply
 from paceline.allocation.rounding import TOLERANCE
 
 _MOST_NAMED = 5  # of learners that failed, in a message
@@ -30,33 +20,33 @@ _MOST_NAMED = 5  # of learners that failed, in a message
 class GossipPolicy(AllocationPolicy):
     """Decides how much of its own data each peer trains in an epoch.
 
-    Every peer calls it for all of them, with what is predicted of them, and goes by its own part of the answer. A
-    candidate's `max_shards` is the data that the peer has. One that nothing is predicted of has no profile.
+    Every peer calls it with the predicted speeds of all, and follows its own part of the result. A candidate's
+    `max_shards` is the data that the peer holds. A peer without a prediction has no profile.
     """
 
     decided_by: ClassVar[Literal["learner", "orchestrator", "peers"]] = "peers"
 
     @abstractmethod
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """The peers that are not reckoned with, in the fleet's order."""
+        """List the peers that count as failed, in the fleet's order."""
 
     @abstractmethod
     def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        """Whether so many have failed that others should train what those have: see `take_over`."""
+        """Decide whether so many have failed that others should train their data: see `take_over`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeGossipAllocation(GossipPolicy):
-    """Of its data, a peer keeps the ratio T_fastest / T_i, where T_i is what all of it would take.
+    """A peer trains the share T_fastest / T_i of its data, where T_i is the time that all of it would take.
 
     Algorithm 1 of Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Computing Platforms", with
-    T_i = |X_i| / p_i from the samples that a peer has and those that it is predicted to train in a second. Whoever is
-    predicted to train fewer than a threshold has failed, and sits out.
+    T_i = |X_i| / p_i from a peer's number of samples and its predicted samples per second. A peer below a threshold
+    counts as failed, and sits out.
 
     Attributes:
-        min_samples_per_second: below that, a peer has failed.
-        max_failed: of all peers, the part that may fail before others take over what they have.
-        max_ratio: that the fastest keeps; below 1, which is ours, all train less, and epochs are shorter.
+        min_samples_per_second: threshold below which a peer counts as failed.
+        max_failed: share of peers that may fail before others take over their data.
+        max_ratio: share of its data that the fastest trains; below 1, which is our addition, epochs are shorter.
     """
 
     min_samples_per_second: checks.NotNegative = 0.001
@@ -69,54 +59,54 @@ class EdgeGossipAllocation(GossipPolicy):
         checks.check_fields(self)
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """The kept part of what each has, rounded, and one shard at least; also if too many have failed."""
+        """Return the balanced part of each peer's data, one shard at least, also if too many have failed."""
         rates = [_predicted(candidate) for candidate in fleet]
         usable = [rate if self.is_usable(rate) else 0.0 for rate in rates]
         counts = kept([candidate.most_shards(terms) for candidate in fleet], usable, self.max_ratio)
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """Those that are too slow, and those that nothing is predicted of."""
+        """List the peers that are too slow, or without a prediction."""
         return [candidate.name for candidate in fleet if not self.is_usable(_predicted(candidate))]
 
     def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        """Whether more than `max_failed` of them have failed."""
+        """Check whether more than `max_failed` of them have failed."""
         return self.are_too_many(len(self.failed(fleet)), len(fleet))
 
     def is_usable(self, samples_per_second: float) -> bool:
-        """Whether a peer of this speed has not failed."""
+        """Check that a peer of this speed has not failed."""
         return samples_per_second > 0 and samples_per_second >= self.min_samples_per_second
 
     def are_too_many(self, num_failed: int, num_peers: int) -> bool:
-        """Whether so many of so many are more than may fail."""
+        """Check whether more peers have failed than may fail."""
         return num_peers > 0 and num_failed / num_peers > self.max_failed
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllDataAllocation(GossipPolicy):
-    """Everybody trains all that it has, and whoever is done waits: gossip as it is without a balancer."""
+    """Every peer trains all its data, and the fast ones wait: gossip without a balancer."""
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """All that each has."""
+        """Return all data of each."""
         counts = [candidate.most_shards(terms) for candidate in fleet]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """Nobody: it predicts nothing."""
+        """Return nobody: there are no predictions."""
         return []
 
     def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
 
 def kept(counts: Sequence[int], rates_per_second: Sequence[float], max_ratio: float = 1.0) -> list[int]:
-    """What to keep of so many, so that all take as long as the one that is through with all of its own first.
+    """Return the parts of these counts that all take as long as the fastest takes for all of its own.
 
-    Rounded, and at least one of what there is; nothing for a rate of 0, which stands for one that failed.
+    They are rounded, and at least 1; 0 for a rate of 0, which stands for a failed peer.
 
     Args:
-        max_ratio: of its own, that this first one keeps.
+        max_ratio: part of its own count that the fastest keeps.
     """
     whole_seconds = [
         count / rate for count, rate in zip(counts, rates_per_second, strict=True) if count > 0 and rate > 0
@@ -129,11 +119,11 @@ def kept(counts: Sequence[int], rates_per_second: Sequence[float], max_ratio: fl
 
 
 class Takeovers(NamedTuple):
-    """Who trains the parts of peers that failed.
+    """Peers that train the parts of failed ones.
 
     Attributes:
-        heirs: the living peer that trains a part, by the name of the peer whose part it was.
-        missing: peers whose part nobody has that lives.
+        heirs: living peer that trains a part, by the name of the part's failed owner.
+        missing: failed peers whose part no living peer holds.
     """
 
     heirs: Mapping[str, str]
@@ -141,13 +131,13 @@ class Takeovers(NamedTuple):
 
 
 def take_over(failed: Iterable[str], living: Collection[str], holders: Mapping[str, Sequence[str]]) -> Takeovers:
-    """Who trains what the failed had: of those that hold a copy of a part, the first that lives.
+    """Assign the parts of failed peers, each to the first living holder of a copy.
 
-    All who know the same names give the same answer, and a part changes hands only when its heir fails, or one comes
-    back that is before it in the order.
+    All peers that know the same names get the same result, and a part moves only when its heir fails, or a peer that
+    precedes it comes back.
 
     Args:
-        holders: of each peer's part, those that have a copy, in the order in which they are to take over.
+        holders: peers that hold a copy of each peer's part, in the order in which they take over.
     """
     heirs, missing = {}, []
     for name in sorted(failed):
@@ -160,7 +150,7 @@ def take_over(failed: Iterable[str], living: Collection[str], holders: Mapping[s
 
 
 class GossipLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A learner of an `EdgeGossipProblem`, with the samples that it has; at 0 per second, it has failed."""
+    """A learner of an `EdgeGossipProblem`, with its number of samples; at 0 per second, it has failed."""
 
     name: Name
     samples_per_second: NotNegative
@@ -168,28 +158,25 @@ class GossipLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
-    """What each of these peers trains in an epoch, so that all take as long as the fastest with all of its data."""
+    """Samples that each peer trains in an epoch, so that all take as long as the fastest with all of its data."""
 
     objective_name: ClassVar[str] = "seconds of the epoch"
 
     min_samples_per_second: NotNegative = EdgeGossipAllocation.min_samples_per_second
     max_failed: checks.Ratio = EdgeGossipAllocation.max_failed
     max_ratio: checks.Share = EdgeGossipAllocation.max_ratio
-    learners: Annotated[list[GossipLearner], Meta(min_length=1, max_length=MAX_LEARNERS)]
-
-    def __post_init__(self) -> None:
-        check_unique((learner.name for learner in self.learners), "learners")
+    learners: Learners[GossipLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """By Algorithm 1; infeasible where that halts, since too many have failed.
+        """Run Algorithm 1; infeasible where it halts, because too many have failed.
 
-        The bound is what it takes if the fastest trains `max_ratio` of what it has, and each other one sample or more.
+        The bound is the time if the fastest trains `max_ratio` of its data, and each other at least one sample.
         """
         policy = EdgeGossipAllocation(min_samples_per_second=self.min_samples_per_second, max_failed=self.max_failed)
         living = [learner for learner in self.learners if policy.is_usable(learner.samples_per_second)]
         failed = [one.name for one in self.learners if not policy.is_usable(one.samples_per_second)]
         if not living or policy.are_too_many(len(failed), len(self.learners)):
-            return Reply(status="infeasible", reason=self._told(failed))
+            return Reply(status="infeasible", reason=self._too_many(failed))
         counts = kept([one.samples for one in living], [one.samples_per_second for one in living], self.max_ratio)
         by_name = {learner.name: count for learner, count in zip(living, counts, strict=True)}
         objective = max(by_name[learner.name] / learner.samples_per_second for learner in living)
@@ -205,7 +192,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
             ],
         )
 
-    def _told(self, failed: Sequence[str]) -> str:
+    def _too_many(self, failed: Sequence[str]) -> str:
         more = len(failed) - _MOST_NAMED
         names = ", ".join(map(repr, failed[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
         limit = f"max_failed is {self.max_failed:g}" if len(failed) < len(self.learners) else "nobody is left"

@@ -1,4 +1,4 @@
-"""How fast a device is likely to be in its next round, from how fast it was in the past ones."""
+"""Estimate of a device's speed in its next round, from its past rounds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _LEAST_SPREAD = 1.05  # a few quiet rounds prove little
-_CHANGE = 1.4  # less than this is left to the quantiles, which follow in time
-_MIN_OLDER = 3  # rounds, before two more can be called a change
+_CHANGE = 1.4  # smaller changes are left to the quantiles, which follow in time
+_MIN_OLDER = 3  # rounds before a change can be recognised
 
 
 class Pace(NamedTuple):
-    """Seconds per byte or per sample that the next round is likely to take, from the fast to the slow side."""
+    """Likely seconds per byte or per sample in the next round, from the fast to the slow side."""
 
     fast: float
     middle: float
@@ -20,28 +20,28 @@ class Pace(NamedTuple):
 
 
 def estimate(past: Sequence[float], *, optimism: float, caution: float) -> Pace:
-    """The pace of the next round.
+    """Estimate the pace of the next round.
 
     Args:
         past: seconds per unit of past rounds, oldest first; at least one, all above 0.
-        optimism: how many of the past rounds are not faster than `fast`, as a ratio.
-        caution: how many spreads `slow` is from the middle. A spread is a factor: that from the fastest to the
-            slowest tenth of the rounds, halved (its square root), so that an accident or two do not count.
+        optimism: share of the past rounds that are not faster than `fast`.
+        caution: spreads from the median to `slow`. A spread is a factor: the square root of that between the fastest
+            and the slowest tenth of the rounds, so that an outlier or two do not count.
     """
     settled = sorted(_settle(past))
     middle = _quantile(settled, 0.5)
     spread = math.sqrt(_quantile(settled, 0.9) / _quantile(settled, 0.1))
     slow = middle * max(spread, _LEAST_SPREAD) ** caution
-    if past[-1] > slow:  # an accident, or the first of slower times: cautious until the next round tells
+    if past[-1] > slow:  # an outlier, or the start of slower times: be cautious until the next round
         slow *= past[-1] / middle
     return Pace(_quantile(settled, 1 - optimism), middle, slow)
 
 
 def _settle(past: Sequence[float]) -> list[float]:
-    """The past as if the device had always been at its present level.
+    """Scale past rounds to the device's present level.
 
-    Two rounds in a row that are both far off to the same side are a change that will stay. The rounds before it are
-    scaled to the new level, because what they tell of the spread is still true. One such round alone is an accident.
+    Two rounds in a row that are far off to the same side are taken as a lasting change. The rounds before it are scaled
+    to the new level, because their spread still holds. A single such round is an outlier.
     """
     settled: list[float] = []
     for value in past:

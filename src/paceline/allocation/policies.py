@@ -1,4 +1,4 @@
-"""Policies by name, and their form in a job file."""
+"""Policies by name, and their table in a job file."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ POLICIES: dict[str, type[AllocationPolicy]] = {
     "edge-gossip": EdgeGossipAllocation,
     "all-data": AllDataAllocation,
 }
-"""Every policy, by the name that job files use."""
+"""Policies, by their name in job files."""
 
 
 def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
-    """The policy that a table describes: its name under ``policy``, and its fields; raises `ConfigError`."""
+    """Make the policy of a table with its name under ``policy``, and its fields; raises `ConfigError`."""
     fields = dict(table)
     name = fields.pop("policy", None)
     if not isinstance(name, str) or name not in POLICIES:
@@ -59,7 +59,7 @@ def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
 
 
 def describe(policy: AllocationPolicy) -> dict[str, Any]:
-    """The table that `from_config` makes this policy of; raises `ConfigError` for one that has no name."""
+    """Return the table of a policy, for `from_config`; raises `ConfigError` for one that has no name."""
     for name, kind in POLICIES.items():
         if kind is type(policy):
             return {"policy": name, **dataclasses.asdict(policy)}  # type: ignore[call-overload]

@@ -1,8 +1,8 @@
 """Policies for several jobs at once: which learner trains how much of which job.
 
-Each learner is in one job at most. What makes a problem infeasible is given up step by step, and told: first that every
-learner takes part, then the deadlines (learners halt at them), then the jobs that came last, which wait. The budget is
-never given up.
+Each learner is in one job at most. Constraints that make a problem infeasible are waived step by step, and reported:
+first that every learner takes part, then the deadlines (learners halt at them), then the jobs that came last, which
+wait. The budget is never waived.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from paceline.errors import ConfigError
 if TYPE_CHECKING:
     from paceline.allocation.med.instance import Instance, Plan
 
-_LATER = (4.0, 16.0, 256.0)  # times the deadlines, when they are given up: solvers want them finite
-_MOST_SECONDS = 1e12  # that a shard is taken to need, of a device that says it needs more
+_LATER = (4.0, 16.0, 256.0)  # factors of waived deadlines: solvers need finite ones
+_MOST_SECONDS = 1e12  # limit of what a device claims that a shard takes
 
 
 class Demand(NamedTuple):
-    """A job that wants learners, and all of them as they are for this job, in the same order for every job."""
+    """A job in need of learners, and all of these as candidates for it, in the same order for every job."""
 
     job: str
     terms: RoundTerms
@@ -34,11 +34,11 @@ class Demand(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where a learner is, and how many shards it trains there.
+    """Job of a learner, and the shards it trains for it.
 
     Attributes:
-        fixed_seconds: that the parameters are expected to take, there and back.
-        shard_seconds: that each shard is expected to take besides.
+        fixed_seconds: expected time of both transfers of the parameters.
+        shard_seconds: expected time of each shard.
     """
 
     job: str
@@ -49,15 +49,15 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Who trains what.
+    """Assignment of learners to jobs.
 
     Attributes:
-        placements: by learner; those without one are idle.
-        seconds: Σ over jobs of how long a round is expected to take.
-        bound: that no assignment is below.
-        cost: of one round of every job.
-        waiting: jobs that get nobody.
-        waived: what had to be given up besides.
+        placements: placement of each learner; those without one are idle.
+        seconds: sum over jobs of the expected duration of a round.
+        bound: lower bound of `seconds` over all assignments.
+        cost: cost of one round of every job.
+        waiting: jobs without learners.
+        waived: constraints that were waived.
     """
 
     placements: Mapping[str, Placement]
@@ -70,13 +70,12 @@ class Assignment:
 
 @dataclass(frozen=True)
 class PoolPolicy(AllocationPolicy):
-    """Minimises Σ over jobs of the longest delay of its learners, as the policy foresees delays.
+    """Minimises the sum over jobs of the longest expected delay of its learners.
 
     Attributes:
-        budget: for one round of every job; None for no limit.
-        min_shards: that every learner gets.
-        max_steps: of the solver for one placing. If it needs more, the best placing found is used: the same on every
-            machine.
+        budget: budget of one round of every job; None for no limit.
+        min_shards: minimum of every learner's shards.
+        max_steps: step limit of the solver; once reached, its best placing is used, the same on every machine.
     """
 
     budget: NotNegative | None = None
@@ -92,23 +91,23 @@ class PoolPolicy(AllocationPolicy):
 
     @property
     def held_share(self) -> float:
-        """Of each learner's shards, the part that is held back for whoever of its team is done first."""
+        """Share of each learner's shards held back for those of its job that finish first."""
         return 0.0
 
     @property
     def is_renewed(self) -> bool:
-        """Whether learners are assigned anew for each round; else only when jobs or learners come or go."""
-        return self.states_told == "each round"
+        """Whether learners are reassigned for each round; else only when jobs or learners come or go."""
+        return self.state_reports == "each round"
 
     @abstractmethod
     def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:
-        """The states that a learner is taken to be in, with their probabilities."""
+        """Return the states that a learner is assumed to be in, with their probabilities."""
 
     def assign(self, demands: Sequence[Demand], budget: float | None = None) -> Assignment:
-        """Place learners in jobs; those that came first come first. Nobody is placed if not one job can be paid.
+        """Assign learners to jobs, earlier jobs first; nobody is placed if not one job can be paid.
 
         Args:
-            budget: if it is less than the policy's own.
+            budget: budget, if less than the policy's own.
         """
         limits = [limit for limit in (self.budget, budget) if limit is not None]
         for num_jobs in range(min(len(demands), len(demands[0].fleet)) if demands else 0, 0, -1):
@@ -120,7 +119,7 @@ class PoolPolicy(AllocationPolicy):
         return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """As `assign`, for one job."""
+        """Allocate for one job, as `assign` does."""
         placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
         return [
             Allocation(placements[candidate.name].num_shards, terms.local_epochs)
@@ -171,9 +170,9 @@ class PoolPolicy(AllocationPolicy):
         fixed, unit = np.zeros((2, len(demands), len(fleet)))
         for row, (_, terms, candidates) in enumerate(demands):
             for column, candidate in enumerate(candidates):
-                for _, probability, profile in map(_as_tuple, self.foreseen(candidate)):
-                    fixed[row, column] += probability * _fixed_seconds(terms, profile)
-                    unit[row, column] += probability * _shard_seconds(terms, profile)
+                for outlook in self.foreseen(candidate):
+                    fixed[row, column] += outlook.probability * _fixed_seconds(terms, outlook.profile)
+                    unit[row, column] += outlook.probability * _shard_seconds(terms, outlook.profile)
         return Instance(
             fixed_seconds=np.minimum(fixed, _MOST_SECONDS),
             unit_seconds=np.clip(unit, 1 / _MOST_SECONDS, _MOST_SECONDS),
@@ -187,11 +186,11 @@ class PoolPolicy(AllocationPolicy):
 
 @dataclass(frozen=True)
 class MedAllocation(PoolPolicy):
-    """MED (thesis on Axon, ch. 4): the delay that is foreseen is the mean over the states a learner may be in.
+    """MED (thesis on Axon, ch. 4): the expected delay is the mean over the states a learner may be in.
 
     Attributes:
-        held_back: of each learner's shards, the part that it does not get as the round opens. Those go to whoever of
-            its team is done first; 0 is MED as in the thesis.
+        held_back: share of each learner's shards that is kept as the round opens, for those of its job that finish
+            first; 0 is MED as in the thesis.
     """
 
     held_back: Remainder = 0.0
@@ -206,38 +205,34 @@ class MedAllocation(PoolPolicy):
 
 @dataclass(frozen=True)
 class MmttAllocation(PoolPolicy):
-    """MMTT, MED's baseline and its limit: each learner is taken to be in one state.
+    """MMTT, MED's baseline and its limit: each learner is assumed to be in one state.
 
     Attributes:
-        knowledge: ``uncertain``: the state that it was found in when it joined, for good; ``ideal``: the true one,
-            told before each round, and learners are assigned anew.
+        knowledge: ``uncertain``: always the state in which it joined; ``ideal``: the true one, reported before each
+            round, for which learners are reassigned.
     """
 
     knowledge: Literal["uncertain", "ideal"] = "uncertain"
 
     @property
-    def states_told(self) -> Literal["never", "once", "each round"]:
+    def state_reports(self) -> Literal["never", "once", "each round"]:
         return "each round" if self.knowledge == "ideal" else "once"
 
     def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:
         known = [outlook for outlook in candidate.outlook if outlook.state == candidate.state]
         if not known:
-            raise ConfigError(f"{candidate.name} did not tell its state; mmtt needs to know it")
+            raise ConfigError(f"{candidate.name} did not report its state, which mmtt needs")
         return [Outlook(state=known[0].state, probability=1.0, profile=known[0].profile)]
 
 
-def _as_tuple(outlook: Outlook) -> tuple[str, float, Profile]:
-    return outlook.state, outlook.probability, outlook.profile
-
-
 def _fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
-    """The parameters there and back."""
+    """Return the time of both transfers of the parameters."""
     per_byte = 1 / profile.down.per_second + 1 / profile.up.per_second
     return 2 * profile.latency_seconds + terms.model_bytes * per_byte
 
 
 def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
-    """A shard on its way there, and its training."""
+    """Return the time of a shard: its download and its training."""
     training = terms.local_epochs * terms.shard_samples / profile.train.per_second
     return terms.shard_bytes / profile.down.per_second + training
 

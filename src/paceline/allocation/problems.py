@@ -1,4 +1,4 @@
-"""Allocation problems by name, and how one is read from JSON."""
+"""Allocation problems by name, and reading them from JSON."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PROBLEMS: dict[str, type[Problem]] = {
     "greedy": GreedyProblem,
     "edge-gossip": EdgeGossipProblem,
 }
-"""Every problem, by the name of its policy."""
+"""Problems, by the name of their policy."""
 
 
 def read_problem(text: bytes, source: str) -> Problem:
-    """The problem in a JSON document; raises `ConfigError` that names the source, the key and the value."""
+    """Read the problem in a JSON document; raises `ConfigError` that names the source, the key and the value."""
     try:
         document = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -48,7 +48,7 @@ def read_problem(text: bytes, source: str) -> Problem:
 
 
 def _number(literal: str) -> float:
-    """A number with a point or an exponent; counts may be written like that, too, if they are whole: 4e5."""
+    """Read a number with a point or an exponent; whole ones, such as 4e5, become integers."""
     number = float(literal)
     return int(number) if abs(number) < 2**53 and number.is_integer() else number
 
@@ -69,7 +69,7 @@ def _to_problem(document: Any) -> Problem:
 
 
 def _explain(value: Any, kind: Any, key: str) -> str | None:
-    """What is wrong with a value, by the innermost key that is; msgspec's errors name neither index nor value."""
+    """Explain what is wrong with a value, by its innermost key; msgspec's errors name neither index nor value."""
     plain = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
     inner: str | None = None
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct) and isinstance(value, dict):

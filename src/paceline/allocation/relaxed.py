@@ -21,12 +21,12 @@ MAX_SOLVER_STEPS = 200
 
 
 def relax_and_round(steps: Steps, total: int, min_local_epochs: int) -> Counts:
-    """Whole shares near the relaxed optimum; there must be no conflict."""
+    """Find whole shares near the relaxed optimum; there must be no conflict."""
     return repair(steps, relaxed_counts(steps, total, min_local_epochs), total, min_local_epochs)
 
 
 def relaxed_counts(steps: Steps, total: int, min_local_epochs: int) -> Seconds:
-    """Real d_k that solve (8), as far as SLSQP gets.
+    """Solve (8) for real d_k, as far as SLSQP gets.
 
     (8c) makes τ_k a function of d_k. The pairs of (8b) are |τ_k − τ_l| ≤ z for all if and only if there is a number u
     with u ≤ τ_k ≤ u + z for all, which are 2K constraints in place of K². So the variables are the d_k, u and z; they
@@ -59,7 +59,7 @@ def relaxed_counts(steps: Steps, total: int, min_local_epochs: int) -> Seconds:
 
     lowest, highest = float(local_epochs.min()) / scale, float(local_epochs.max()) / scale
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of steps beyond the bounds, which it takes back
+        warnings.simplefilter("ignore", RuntimeWarning)  # of steps beyond the bounds, which it reverts
         found = minimize(
             lambda variables: variables[-1],
             np.concatenate([start, [lowest, highest - lowest]]),

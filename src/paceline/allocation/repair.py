@@ -1,4 +1,4 @@
-"""Whole shares out of real ones: rounded down, put within the limits, and made to add up."""
+"""Rounding of real shares to whole ones within the limits that add up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paceline.allocation.steps import Counts, Seconds, Steps, total_of
 
 
 def repair(steps: Steps, real: Seconds, total: int, min_local_epochs: int) -> Counts:
-    """The nearest shares, more or less, that keep all limits; there must be no conflict.
+    """Find nearby shares that keep all limits; there must be no conflict.
 
     What rounding down leaves over goes to the learners with the largest fractions. Whatever else is too much or too
     little is taken from or given to all evenly.

@@ -1,4 +1,4 @@
-"""Whole numbers out of times: how many of something fit, and how to split without a remainder."""
+"""Whole numbers from times: how many units fit, and even splits."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import math
 from collections.abc import Sequence
 
 TOLERANCE = 1e-9
-"""A time limit counts as kept if it is overrun by no more than this part of it.
-
-Whoever chooses a deadline as a multiple of what is to be done gets that multiple, although the sum of the parts may
-differ from it in the last of sixteen digits.
-"""
+"""Share of a time limit by which it may be overrun, because sums may differ in the last of sixteen digits."""
 
 
 def units_within(limit_seconds: float, *, fixed_seconds: float, unit_seconds: float, most: int) -> int:
-    """The largest n up to `most` with fixed + n · unit ≤ limit; 0 if there is none."""
+    """Return the largest n up to `most` with fixed + n · unit ≤ limit; 0 if there is none."""
     left_seconds = limit_seconds * (1 + TOLERANCE) - fixed_seconds
     if left_seconds <= 0:
         return 0
@@ -22,7 +18,7 @@ def units_within(limit_seconds: float, *, fixed_seconds: float, unit_seconds: fl
 
 
 def units_to_fill(limit_seconds: float, *, fixed_seconds: float, unit_seconds: float, most: int) -> int:
-    """The least n with fixed + n · unit ≥ limit, or `most` if that is less."""
+    """Return the least n with fixed + n · unit ≥ limit, or `most` if that is less."""
     left_seconds = limit_seconds * (1 - TOLERANCE) - fixed_seconds
     if left_seconds <= 0:
         return 0
@@ -30,10 +26,7 @@ def units_to_fill(limit_seconds: float, *, fixed_seconds: float, unit_seconds: f
 
 
 def split_evenly(total: int, caps: Sequence[int]) -> list[int]:
-    """Parts as equal as whole numbers and caps allow; the first ones get one more where it does not divide.
-
-    They add up to the total, or to the caps if those are less.
-    """
+    """Split a total as evenly as caps allow, the remainder to the first; parts add up to the total or to the caps."""
     level = _level(total, caps)
     parts = [min(cap, level) for cap in caps]
     left = total - sum(parts)
@@ -45,7 +38,7 @@ def split_evenly(total: int, caps: Sequence[int]) -> list[int]:
 
 
 def _level(total: int, caps: Sequence[int]) -> int:
-    """The most that each can have without the parts, cut at their caps, exceeding the total."""
+    """Return the largest level at which the parts, cut at their caps, do not exceed the total."""
     left = total
     for num_cut, cap in enumerate(sorted(caps)):
         level = left // (len(caps) - num_cut)

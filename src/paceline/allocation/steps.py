@@ -1,4 +1,4 @@
-"""The step functions of a cycle on arrays: local epochs by samples, and the most samples by local epochs.
+"""Step functions of a cycle on arrays: local epochs by samples, and the most samples by local epochs.
 
 Learner k has time for τ_k(n) local epochs over n samples. That falls with n, in steps, so that the samples with
 lo ≤ τ_k ≤ hi are an interval. All of it is the arithmetic of `CycleProblem.local_epochs`, to the last bit: what is
@@ -17,22 +17,22 @@ from paceline.allocation.cycle import CycleProblem
 from paceline.allocation.rounding import TOLERANCE
 
 Counts = npt.NDArray[np.int64]
-"""A whole number for each learner: samples, or whatever the shares are counted in, or local epochs."""
+"""A whole number for each learner: samples or other units, or local epochs."""
 
 Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """A fleet's seconds and limits, each an array with a value per learner but for the cycle.
+    """Times and limits of a fleet, as arrays with a value per learner, except for the cycle.
 
     Attributes:
         c2: seconds per sample and local epoch, above 0.
         c1: seconds per sample.
-        c0: seconds in all.
-        cycle_seconds: T.
-        low: the least samples of each, at least 1.
-        high: the most samples of each, at least `low`.
+        c0: seconds per cycle.
+        cycle_seconds: duration of the cycle, T.
+        low: minimum of samples, at least 1.
+        high: maximum of samples, at least `low`.
     """
 
     c2: Seconds
@@ -44,13 +44,14 @@ class Steps:
 
     @classmethod
     def of(cls, problem: CycleProblem) -> Steps:
-        """The learners of a problem."""
+        """Convert the learners of a problem."""
         num_learners = len(problem.learners)
         most = problem.samples if problem.max_samples is None else problem.max_samples
+        seconds = np.array([(learner.c2, learner.c1, learner.c0) for learner in problem.learners], dtype=np.float64)
         return cls(
-            c2=np.array([learner.c2 for learner in problem.learners], dtype=np.float64),
-            c1=np.array([learner.c1 for learner in problem.learners], dtype=np.float64),
-            c0=np.array([learner.c0 for learner in problem.learners], dtype=np.float64),
+            c2=seconds[:, 0].copy(),
+            c1=seconds[:, 1].copy(),
+            c0=seconds[:, 2].copy(),
             cycle_seconds=problem.cycle_seconds,
             low=np.full(num_learners, problem.min_samples, dtype=np.int64),
             high=np.full(num_learners, max(most, problem.min_samples), dtype=np.int64),
@@ -58,27 +59,21 @@ class Steps:
 
     @property
     def left_seconds(self) -> Seconds:
-        """What the model's way there and back leaves of the cycle; may be below 0."""
+        """Time of the cycle left after both transfers of the model; may be below 0."""
         left: Seconds = self.cycle_seconds * (1 + TOLERANCE) - self.c0
         return left
 
     def limited(self, high: Counts) -> Steps:
-        """The same learners with other limits, at least `low`."""
+        """Replace the maximum, which must be at least `low`."""
         return replace(self, high=high)
 
     def take(self, learners: npt.NDArray[np.intp]) -> Steps:
-        """The learners at these indices, which may repeat."""
-        return Steps(
-            c2=self.c2[learners],
-            c1=self.c1[learners],
-            c0=self.c0[learners],
-            cycle_seconds=self.cycle_seconds,
-            low=self.low[learners],
-            high=self.high[learners],
-        )
+        """Select the learners at these indices, which may repeat."""
+        arrays = ("c2", "c1", "c0", "low", "high")
+        return replace(self, **{name: getattr(self, name)[learners] for name in arrays})
 
     def local_epochs(self, counts: Counts) -> Counts:
-        """τ of each learner for so many samples, at least 1."""
+        """Compute τ of each learner for so many samples, at least 1."""
         left = self.cycle_seconds * (1 + TOLERANCE) - (self.c0 + self.c1 * counts)
         unit = self.c2 * counts
         with np.errstate(over="ignore", divide="ignore"):
@@ -87,7 +82,7 @@ class Steps:
         return np.where(left <= 0, 0, fitting).astype(np.int64)
 
     def most_for(self, local_epochs: int | Counts) -> Counts:
-        """The most samples, up to `high`, that leave time for so many local epochs; low − 1 where not even `low` do."""
+        """Find the most samples, up to `high`, with time for so many local epochs; low − 1 if `low` is too many."""
         wanted = np.broadcast_to(np.asarray(local_epochs, dtype=np.int64), self.low.shape)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             guess = self.left_seconds / (self.c1 + self.c2 * wanted)
@@ -101,7 +96,7 @@ class Steps:
         return counts
 
     def _allows(self, counts: Counts, wanted: Counts) -> npt.NDArray[np.bool_]:
-        """Whether there is time for so many local epochs, and the limits are kept; low − 1 always counts as kept."""
+        """Check that there is time for so many local epochs within the limits; low − 1 always passes."""
         enough = self.local_epochs(np.maximum(counts, self.low)) >= wanted
         return (counts < self.low) | (enough & (counts <= self.high))
 
@@ -115,5 +110,5 @@ class Steps:
 
 
 def total_of(counts: Counts) -> int:
-    """The exact sum; 64 bits are too few for a hundred thousand of the largest."""
+    """Sum exactly; 64 bits are too few for a hundred thousand of the largest."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())

@@ -24,13 +24,13 @@ MAX_MOVES_PER_LEARNER = 20
 
 
 def suggest_and_improve(steps: Steps, total: int, min_local_epochs: int) -> Counts:
-    """Shares that no move improves; there must be no conflict."""
+    """Find shares that no move improves; there must be no conflict."""
     steps = steps.limited(steps.most_for(min_local_epochs))
     return improve(steps, repair(steps, suggested_counts(steps, total), total, min_local_epochs))
 
 
 def suggested_counts(steps: Steps, total: int) -> Seconds:
-    """Real shares of equal local epochs, as far as the limits allow, that add up to the total."""
+    """Find real shares of equal local epochs, as far as the limits allow, that add up to the total."""
 
     def counts(local_epochs: float) -> Seconds:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -65,7 +65,7 @@ def _stale(steps: Steps, counts: Counts) -> tuple[int, int]:
 
 
 def _moves(steps: Steps, counts: Counts) -> Iterator[Counts]:
-    """One local epoch more for one learner of the fewest, one less for one of the most: those that need the least."""
+    """Yield two moves: one local epoch more for a learner of the fewest, or one less for one of the most."""
     local_epochs = steps.local_epochs(counts)
     fewest, most = int(local_epochs.min()), int(local_epochs.max())
     # each learner's samples for one local epoch more than the fewest, at most, and one less than the most, at least
@@ -97,7 +97,7 @@ def _moves(steps: Steps, counts: Counts) -> Iterator[Counts]:
 
 
 def _spread(amount: int, within: Counts, rooms: Counts, order: Counts) -> Counts | None:
-    """Parts of the amount: evenly if nobody's local epochs change by it, else in an order; None if there is no room."""
+    """Split the amount: evenly if nobody's local epochs change, else in an order; None if there is no room."""
     if sum(within.tolist()) >= amount:
         return np.array(split_evenly(amount, within.tolist()), dtype=np.int64)
     parts = np.zeros_like(rooms)

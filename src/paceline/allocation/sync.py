@@ -18,7 +18,7 @@ class SyncProblem(CycleProblem, frozen=True, kw_only=True):
     objective_name: ClassVar[str] = "local epochs of every learner"
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """The optimum, in milliseconds; so there is no need for the time limit."""
+        """Find the optimum; it takes milliseconds, so the time limit is not needed."""
         from paceline.allocation.exact import find_conflict, most_in_common, take_back  # imports NumPy
         from paceline.allocation.steps import Steps
 

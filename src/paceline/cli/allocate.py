@@ -29,7 +29,7 @@ def allocate(
     Example: paceline allocate problem.json --json
     """
     if time_limit is not None and not time_limit > 0:
-        raise ConfigError(f"--time-limit is {time_limit:g}; allowed: above 0")
+        raise ConfigError(f"--time-limit is {time_limit:g}; it must be above 0")
     source = "standard input" if problem == "-" else problem
     posed = read_problem(_read(problem), source)
     start = time.perf_counter()

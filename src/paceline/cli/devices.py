@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
-import math
 import re
 import secrets
 import sys
@@ -30,6 +29,7 @@ from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.events import Emit, Event
 from paceline.fleets.live import Entrance
+from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
 from paceline.spelling import suggest
 from paceline.topologies.base import Contact, DeviceOptions, Node
@@ -130,8 +130,7 @@ def make_device(
     trust.check_token(token)
     name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
     check_name(name)
-    emulation = {**EMULATION, **parse_numbers("--emulate", emulate, EMULATION)}
-    slowdown = emulation.pop("slowdown")
+    emulated = _parse_emulation(name, emulate)
     own, part = _parse_data(data)
     allowed = tuple(allow_model or ())
     host, port = _parse_listen(listen)
@@ -153,14 +152,14 @@ def make_device(
             contention=contention,
         ),
         machine=LiveMachine(
-            slowdown=slowdown,
+            slowdown=emulated.slowdown,
             allowed=allowed,
             states=_parse_states(states),
             are_states_known=not hide_states,
             make_meter=_parse_energy(energy),
             watch_points=_PointsBar(),
         ),
-        transport=CountedTransport(_held_back(emulation)),
+        transport=CountedTransport(_held_back(emulated)),
         entrance=Entrance(
             host=host,
             port=port,
@@ -266,6 +265,14 @@ def _parse_energy(text: str) -> MakeMeter:
     return functools.partial(METERS[kind], power)
 
 
+def _parse_emulation(name: str, text: str | None) -> LocalDevice:
+    numbers: dict[str, Any] = {**parse_numbers("--emulate", text, EMULATION)}
+    try:
+        return LocalDevice(name=name, **numbers)
+    except ValueError as error:
+        raise ConfigError(f"--emulate {text!r}: {error}") from None
+
+
 class _PointsBar:
     """Shows a bar on a terminal's standard error while aggregated points are made; it vanishes when they are."""
 
@@ -284,12 +291,9 @@ class _PointsBar:
             self._progress.stop()
 
 
-def _held_back(link: Mapping[str, float]) -> Transport:
-    """Return HTTP, held back to a link like that, if it is any slower."""
-    http = HttpTransport()
-    if (link["down_mbit"], link["up_mbit"], link["latency_ms"]) == (math.inf, math.inf, 0.0):
-        return http
-    try:
-        return FaultyTransport(http, Link.in_mbit(**link))
-    except ValueError as error:
-        raise ConfigError(f"--emulate: {error}") from None
+def _held_back(device: LocalDevice) -> Transport:
+    """Return HTTP, held back to the link of an emulated device, if that is any slower."""
+    link = {name: getattr(device, name) for name in EMULATION if name != "slowdown"}
+    if all(value == EMULATION[name] for name, value in link.items()):
+        return HttpTransport()
+    return FaultyTransport(HttpTransport(), Link.in_mbit(**link))

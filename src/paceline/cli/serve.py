@@ -56,8 +56,9 @@ def serve(
         "insecure": insecure or None,
     }
     kept = _KeptEntrance.of(resume, {name: value for name, value in given.items() if value is not None})
+    identity = kept.identity()  # first: a wrong certificate should leave no folder behind
     prepared = _prepared(job, resume, folder)
-    identity = kept.identity(prepared.folder.path)
+    identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
     def announce(address: str) -> None:
@@ -109,10 +110,10 @@ class _KeptEntrance(msgspec.Struct, kw_only=True):
             kept.token = secrets.token_urlsafe(16)
         return kept
 
-    def identity(self, folder: Path) -> ServerIdentity | None:
+    def identity(self, folder: Path | None = None) -> ServerIdentity | None:
         """Return the certificate to present; a self-signed one is kept in the run's folder."""
         cert, key = (Path(path) if path else None for path in (self.cert, self.key))
-        return entrances.identity_of(self.tls, folder / "tls" if self.tls else None, cert, key)
+        return entrances.identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""

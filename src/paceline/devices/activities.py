@@ -1,4 +1,4 @@
-"""Activities: what a device does besides, in states that change from round to round."""
+"""Activities: other work of a device, in states that change from round to round."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from paceline.devices.states import DeviceState, check_states, draw_state
 from paceline.devices.stressors import STRESSORS, Fetch
 from paceline.errors import ConfigError
 from paceline.events import Phase
-from paceline.spelling import suggest
+from paceline.spelling import check_known
 
 
 class Activity(ABC):
-    """What a device does besides, in states that change from round to round.
+    """Other work of a device, in states that change from round to round.
 
-    Its learner calls it, on its event loop: `begin_round` as each round begins for it, `turn_to` with each phase, and
-    `aclose` however it ends.
+    Its learner calls it on its event loop: `begin_round` as each round begins, `turn_to` with each phase, and `aclose`
+    at the end, whatever happens.
 
     Attributes:
-        states: their names, at least one.
-        probabilities: of the states, in their order; None if nobody knows them.
-        state: the one it is in; the first, until a round begins.
+        states: names of the states, at least one.
+        probabilities: probabilities of the states, in their order; None if unknown.
+        state: current state; the first, until a round begins.
     """
 
     states: tuple[str, ...]
@@ -36,20 +36,17 @@ class Activity(ABC):
 
     @abstractmethod
     def held_in(self, state: str) -> contextlib.AbstractContextManager[None]:
-        """Stay in one of the states meanwhile, to be measured in it; afterwards it is as before.
-
-        No round may begin meanwhile.
-        """
+        """Hold the device in a state while it is measured; no round may begin meanwhile."""
 
     def turn_to(self, phase: Phase) -> None:
-        """The learner turned to this phase; while it is "idle", nothing happens besides. Returns at once."""
+        """Follow the learner to a phase; while that is "idle", so is the device. Returns at once."""
 
     async def aclose(self) -> None:
-        """End whatever runs beside."""
+        """End all other work."""
 
 
 class Undisturbed(Activity):
-    """Does nothing besides."""
+    """No other work."""
 
     states = ("idle",)
     probabilities = (1.0,)
@@ -65,15 +62,15 @@ class Undisturbed(Activity):
 
 
 class StressedActivity(Activity):
-    """Keeps a real device busy, with the stressor of its state, beside the phases that this one disturbs.
+    """Keeps a real device busy with the stressor of its state, in the phases that this one disturbs.
+
+    Raises `ConfigError` for unknown states, or probabilities that do not add up.
 
     Args:
-        states: named as in `STRESSORS`; what they say of speed and bandwidth is for devices that are modelled.
+        states: states named as in `STRESSORS`; their speed and bandwidth are for modelled devices.
         fetch: downloads a matrix; see `Fetch`.
-        chance: that states are drawn with.
-        are_known: whether to tell the probabilities.
-
-    Raises `ConfigError` for states that are not known, or whose probabilities do not add up.
+        chance: generator that states are drawn with.
+        are_known: whether to disclose the probabilities.
     """
 
     def __init__(
@@ -120,12 +117,11 @@ class StressedActivity(Activity):
 
 
 def _check(states: Sequence[DeviceState]) -> None:
-    for state in states:
-        if state.name not in STRESSORS:
-            raise ConfigError(f"state {state.name!r} is unknown; {suggest(state.name, STRESSORS)}")
     if not states:
         raise ConfigError(f"a device has at least one state; allowed: {', '.join(STRESSORS)}")
     try:
+        for state in states:
+            check_known("state", state.name, STRESSORS)
         check_states(states)
     except ValueError as error:
         raise ConfigError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Links of devices in one LTE cell: how fast each is by its distance, and by how the cell is shared.
+"""Links of devices in one LTE cell: their rates by distance, and by how the cell is shared.
 
 After Malandrino and Chiasserini, "Flexible Parallel Learning in Edge Scenarios" (2022), section III: nodes are spread
 over a disc of 500 m around an eNB, the base station, which is also the edge server. Its 20 MHz are 100 resource blocks
@@ -50,27 +50,27 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 BLOCK_HERTZ = 180e3
 NOISE_DBM_PER_HERTZ = -174.0
 MAX_NODES_PER_BLOCK = 10
-"""That a proportional-fair scheduler can be played with: more would get too few blocks for a mean."""
+"""Limit of a proportional-fair simulation: more nodes would get too few blocks for a mean."""
 
-_NUM_TTIS = 2000  # that are counted: enough for means to within a percent
+_NUM_TTIS = 2000  # simulated: enough for means to within a percent
 _WARM_UP_TTIS = 500  # before that, until the scheduler's means have settled
-_LEAST_SINR_DB = -60.0  # far below what LTE can do; less would not be told from nothing
+_LEAST_SINR_DB = -60.0  # far below what LTE can use
 _Dbm = Annotated[float, Meta(ge=-200, le=100)]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An LTE cell: the ``[cell]`` table of a fleet file; `ValueError` for what is no cell.
+    """An LTE cell: the ``[cell]`` table of a fleet file; `ValueError` for a value out of range.
 
     Attributes:
         scheduling: how nodes share the blocks; see `paceline.devices.cell`.
-        radius_metres: within which devices are placed at random.
-        path_loss_exponent: α; ours.
-        interference_dbm: I, in each block; ours.
+        radius_metres: radius within which devices are placed at random.
+        path_loss_exponent: α; our choice.
+        interference_dbm: I, in each block; our choice.
         station_dbm: transmit power of the eNB, over all blocks.
-        device_dbm: transmit power of a node, over the blocks it has.
+        device_dbm: transmit power of a node, over its blocks.
         num_blocks: resource blocks of 180 kHz: LTE has 25 in 5 MHz, 50 in 10 and 100 in 20.
-        window_ttis: over which the scheduler averages, of 1 ms each; ours.
-        seed: of places and fading.
+        window_ttis: averaging window of the scheduler, in TTIs of 1 ms; our choice.
+        seed: seed of places and fading.
     """
 
     scheduling: Literal["proportional-fair", "equal"] = "proportional-fair"
@@ -87,16 +87,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_fields(self)
 
     def place(self, name: str) -> float:
-        """The distance of a device, in metres: all parts of the disc are equally likely; by the seed and its name."""
+        """Draw the distance of a device in metres, uniformly over the disc, from the seed and its name."""
         # The square root makes equal areas equally likely.
         return self.radius_metres * math.sqrt(random.Random(f"cell {self.seed} {name}").random())
 
     def sinr(self, distance_metres: float, transmit_dbm: float, num_blocks: float) -> float:
-        """The mean ratio of signal to interference and noise in a block, of a sender that uses so many blocks.
-
-        Raises:
-            ConfigError: next to nothing is heard at that distance.
-        """
+        """Return the mean SINR in a block of a sender that uses so many; raises `ConfigError` if it is out of reach."""
         loss_db = 10 * self.path_loss_exponent * math.log10(max(distance_metres, 1.0))
         signal_dbm = transmit_dbm - 10 * math.log10(num_blocks) - loss_db
         noise_dbm = NOISE_DBM_PER_HERTZ + 10 * math.log10(BLOCK_HERTZ)
@@ -111,18 +107,18 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class CellRates(NamedTuple):
-    """What a node can download and upload, in Mbit/s."""
+    """Download and upload rate of a node, in Mbit/s."""
 
     down_mbit: float
     up_mbit: float
 
 
 class Scheduled(NamedTuple):
-    """What each node gets of a proportional-fair scheduler.
+    """Result of a proportional-fair scheduler, for each node.
 
     Attributes:
-        blocks: its share r of the blocks, on average.
-        bits_per_hertz: its rate, summed over its blocks, in bits per second and hertz of a block.
+        blocks: mean number of blocks, r.
+        bits_per_hertz: rate, summed over the node's blocks, in bits per second and hertz of a block.
     """
 
     blocks: Array
@@ -130,11 +126,7 @@ class Scheduled(NamedTuple):
 
 
 def rates(cell: Cell, distances_metres: Sequence[float]) -> list[CellRates]:
-    """The rates of nodes at these distances, while all of them send and receive.
-
-    Raises:
-        ConfigError: there are more nodes than can be scheduled.
-    """
+    """Return the rates of nodes that all send and receive; raises `ConfigError` for more than can be scheduled."""
     num_nodes = len(distances_metres)
     if cell.scheduling == "proportional-fair" and num_nodes > MAX_NODES_PER_BLOCK * cell.num_blocks:
         raise ConfigError(
@@ -158,10 +150,10 @@ def rates(cell: Cell, distances_metres: Sequence[float]) -> list[CellRates]:
 
 
 def schedule(sinrs: Sequence[float], num_blocks: int, window_ttis: int, chance: np.random.Generator) -> Scheduled:
-    """Play a proportional-fair scheduler for nodes that always have something to send.
+    """Simulate a proportional-fair scheduler for nodes that always have something to send.
 
     Args:
-        sinrs: of each node in a block, the mean over fading.
+        sinrs: mean SINR of each node in a block, over fading.
     """
     mean_sinrs = np.array(sinrs, np.float32)
     num_nodes = len(mean_sinrs)
@@ -180,5 +172,5 @@ def schedule(sinrs: Sequence[float], num_blocks: int, window_ttis: int, chance: 
 
 
 def _milliwatts(dbm: float) -> float:
-    """Of what is told in dBm; likewise, a ratio that is told in dB."""
+    """Convert dBm to milliwatts; likewise, dB to a ratio."""
     return float(10 ** (dbm / 10))

@@ -1,11 +1,11 @@
-"""What training takes in energy: processor time by a power model that is stated, and what that emits.
+"""Energy of training: processor time by a stated power model, and the emissions.
 
 A device's joules are
 
     busy watts · processor seconds + idle watts · seconds + joules per byte · bytes sent and received.
 
 Processor seconds are those of the training process alone, over all its threads; a modelled device counts the seconds
-that it works. Where CodeCarbon is installed, it can tell the joules of the processor instead.
+that it works. Where CodeCarbon is installed, it can measure the joules of the processor instead.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ electricitymap.org, as 'Flexible Parallel Learning in Edge Scenarios' states it.
 about 345 g for each kWh there."""
 
 Clock: TypeAlias = Callable[[], float]
-"""Tells the time in seconds; that of the loop that a learner runs on."""
+"""Clock in seconds; that of the learner's event loop."""
 
 
 class PowerModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a device draws; `ValueError` for what cannot be.
+    """Power draw of a device; `ValueError` for a value out of range.
 
-    By default it is a Raspberry Pi 4 that is on anyway. That draws 2.7 W idle and 6.4 W with its four cores busy (J.
-    Geerling, pidramble.com, "Power consumption benchmarks"), so 0.9 W for each of them. It is an assumption: nobody
-    has measured the device at hand.
+    The default is a Raspberry Pi 4 that is on anyway. That draws 2.7 W idle and 6.4 W with its four cores busy (J.
+    Geerling, pidramble.com, "Power consumption benchmarks"), so 0.9 W for each of them. It is an assumption, not a
+    measurement of the device at hand.
 
     Attributes:
-        busy_watts: per core that works, above what it draws idle.
-        idle_watts: all the time that is counted; 0 if it is on anyway.
-        joules_per_byte: of what it sends and receives; 0 leaves the network out.
+        busy_watts: power per busy core, above idle.
+        idle_watts: idle power, counted all the time; 0 if the device is on anyway.
+        joules_per_byte: energy of a byte sent or received; 0 leaves the network out.
     """
 
     busy_watts: NotNegative = 0.9
@@ -53,26 +53,26 @@ class PowerModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_fields(self)
 
     def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:
-        """Of so much processor time in so much time, with so many bytes sent and received."""
+        """Compute the energy of so much processor time, time and traffic."""
         return self.busy_watts * cpu_seconds + self.idle_watts * seconds + self.joules_per_byte * num_bytes
 
 
 class Consumption(NamedTuple):
-    """What was used up since the last look."""
+    """Processor time and energy since the last reading."""
 
     cpu_seconds: float
     joules: float
 
 
 class Meter(ABC):
-    """Tells what a device uses up.
+    """Meter of a device's energy.
 
     Args:
-        power: of the device.
-        clock: that of the loop that the learner runs on.
+        power: power model of the device.
+        clock: clock of the learner's event loop.
 
     Attributes:
-        source: where its joules come from: a power model, or the name of who measures.
+        source: origin of the joules: a power model, or the name of the measuring tool.
     """
 
     source: ClassVar[str] = "model"
@@ -85,30 +85,30 @@ class Meter(ABC):
 
     @property
     def described(self) -> dict[str, Any]:
-        """Its source, and the power model, for events."""
+        """Source and power model, for events."""
         return {"source": self.source, **msgspec.structs.asdict(self._power)}
 
     @abstractmethod
     def busy_seconds(self) -> float:
-        """Processor time so far."""
+        """Return the processor time so far."""
 
     def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:
-        """Since the last call, in which so much processor time, time and traffic passed."""
+        """Return the energy since the last call, in which so much processor time, time and traffic passed."""
         return self._power.joules(cpu_seconds, seconds, num_bytes)
 
     def read(self, num_bytes: int = 0) -> Consumption:
-        """What was used up since the last call; `num_bytes` were sent and received meanwhile."""
+        """Return the consumption since the last call; `num_bytes` were sent and received meanwhile."""
         now, busy = self._clock(), self.busy_seconds()
         cpu_seconds, seconds = busy - self._last_busy, now - self._last_at
         self._last_at, self._last_busy = now, busy
         return Consumption(cpu_seconds, self.joules(cpu_seconds, seconds, num_bytes))
 
     def close(self) -> None:
-        """Let go of what it measures with."""
+        """Release what it measures with."""
 
 
 class ProcessMeter(Meter):
-    """Of this process, by what the system counts of its processor time."""
+    """Meter of this process, by the system's count of its processor time."""
 
     def __init__(self, power: PowerModel, clock: Clock) -> None:
         self._process = psutil.Process()
@@ -120,14 +120,14 @@ class ProcessMeter(Meter):
 
 
 class ModelledMeter(Meter):
-    """Of a modelled device: it works when it is told to."""
+    """Meter of a modelled device, which reports its work."""
 
     def __init__(self, power: PowerModel, clock: Clock) -> None:
         self._busy = 0.0
         super().__init__(power, clock)
 
     def work(self, seconds: float) -> None:
-        """The device worked for so long, on one core."""
+        """Record that the device worked for so long, on one core."""
         self._busy += seconds
 
     def busy_seconds(self) -> float:
@@ -135,36 +135,36 @@ class ModelledMeter(Meter):
 
 
 class Tracker(Protocol):
-    """What is used of a tracker of CodeCarbon."""
+    """Part of the interface of CodeCarbon's trackers that is used."""
 
     def start_task(self) -> None:
-        """Count from now on."""
+        """Start to count."""
 
     def stop_task(self) -> Any:
-        """What was counted since, with `energy_consumed` in kWh; None if it could not count."""
+        """Return the count, with `energy_consumed` in kWh; None if it could not count."""
 
     def stop(self) -> object:
-        """Let go of what it measures with."""
+        """Release what it measures with."""
 
 
 def _new_tracker() -> Tracker:
     with extra("energy"):
         from codecarbon import OfflineEmissionsTracker
     tracker: Tracker = OfflineEmissionsTracker(
-        country_iso_code="ITA",  # it wants one, for emissions, which are not asked of it
+        country_iso_code="ITA",  # required, for emissions, which are not used
         tracking_mode="process",
         output_methods=[],
         allow_multiple_runs=True,  # its lock would take the signals that end a run
-        log_level="warning",  # it says what it cannot measure
+        log_level="warning",  # shows what it cannot measure
     )
     return tracker
 
 
 class CodeCarbonMeter(ProcessMeter):
-    """Of processor, memory and graphics card as CodeCarbon tells it; bytes are as in the power model.
+    """Meter of processor, memory and graphics card by CodeCarbon; bytes are as in the power model.
 
-    Where the machine has counters (RAPL and the like), these are of all that runs on it. Where it has none, CodeCarbon
-    estimates by a power model of its own. Raises `ConfigError` if it is not installed, or tells nothing; to find the
+    Where the machine has counters (RAPL and the like), these cover all that runs on it. Where it has none, CodeCarbon
+    estimates by its own power model. Raises `ConfigError` if it is not installed, or measures nothing; finding the
     hardware takes it a second or two.
     """
 
@@ -173,17 +173,17 @@ class CodeCarbonMeter(ProcessMeter):
     def __init__(self, power: PowerModel, clock: Clock, make_tracker: Callable[[], Tracker] = _new_tracker) -> None:
         self._tracker = make_tracker()
         self._tracker.start_task()
-        self._count()  # tells now if nothing can be had of it
+        self._count()  # raises now if it cannot measure
         super().__init__(power, clock)
 
     def joules(self, cpu_seconds: float, seconds: float, num_bytes: int) -> float:
         return self._count() + self._power.joules(0.0, 0.0, num_bytes)
 
     def _count(self) -> float:
-        """Joules since the last count."""
+        """Return the joules since the last count."""
         counted = self._tracker.stop_task()
         if counted is None:
-            raise ConfigError("CodeCarbon cannot tell this machine's energy; its log says why")
+            raise ConfigError("CodeCarbon cannot measure this machine's energy; its log says why")
         self._tracker.start_task()
         return float(counted.energy_consumed) * JOULES_PER_KWH
 
@@ -192,19 +192,19 @@ class CodeCarbonMeter(ProcessMeter):
 
 
 MakeMeter: TypeAlias = Callable[[Clock], Meter]
-"""Makes the meter of a device, once there is a clock."""
+"""Function that makes the meter of a device, once there is a clock."""
 
 METERS: dict[str, Callable[[PowerModel, Clock], Meter]] = {
     meter.source: meter for meter in (ProcessMeter, CodeCarbonMeter)
 }
-"""Where the joules of a real device may come from."""
+"""Meters of real devices, by the source of their joules."""
 
 
 def kwh(joules: float) -> float:
-    """Joules in kilowatt hours."""
+    """Convert joules to kilowatt hours."""
     return joules / JOULES_PER_KWH
 
 
 def grams_co2(joules: float, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> float:
-    """What it emits to make so many joules, in grams of CO2 equivalents, by a carbon intensity."""
+    """Convert joules to grams of CO2 equivalents, by a carbon intensity."""
     return kwh(joules) * grams_per_kwh

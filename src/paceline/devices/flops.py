@@ -14,7 +14,7 @@ _PRODUCTS = 100
 
 
 def measure_flops() -> float:
-    """Floating point operations per second of 100 products of two 512 × 512 matrices."""
+    """Measure the floating point operations per second of 100 products of two 512 × 512 matrices."""
     left, right = torch.rand(_SIZE, _SIZE), torch.rand(_SIZE, _SIZE)
     torch.mm(left, right)  # warms up
     start = time.perf_counter()
@@ -24,5 +24,5 @@ def measure_flops() -> float:
 
 
 def predict_training_seconds(flops: float, model_flops_per_sample: float, num_samples: int) -> float:
-    """How long training would take if operations were all that counts."""
+    """Predict the training time from the number of operations alone."""
     return model_flops_per_sample * num_samples / flops

@@ -1,4 +1,4 @@
-"""The machine that a role runs on: who does its work, what else keeps it busy, and what that takes in energy."""
+"""Machines that roles run on: their trainers and engines, their other work, and their energy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Machine(ABC):
     @property
     @abstractmethod
     def meter(self) -> Meter:
-        """Meter of what the machine uses up."""
+        """Meter of the machine's energy."""
 
     @abstractmethod
     def trainer(self, task: Task) -> Trainer:
@@ -34,31 +34,31 @@ class Machine(ABC):
 
     @abstractmethod
     def engine(self, operations_per_sample: float) -> Engine:
-        """Make what does work piece by piece.
+        """Make the engine that does work piece by piece.
 
         Args:
-            operations_per_sample: to train the whole model on one sample; what a modelled speed refers to.
+            operations_per_sample: operations to train the whole model on one sample, to which a modelled speed refers.
         """
 
     @abstractmethod
     def activity(self, fetch: Fetch) -> Activity:
-        """Make what else keeps the machine busy; `fetch` downloads something without meaning."""
+        """Make the machine's other work; `fetch` downloads dummy data."""
 
     def close(self) -> None:
-        """Let go of what it measures with."""
+        """Release what it measures with."""
 
 
 _MAKE_METER = functools.partial(ProcessMeter, PowerModel())
 
 
 class LiveMachine(Machine):
-    """This machine, in real time; `ConfigError` for settings that cannot be.
+    """This machine, in real time; `ConfigError` for invalid settings.
 
     Args:
-        slowdown: trains so many times slower than it can.
+        slowdown: factor by which to slow training down.
         allowed: import paths or packages of models that it may load; None for any.
-        states: what it is kept busy with, by real stressors, as a trial.
-        are_states_known: whether it declares how likely the states are.
+        states: states of other work, done by real stressors.
+        are_states_known: whether it discloses the probabilities of the states.
         make_meter: makes the meter, once there is a clock.
         watch_points: see `ThreadTrainer`.
     """

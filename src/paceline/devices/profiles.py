@@ -1,4 +1,4 @@
-"""What was measured of a device, for one job's model and one link."""
+"""Profiles: measurements of a device, for one job's model and one link."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from paceline.checks import NotNegative, Positive, Ratio, check_fields
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A rate, and how much it varies.
+    """A rate, and its variation.
 
     Attributes:
-        per_second: bytes or samples per second; the middle of what was measured.
+        per_second: bytes or samples per second; median of the measurements.
         spread: standard deviation of the rate, as a ratio of it (0.1 is 10 %).
     """
 
@@ -23,13 +23,13 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of a device, for one job's model and one link.
+    """Measurements of a device, for one job's model and one link.
 
     Attributes:
         train: samples per second for one local epoch of the job's model.
         down: bytes per second from the orchestrator to the device.
         up: bytes per second from the device to the orchestrator.
-        latency_seconds: what each call takes besides its bytes.
+        latency_seconds: time of a call apart from its bytes.
     """
 
     train: Rate
@@ -42,7 +42,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that a device may be in, how likely that is, and what was measured of the device in it."""
+    """A state that a device may be in, its probability, and the device's profile in it."""
 
     state: str
     probability: Ratio

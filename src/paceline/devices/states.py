@@ -1,7 +1,7 @@
-"""States of a device: what its owner does with it meanwhile, what that leaves of it, and how likely it is.
+"""States of a device: its owner's use of it, the capacity which that leaves, and its probability.
 
-A device is idle, or trains or downloads something else, and has other rates in each case. Which it is in is a matter of
-chance; how likely each is can be given, or learned from what past rounds took. After the thesis on Axon, ch. 4.
+A device is idle, or trains or downloads something else, and has other rates in each case. Its state is random; the
+probabilities are given, or learned from the duration of past rounds. After the thesis on Axon, ch. 4.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from paceline.errors import ConfigError
 
 _TOLERANCE = 1e-6  # of a sum of probabilities
 _LEAST_SPREAD = 0.05  # of a rate, as a ratio: no device repeats itself to the last digit
-_PRICE_MEAN, _PRICE_VARIANCE, _PRICE_LEAST, _PRICE_MOST = 1.0, 0.5, 0.1, 1.5
 
 
 class DeviceState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One state of a device.
 
     Attributes:
-        probability: of being in it when a round begins.
-        speed: of training, as a ratio of the idle device's.
-        bandwidth: of its link, likewise.
+        probability: probability of being in it when a round begins.
+        speed: training speed, as a ratio of the idle device's.
+        bandwidth: bandwidth of its link, likewise.
     """
 
     name: str
@@ -50,12 +49,12 @@ def check_states(states: Sequence[DeviceState]) -> None:
 
 
 def draw_state(states: Sequence[DeviceState], chance: random.Random) -> DeviceState:
-    """The state that a device is in, by chance; there must be one at least."""
+    """Draw the state of a device; there must be at least one."""
     return chance.choices(states, weights=[state.probability for state in states])[0]
 
 
 def heated_softmax(values: Sequence[float], heat: float) -> list[float]:
-    """Probabilities in proportion to e^(value / heat): nearly equal ones if hot, nearly one alone if cold."""
+    """Return probabilities in proportion to e^(value / heat): nearly equal if hot, nearly a single one if cold."""
     if not heat > 0:
         raise ConfigError(f"heat is {heat}; it must be above 0")
     most = max(values)
@@ -63,26 +62,15 @@ def heated_softmax(values: Sequence[float], heat: float) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def draw_distribution(num_states: int, heat: float, chance: random.Random) -> list[float]:
-    """Probabilities of states, one of which, drawn at random, is the likeliest."""
-    usual = chance.randrange(num_states)
-    return heated_softmax([float(number == usual) for number in range(num_states)], heat)
-
-
-def draw_price(chance: random.Random) -> float:
-    """What a learner asks for a shard: normally distributed around 1 with a variance of 0.5, cut at 0.1 and 1.5."""
-    return min(max(chance.gauss(_PRICE_MEAN, math.sqrt(_PRICE_VARIANCE)), _PRICE_LEAST), _PRICE_MOST)
-
-
 class StateRates(NamedTuple):
-    """What was measured of a device in one state: samples per second for one local epoch, and bytes per second."""
+    """Rates of a device in one state: samples per second for one local epoch, and bytes per second."""
 
     samples_per_second: float
     bytes_per_second: float
 
 
 class Spent(NamedTuple):
-    """What a round took on a device; 0 samples or bytes say nothing."""
+    """Duration of a round on a device; 0 samples or bytes are ignored."""
 
     num_samples: int
     train_seconds: float
@@ -91,16 +79,16 @@ class Spent(NamedTuple):
 
 
 class StateEstimator:
-    """Learns how likely the states of a device are from what its rounds took.
+    """Learns the probabilities of a device's states from the duration of its rounds.
 
     Each round counts for every state, by how well its rates explain the round (as if rates were log-normal around those
-    measured). Before the first, all are equally likely, as if each had been seen `prior` times.
+    measured). Before the first, all are equally likely, as if each had been observed `prior` times.
 
     Args:
-        num_states: that it may be in.
+        num_states: number of states.
         spread: standard deviation of a rate within a state, as a ratio of it.
-        prior: how many rounds the first guess is worth, for each state.
-        memory: how many rounds it looks back, about: older ones fade.
+        prior: weight of the first guess, in rounds per state.
+        memory: number of rounds, about, after which observations fade.
     """
 
     def __init__(self, num_states: int, *, spread: float = 0.1, prior: float = 0.5, memory: float = 50.0) -> None:
@@ -113,16 +101,12 @@ class StateEstimator:
 
     @property
     def probabilities(self) -> list[float]:
-        """Of the states, in their order."""
+        """Probabilities of the states, in their order."""
         total = sum(self._counts) + self._prior * len(self._counts)
         return [(count + self._prior) / total for count in self._counts]
 
     def see(self, spent: Spent, rates: Sequence[StateRates]) -> list[float]:
-        """Learn from a round; returns how likely each state was in it.
-
-        Args:
-            rates: what was measured in each state, for what was trained.
-        """
+        """Learn from a round, given the rates in each state; returns the probability of each state in it."""
         logarithms = [
             math.log(before) + self._fit(measured, spent)
             for before, measured in zip(self.probabilities, rates, strict=True)
@@ -132,7 +116,7 @@ class StateEstimator:
         return likely
 
     def _fit(self, rates: StateRates, spent: Spent) -> float:
-        """The logarithm of how well a state explains a round, up to a constant."""
+        """Return the log-likelihood of a round in a state, up to a constant."""
         seen = (
             (spent.num_samples, spent.train_seconds, rates.samples_per_second),
             (spent.num_bytes, spent.transfer_seconds, rates.bytes_per_second),

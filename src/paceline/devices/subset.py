@@ -1,7 +1,7 @@
-"""The subset benchmark: run a small part of a job on this device, and infer its rates for the whole.
+"""Subset benchmark: run a small part of a job on this device, and infer its rates for the whole.
 
-After Mays et al.: time a few shards down, then train a dummy copy of the model on them. Beyond the paper: a warm-up
-is discarded, latency is fitted besides the bandwidth, the way up is measured too, and the spread is kept.
+After Mays et al.: time the download of a few shards, then train a dummy copy of the model on them. Beyond the paper, a
+warm-up is discarded, latency is fitted with the bandwidth, uploads are measured too, and the spread is kept.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from paceline.learning.trainers import Trained, Trainer, TrainOptions
 _NUM_SMALL, _NUM_LARGE = 3, 2  # transfers of each size, after the warm-up
 _NUM_TURNS, _TURN_SECONDS = 3, 0.15  # of training, for a device that does a pass over all shards in less than a turn
 _MOST_PASSES = 64  # in a turn
-_STRAY, _STRAY_SECONDS = 3.0, 0.25  # times the median, and on top: an accident, such as a device that was suspended
+_STRAY, _STRAY_SECONDS = 3.0, 0.25  # times the median, plus: an outlier, such as a device that was suspended
 _LEAST_SECONDS = 1e-6  # a clock may not see less
 _TO_DEVIATION = 1.4826  # standard deviation of a normal distribution, as a ratio of its median deviation
 
 
 class Transfer(NamedTuple):
-    """Something that was sent, and how long that took."""
+    """Size and duration of a transfer."""
 
     num_bytes: int
     seconds: float
@@ -42,11 +42,11 @@ class Lane(NamedTuple):
 
 
 class Link(ABC):
-    """What a benchmark needs of a device's link."""
+    """Link of a device, as far as a benchmark needs it."""
 
     @abstractmethod
     async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
-        """Download shards, and the parameters if they are wanted; returns the shards and the bytes of it all."""
+        """Download shards, and the parameters on request; returns the shards and the bytes of all."""
 
     @abstractmethod
     async def send(self, num_bytes: int) -> None:
@@ -57,9 +57,9 @@ async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_byte
     """Measure a device's link and its trainer.
 
     Args:
-        trainer: of the job's model; it trains a dummy, whose parameters are thrown away.
-        num_shards: to measure with; more take longer and say more.
-        model_bytes: of the job's model.
+        trainer: trainer of the job's model; it trains a dummy, whose parameters are discarded.
+        num_shards: shards to measure with; more take longer and are more accurate.
+        model_bytes: size of the job's model.
     """
     shards: list[Shard] = []
 
@@ -86,7 +86,7 @@ async def benchmark_states(
 ) -> tuple[Profile, ...]:
     """Measure a device in each state of its activity, in their order; the arguments are those of `benchmark`.
 
-    The activity must have been told that the learner turned to the phase "benchmark".
+    The activity must have turned to the phase "benchmark".
     """
     profiles = []
     for state in activity.states:
@@ -107,10 +107,7 @@ async def time_transfers(transfer: Callable[[bool], Awaitable[int]]) -> list[Tra
 
 
 def fit_lane(transfers: Sequence[Transfer]) -> Lane:
-    """Bandwidth and latency from transfers of two sizes, by the median of each; and how far all are off those.
-
-    Raises `ConfigError` if no bytes were moved.
-    """
+    """Fit bandwidth, latency and spread to transfers of two sizes, by medians; raises `ConfigError` for no bytes."""
     sizes = sorted({transfer.num_bytes for transfer in transfers})
     if not sizes or sizes[-1] < 1:
         raise ConfigError("the link could not be measured: no bytes came")
@@ -119,19 +116,17 @@ def fit_lane(transfers: Sequence[Transfer]) -> Lane:
     if middles[large] > middles[small]:
         per_second = (large - small) / (middles[large] - middles[small])
         latency_seconds = max(0.0, middles[small] - small / per_second)
-    else:  # too fast to tell sizes apart: all of it counts as bandwidth
+    else:  # too fast to distinguish sizes: all of it counts as bandwidth
         per_second, latency_seconds = large / middles[large], 0.0
     spread = _spread([transfer.seconds / middles[transfer.num_bytes] for transfer in transfers])
     return Lane(Rate(per_second, spread), latency_seconds)
 
 
 async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
-    """Samples per second for one local epoch, from training a dummy on the shards.
+    """Measure the samples per second of one local epoch by training a dummy; raises `ConfigError` for no shards.
 
-    A slow device trains each shard once. One that is done in no time trains all of them together then, several times: a
-    moment tells little of a processor that is shared or held back, and setting up is a good part of it.
-
-    Raises `ConfigError` if there are no shards.
+    A slow device trains each shard once. A fast one then trains all of them together, several times: a short moment is
+    unreliable on a processor that is shared or throttled, and set-up would be a good part of it.
     """
     if not shards:
         raise ConfigError("training could not be measured: no shards came")
@@ -144,7 +139,7 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
         options = TrainOptions(local_epochs=passes)
         trained = [await trainer.train(dummy, shards, options) for _ in range(_NUM_TURNS)]
     middle = statistics.median(_seconds(turn) / turn.num_samples for turn in trained)
-    # All that is trained takes the mean, not the median, of what its parts take.
+    # The time of a whole training is the mean, not the median, of that of its parts.
     usual = [turn for turn in trained if _seconds(turn) <= _STRAY * middle * turn.num_samples + _STRAY_SECONDS]
     per_second = sum(turn.num_samples for turn in usual) / sum(map(_seconds, usual))
     return Rate(per_second, _spread([per_second * _seconds(turn) / turn.num_samples for turn in trained]))
@@ -155,5 +150,5 @@ def _seconds(trained: Trained) -> float:
 
 
 def _spread(ratios: Sequence[float]) -> float:
-    """Standard deviation of ratios around 1, unmoved by a few outliers."""
+    """Return the standard deviation of ratios around 1, robust against a few outliers."""
     return _TO_DEVIATION * statistics.median(abs(ratio - 1) for ratio in ratios)

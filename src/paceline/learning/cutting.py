@@ -73,7 +73,7 @@ class Chain:
                 x = layer(x)
         except Exception as error:  # whatever a model of the user's raises
             raise ConfigError(
-                f"{name} cannot be cut: a layer does not take what the previous one gives: "
+                f"{name} cannot be cut: a layer does not take the previous one's output: "
                 f"{in_one_line(error, is_named=True)}"
             ) from error
         finally:

@@ -111,9 +111,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
     @classmethod
-    def on(cls, dataset: Dataset, **settings: Any) -> Task:
-        """Make a task on the samples of a dataset."""
+    def of(cls, job: Any, dataset: Dataset, **settings: Any) -> Task:
+        """Make the task of a job, which has a model, an optimizer, a batch size and a seed, on a dataset."""
         return cls(
+            model=job.model,
+            optimizer=job.optimizer,
+            batch_size=job.batch_size,
+            seed=job.seed,
             normalisation=dataset.normalisation,
             input_shape=dataset.input_shape,
             num_classes=dataset.num_classes,

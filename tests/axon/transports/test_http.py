@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import socket
 
 import numpy as np
@@ -15,6 +16,16 @@ from paceline.axon.transports.http.protocol import MAX_HEAD_BYTES
 from paceline.errors import BadReply, ConnectionLost, Unreachable
 
 
+def on_loop(test):
+    """Run a coroutine as a test, on an ordinary event loop."""
+
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        return asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
 class EchoApp:
     def admit(self, head, num_body_bytes):
         return Reply.refusal(413, "too large") if num_body_bytes > 10_000_000 else None
@@ -25,12 +36,25 @@ class EchoApp:
         return Reply(200, {}, request.body if request.content.nbytes else [request.path.encode()])
 
 
-def talk(*sends, read_until_closed=True, num_replies=1):
-    """Send bytes to a listening EchoApp, in these pieces, and return everything it answers."""
+@contextlib.asynccontextmanager
+async def listening(app=None):
+    """The address at which an app is served."""
+    listener = await HttpTransport().listen(app or EchoApp(), "127.0.0.1", 0)
+    try:
+        yield listener.address
+    finally:
+        await listener.close()
 
-    async def main():
-        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.address.port)
+
+async def ask(address, request=None):
+    return await HttpTransport().request(address, request or Request("GET", "/"), timeout=5)
+
+
+@on_loop
+async def talk(*sends, read_until_closed=True, num_replies=1):
+    """Send bytes to a listening EchoApp, in these pieces, and return everything it answers."""
+    async with listening() as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
         received = b""
         try:
             for piece in sends:
@@ -47,18 +71,17 @@ def talk(*sends, read_until_closed=True, num_replies=1):
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
-            await listener.close()
-
-    return asyncio.run(main())
 
 
 POST = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
 
 
+LAST = POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
 def test_any_cut_into_packets():
-    last = POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    for cut in range(1, len(last)):
-        assert talk(last[:cut], last[cut:]).endswith(b"\r\n\r\nhello")
+    for cut in range(1, len(LAST)):
+        assert talk(LAST[:cut], LAST[cut:]).endswith(b"\r\n\r\nhello")
 
 
 def test_keep_alive_and_pipelining():
@@ -68,7 +91,7 @@ def test_keep_alive_and_pipelining():
 
 def test_pipelining_more_than_is_read_ahead():
     request = b"POST /e HTTP/1.1\r\nContent-Length: 3000\r\n\r\n" + bytes(3000)
-    received = talk(request * 40 + POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    received = talk(request * 40 + LAST)
     assert received.count(b"HTTP/1.1 200 OK") == 41
 
 
@@ -102,20 +125,14 @@ def test_bad_requests(request_bytes, status, monkeypatch, caplog):
     assert talk(request_bytes).startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_refusal_is_seen_by_a_client_that_is_still_sending():
-    async def main():
-        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
-        transport = HttpTransport()
-        try:
-            request = Request("POST", "/", body=[np.zeros(50_000_000, np.uint8).data])
-            reply = await transport.request(listener.address, request, timeout=10)
-            assert reply.status == 413
-            reply = await transport.request(listener.address, Request("GET", "/there"), timeout=10)
-            assert bytes(reply.content) == b"/there"
-        finally:
-            await listener.close()
-
-    asyncio.run(main())
+@on_loop
+async def test_refusal_is_seen_by_a_client_that_is_still_sending():
+    transport = HttpTransport()
+    async with listening() as address:
+        request = Request("POST", "/", body=[np.zeros(50_000_000, np.uint8).data])
+        assert (await transport.request(address, request, timeout=10)).status == 413
+        reply = await transport.request(address, Request("GET", "/there"), timeout=10)
+        assert bytes(reply.content) == b"/there"
 
 
 def test_stalled_and_idle_connections_are_closed(monkeypatch):
@@ -133,8 +150,9 @@ def test_too_many_bytes_at_once_are_refused(monkeypatch):
     assert b" 503 Service Unavailable" in talk(request % 1001 + bytes(1001))
 
 
-def answer_once(answer, test):
-    """Listen with a plain socket, give every connection this answer, and run the test against it."""
+@contextlib.asynccontextmanager
+async def answering(answer):
+    """The address of a plain socket that gives every connection this answer."""
 
     async def respond(reader, writer):
         with contextlib.suppress(ConnectionError):
@@ -144,12 +162,12 @@ def answer_once(answer, test):
             writer.close()
             await writer.wait_closed()
 
-    async def main():
-        listening = await asyncio.start_server(respond, "127.0.0.1", 0)
-        async with listening:
-            await test(Address("127.0.0.1", listening.sockets[0].getsockname()[1]))
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        yield address_of(server)
 
-    asyncio.run(main())
+
+def address_of(server):
+    return Address("127.0.0.1", server.sockets[0].getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -163,33 +181,30 @@ def answer_once(answer, test):
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 20_000, BadReply),
     ],
 )
-def test_bad_replies(answer, error):
-    async def test(address):
+@on_loop
+async def test_bad_replies(answer, error):
+    async with answering(answer) as address:
         with pytest.raises(error, match=str(address)):
-            await HttpTransport().request(address, Request("GET", "/"), timeout=5)
-
-    answer_once(answer, test)
+            await ask(address)
 
 
 @pytest.mark.parametrize("chunk", [b"zz\r\n", b"-1\r\n", b"fffffffffff\r\n", b"1" * 40, b"2\r\nabXX", b""])
-def test_bad_streams(chunk):
-    async def test(address):
-        reply = await HttpTransport().request(address, Request("GET", "/"), timeout=5)
+@on_loop
+async def test_bad_streams(chunk):
+    async with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk) as address:
+        reply = await ask(address)
         with pytest.raises((BadReply, ConnectionLost)):
             await anext(reply.stream)
 
-    answer_once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk, test)
+
+@on_loop
+async def test_no_such_host():
+    with pytest.raises(Unreachable, match="no such host"):
+        await ask(Address("no-such-host.invalid", 1))
 
 
-def test_no_such_host():
-    async def main():
-        with pytest.raises(Unreachable, match="no such host"):
-            await HttpTransport().request(Address("no-such-host.invalid", 1), Request("GET", "/"), timeout=5)
-
-    asyncio.run(main())
-
-
-def test_kept_connection_that_died_unseen_is_replaced():
+@on_loop
+async def test_kept_connection_that_died_unseen_is_replaced():
     """The worker closes it while this loop is blocked, so that nobody has read the end of the connection."""
     closing = asyncio.Event()
 
@@ -201,39 +216,28 @@ def test_kept_connection_that_died_unseen_is_replaced():
         writer.close()
         await writer.wait_closed()
 
-    async def main():
-        transport = HttpTransport()
-        async with await asyncio.start_server(serve_one, "127.0.0.1", 0) as listening:
-            address = Address("127.0.0.1", listening.sockets[0].getsockname()[1])
-            await transport.request(address, Request("GET", "/"), timeout=5)
-            (connection,) = next(iter(transport._pools.values()))._idle[address]
-            connection._transport.pause_reading()  # as blind as a blocked loop
-            closing.set()
-            await asyncio.sleep(0.05)
-            reply = await transport.request(address, Request("GET", "/"), timeout=5)
-            assert reply.status == 200
-
-    asyncio.run(main())
+    transport = HttpTransport()
+    async with await asyncio.start_server(serve_one, "127.0.0.1", 0) as server:
+        address = address_of(server)
+        await transport.request(address, Request("GET", "/"), timeout=5)
+        (connection,) = next(iter(transport._pools.values()))._idle[address]
+        connection._transport.pause_reading()  # as blind as a blocked loop
+        closing.set()
+        await asyncio.sleep(0.05)
+        assert (await transport.request(address, Request("GET", "/"), timeout=5)).status == 200
 
 
-def test_slow_reader_holds_only_its_own_connection():
-    async def main():
-        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
-        stuck = socket.create_connection(("127.0.0.1", listener.address.port))
-        body = bytes(8_000_000)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(
-            None, stuck.sendall, b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        )  # and never reads the echo
-        reply = await HttpTransport().request(listener.address, Request("GET", "/x"), timeout=5)
-        assert reply.status == 200
-        stuck.close()
-        await listener.close()
-
-    asyncio.run(main())
+@on_loop
+async def test_slow_reader_holds_only_its_own_connection():
+    async with listening() as address:
+        with socket.create_connection(("127.0.0.1", address.port)) as stuck:
+            request = b"POST / HTTP/1.1\r\nContent-Length: 8000000\r\n\r\n" + bytes(8_000_000)
+            await asyncio.to_thread(stuck.sendall, request)  # and never reads the echo
+            assert (await ask(address)).status == 200
 
 
-def test_trickling_head_is_cut_off(monkeypatch):
+@on_loop
+async def test_trickling_head_is_cut_off(monkeypatch):
     monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
 
     async def trickle(writer):
@@ -241,38 +245,30 @@ def test_trickling_head_is_cut_off(monkeypatch):
             writer.write(b"a")
             await asyncio.sleep(0.05)
 
-    async def main():
-        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.address.port)
+    async with listening() as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
         trickling = asyncio.ensure_future(trickle(writer))
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 10) == b""
         trickling.cancel()
         writer.close()
-        await listener.close()
-
-    asyncio.run(main())
 
 
-def test_full_listener_lets_the_idlest_go(monkeypatch):
+@on_loop
+async def test_full_listener_lets_the_idlest_go(monkeypatch):
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
-
-    async def main():
-        listener = await HttpTransport().listen(EchoApp(), "127.0.0.1", 0)
-        streams = [await asyncio.open_connection("127.0.0.1", listener.address.port) for _ in range(3)]
+    async with listening() as address:
+        streams = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(3)]
         await asyncio.sleep(0.05)
-        reply = await HttpTransport().request(listener.address, Request("GET", "/x"), timeout=5)
-        assert reply.status == 200
+        assert (await ask(address)).status == 200
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
         for _, writer in streams:
             writer.close()
-        await listener.close()
-
-    asyncio.run(main())
 
 
-def test_slow_consumer_of_a_stream_is_waited_for(monkeypatch):
+@on_loop
+async def test_slow_consumer_of_a_stream_is_waited_for(monkeypatch):
     monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
 
     class StreamApp(EchoApp):
@@ -283,30 +279,22 @@ def test_slow_consumer_of_a_stream_is_waited_for(monkeypatch):
             for _ in range(40):
                 yield [bytes(1_000_000)]
 
-    async def main():
-        listener = await HttpTransport().listen(StreamApp(), "127.0.0.1", 0)
-        reply = await HttpTransport().request(listener.address, Request("GET", "/"), timeout=5)
+    async with listening(StreamApp()) as address:
+        reply = await ask(address)
         await anext(reply.stream)
         await asyncio.sleep(2.5)
         assert len([body async for body in reply.stream]) == 39
-        await listener.close()
-
-    asyncio.run(main())
 
 
 def test_a_server_that_hangs_up_at_once_is_a_transport_error():
     """Over and over: the end comes before the request is sent, or after, as chance has it."""
 
     async def main():
-        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-        address, transport = Address("127.0.0.1", server.sockets[0].getsockname()[1]), HttpTransport()
-        try:
+        transport = HttpTransport()
+        async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
             for _ in range(50):
                 with pytest.raises((Unreachable, ConnectionLost)):
-                    await transport.request(address, Request("GET", "/", {}, {}, ()), timeout=5)
-        finally:
-            server.close()
-            await server.wait_closed()
+                    await transport.request(address_of(server), Request("GET", "/"), timeout=5)
 
     loop = loops.new_event_loop()
     try:

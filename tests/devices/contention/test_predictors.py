@@ -7,7 +7,6 @@ from paceline.devices.contention import (
     RecentPredictor,
     SlowdownModel,
     Usage,
-    platform_throughput,
 )
 from paceline.errors import ConfigError
 
@@ -71,10 +70,6 @@ def test_a_device_that_is_slower_for_good_is_followed():
     assert predictor.samples_per_second() == pytest.approx(100 / 3)
 
 
-def test_platforms_add_up():
-    assert platform_throughput([0.01, 0.02, 0.05]) == pytest.approx(100 + 50 + 20)
-    assert platform_throughput([]) == 0
-    with pytest.raises(ConfigError, match="seconds_per_sample is 0.0; it must be above 0"):
-        platform_throughput([0.1, 0.0])
+def test_a_sample_takes_time():
     with pytest.raises(ConfigError, match="seconds_per_sample is -1"):
         ContentionPredictor(-1, HALVES, Usage)

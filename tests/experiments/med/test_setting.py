@@ -39,7 +39,7 @@ def test_schemes():
         "med-held-back": 0.5
     }
     assert [scheme for scheme, policy in policies.items() if policy.is_renewed] == ["mmtt-ideal"]
-    assert [policy.states_told for policy in policies.values()] == ["never", "each round", "once", "never"]
+    assert [policy.state_reports for policy in policies.values()] == ["never", "each round", "once", "never"]
 
 
 def test_jobs_are_those_of_the_table():

@@ -37,11 +37,8 @@ class WorkerApp:
     def __init__(
         self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits
     ) -> None:
-        self._registry = registry
-        self._device = device
-        self._token = token
-        self._limits = limits
-        self._transport = transport
+        self._registry, self._device, self._token = registry, device, token
+        self._transport, self._limits = transport, limits
         self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._duplex_server: DuplexServer | None = None
         self._executors: dict[str, Executor] = {}

@@ -1,11 +1,11 @@
-"""The program that keeps a device busy: run by its path, with the standard library alone, until its input ends.
+"""Program that keeps a device busy: run by its path, with the standard library alone, until its input ends.
 
     python load_process.py cpu 0.5           half of a core, by wall clock
     python load_process.py disk 8e6          8 MB written and flushed per second
     python load_process.py network 1e8       100 MB sent through the loopback interface per second
 
-Whoever starts it holds the other end of its standard input; when that closes, by will or by death, it ends. It prints a
-line when it has begun.
+It ends when its standard input closes, so also when the process that started it dies. It prints a line when it has
+begun.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TABLE_SIZE = 1 << 15
 
 
 def burn(ratio: float) -> None:
-    """Compute for this part of each period: integers and floating point, over a table that fills a cache."""
+    """Compute for this share of each period: integers and floating point, over a table that fills a cache."""
     table = [float(number) for number in range(_TABLE_SIZE)]
     position = 0
     while True:
@@ -37,7 +37,7 @@ def burn(ratio: float) -> None:
 
 
 def write(bytes_per_second: float) -> None:
-    """Write to a file without a name, which nobody has to remove, and flush it to the disk after each period."""
+    """Write to an unnamed temporary file, and flush it to the disk after each period."""
     block, most = os.urandom(_BLOCK_BYTES), 64 * _BLOCK_BYTES
     with tempfile.TemporaryFile(buffering=0) as file:
         pace(bytes_per_second, lambda: file.write(block), lambda: _flush(file.fileno(), most))
@@ -50,7 +50,7 @@ def _flush(file: int, most: int) -> None:
 
 
 def send(bytes_per_second: float) -> None:
-    """Send to itself over TCP."""
+    """Send to this process over TCP."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         out = socket.create_connection(server.getsockname())
         into, _ = server.accept()
@@ -65,7 +65,7 @@ def send(bytes_per_second: float) -> None:
 
 
 def pace(bytes_per_second: float, step: Callable[[], object], end_period: Callable[[], object]) -> None:
-    """Do steps of a block each, at this rate or as fast as they go."""
+    """Do steps of one block each, at this rate or as fast as possible."""
     owed = 0.0
     while True:
         start = time.monotonic()
@@ -73,18 +73,18 @@ def pace(bytes_per_second: float, step: Callable[[], object], end_period: Callab
         while owed >= _BLOCK_BYTES and time.monotonic() - start < _PERIOD_SECONDS:
             step()
             owed -= _BLOCK_BYTES
-        owed = min(owed, bytes_per_second * _PERIOD_SECONDS)  # what was not done in time is not caught up with
+        owed = min(owed, bytes_per_second * _PERIOD_SECONDS)  # no catching up
         end_period()
         rest(start)
 
 
 def rest(start: float) -> None:
-    """Wait for the end of the period that began then."""
+    """Wait for the end of the period."""
     time.sleep(max(0.0, start + _PERIOD_SECONDS - time.monotonic()))
 
 
 def end_with_input() -> None:
-    """End this process as soon as nobody holds its input."""
+    """End this process as soon as its input closes."""
     while sys.stdin.buffer.read(1):
         pass
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Loads: what a device is kept busy with to see how much slower it trains then, in processes that end for sure."""
+"""Loads that keep a device busy to measure how much slower it trains, in processes that are sure to end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MB = 1e6
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to keep a device busy with; the rates are what it tries.
+    """Load on a device; the rates are targets.
 
     Attributes:
-        num_processes: that compute.
-        duty_ratio: the part of the time that each of them does.
-        disk_bytes_per_second: written and flushed.
-        network_bytes_per_second: sent through the loopback interface.
+        num_processes: number of computing processes.
+        duty_ratio: share of the time in which each of them computes.
+        disk_bytes_per_second: rate written and flushed.
+        network_bytes_per_second: rate sent through the loopback interface.
     """
 
     num_processes: int = 0
@@ -33,7 +33,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """Label for people."""
         parts = []
         if self.num_processes:
             parts.append(f"cpu {self.num_processes} × {self.duty_ratio:.0%}")
@@ -44,7 +44,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         return " + ".join(parts) or "none"
 
     def _processes(self) -> list[tuple[str, float]]:
-        """Kind and intensity of each process, as the program wants them."""
+        """Return the arguments of each process: kind and intensity."""
         rates = {"disk": self.disk_bytes_per_second, "network": self.network_bytes_per_second}
         return [("cpu", self.duty_ratio)] * self.num_processes + [(kind, rate) for kind, rate in rates.items() if rate]
 
@@ -53,7 +53,7 @@ IDLE = Load()
 
 
 def loads_for(num_cores: int) -> tuple[Load, ...]:
-    """Loads of every kind, from none to more than a device of so many cores has, alone and together."""
+    """List loads of every kind, from none to more than a device of so many cores has, alone and combined."""
     some, many = max(1, num_cores // 2), 2 * num_cores
     found = (
         IDLE,
@@ -72,10 +72,7 @@ def loads_for(num_cores: int) -> tuple[Load, ...]:
 
 @contextlib.contextmanager
 def running(load: Load) -> Iterator[None]:
-    """Keep this device busy while the block runs, from its first moment.
-
-    The processes also end if this one dies. Raises `PacelineError` if one does not begin.
-    """
+    """Keep this device busy while the block runs; raises `PacelineError` if a process does not begin."""
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(_started(kind, intensity)) for kind, intensity in load._processes()]
         for process in processes:

@@ -1,4 +1,4 @@
-"""The monitor: reads what others use of this device once a second, and tells the mean over the last minute."""
+"""Monitor of other processes' use of this device: reads once a second, reports the mean over the last minute."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 class ContentionMonitor:
-    """Watches what others use of this device, in a thread, from entering it as a context until leaving it.
+    """Watches other processes' use of this device in a thread, while used as a context.
 
     Args:
-        read: reads the counters; by default those of this machine, less what this process and its children use.
-        window_seconds: that means are taken over; right after the start, over as long as it has run.
-        interval_seconds: between two readings.
+        read: reads the counters; by default those of this machine, less those of this process and its children.
+        window_seconds: window of the means; less right after the start.
+        interval_seconds: time between two readings.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ContentionMonitor:
 
     def __enter__(self) -> ContentionMonitor:
         self._is_over.clear()
-        # A daemon, because a process that fails must not go on for the sake of what watches it.
+        # A daemon thread, so that a process that fails can end.
         self._thread = threading.Thread(target=self._watch, name="contention", daemon=True)
         self._thread.start()
         return self
@@ -54,7 +54,7 @@ class ContentionMonitor:
             self._thread = None
 
     def usage(self) -> Usage:
-        """What others used on average over the window, up to the last reading; nothing, before there are two."""
+        """Return the mean usage by others over the window, up to the last reading; none before there are two."""
         readings = tuple(self._readings)
         return usage_between(readings[0], readings[-1])
 
@@ -70,5 +70,5 @@ class ContentionMonitor:
         while not self._is_over.wait(self._interval_seconds):
             try:
                 self.read()
-            except Exception:  # a file of the system that is gone for a moment must not end it
+            except Exception:  # a system file that is missing for a moment must not end it
                 _log.debug("the counters could not be read", exc_info=True)

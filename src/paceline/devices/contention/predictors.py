@@ -1,4 +1,4 @@
-"""Predictors: how fast this device will train, from what it took lately and from what else it is busy with."""
+"""Predictors of a device's training speed, from recent epochs and from contention."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import collections
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from paceline.devices.contention.regression import SlowdownModel
 from paceline.devices.contention.usage import Usage
 from paceline.errors import ConfigError
 
 RECENT_EPOCHS = 3
-"""That a speed is told from: with the median of three, one odd epoch changes nothing, and a change is seen in two."""
+"""Epochs in a median: with three, one outlier changes nothing, and a change is seen in two."""
 
 
 class Predictor(ABC):
     """Predicts the speed of a device's next epoch.
 
-    A peer asks before each epoch and tells after it what that took, both on its event loop. What its benchmark took it
-    tells before it first asks.
+    A peer calls it on its event loop: `samples_per_second` before each epoch, `observe` after it, and once after the
+    benchmark, before anything else.
     """
 
     @abstractmethod
     def samples_per_second(self) -> float:
-        """How many samples per second the device will train, as it looks now; above 0."""
+        """Predict how many samples per second the device will train; above 0."""
 
     @abstractmethod
     def observe(self, num_samples: int, seconds: float) -> None:
-        """Tell what an epoch took, from its first minibatch to its last; one without samples tells nothing."""
+        """Record the duration of an epoch, from its first minibatch to its last; ignored without samples."""
 
 
 class RecentPredictor(Predictor):
-    """Expects what the last few epochs took; needs no profile.
+    """Predicts the median of the last few epochs; needs no profile.
 
     Args:
-        num_epochs: whose median is taken.
+        num_epochs: number of epochs in the median.
     """
 
     def __init__(self, *, num_epochs: int = RECENT_EPOCHS) -> None:
@@ -52,16 +52,16 @@ class RecentPredictor(Predictor):
 
 
 class ContentionPredictor(Predictor):
-    """Expects t0·RG(U) seconds per sample: what it takes alone, times how much others slow it down.
+    """Predicts t0·RG(U) seconds per sample: the time alone, times the slowdown by others.
 
     t0 drifts, as when a device gets hot or its power supply fails: it is the median of what the last few epochs would
     have taken alone, by the same model.
 
     Args:
-        seconds_per_sample: t0, as it was profiled.
-        slowdown: RG, as it was profiled.
-        usage: tells U as it is now; `ContentionMonitor.usage`.
-        num_epochs: whose median is taken.
+        seconds_per_sample: profiled t0.
+        slowdown: profiled RG.
+        usage: returns the current U; `ContentionMonitor.usage`.
+        num_epochs: number of epochs in the median.
     """
 
     def __init__(
@@ -72,14 +72,15 @@ class ContentionPredictor(Predictor):
         *,
         num_epochs: int = RECENT_EPOCHS,
     ) -> None:
-        profiled = _checked("seconds_per_sample", seconds_per_sample)
-        self._alone = collections.deque([profiled], maxlen=num_epochs)
+        if not 0 < seconds_per_sample < math.inf:
+            raise ConfigError(f"seconds_per_sample is {seconds_per_sample}; it must be above 0")
+        self._alone = collections.deque([seconds_per_sample], maxlen=num_epochs)
         self._slowdown = slowdown
         self._usage = usage
 
     @property
     def seconds_per_sample_alone(self) -> float:
-        """What a sample takes when nobody else uses the device, as it looks now."""
+        """Current t0: time of a sample when nobody else uses the device."""
         return statistics.median(self._alone)
 
     def samples_per_second(self) -> float:
@@ -88,14 +89,3 @@ class ContentionPredictor(Predictor):
     def observe(self, num_samples: int, seconds: float) -> None:
         if num_samples > 0 and seconds > 0:
             self._alone.append(seconds / num_samples / self._slowdown.ratio(self._usage()))
-
-
-def platform_throughput(seconds_per_sample: Iterable[float]) -> float:
-    """Samples per second of executors that train together, by what a sample takes each: p = Σ 1/t."""
-    return math.fsum(1 / _checked("seconds_per_sample", seconds) for seconds in seconds_per_sample)
-
-
-def _checked(name: str, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be above 0")
-    return value

@@ -1,4 +1,4 @@
-"""The contention profile of a device: what was fitted to its profiling runs, kept as a JSON file."""
+"""Contention profile of a device: the model fitted to its profiling runs, as a JSON file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ContentionProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """How fast a device trains a model, alone and beside others.
 
     Attributes:
-        version: of the file; 1, since there is no other.
-        model: the name of the model, or where it is imported from, for people.
+        version: version of the file format.
+        model: name or import path of the model, for people.
         seconds_per_sample: t0, when nobody else uses the device.
         slowdown: RG.
         error_ratio: mean cross-validated error of predictions, as a ratio.
-        num_observations: that it was fitted to.
+        num_observations: number of observations in the fit.
     """
 
     version: Literal[1]
@@ -39,7 +39,7 @@ class ContentionProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def save_profile(profile: ContentionProfile, path: Path) -> None:
-    """Write a profile, whole or not at all; raises `ConfigError` if it cannot be."""
+    """Write a profile, whole or not at all; raises `ConfigError` on failure."""
     text = msgspec.json.format(msgspec.json.encode(profile), indent=2) + b"\n"
     beside = path.with_name(f"{path.name}.new")
     try:
@@ -50,7 +50,7 @@ def save_profile(profile: ContentionProfile, path: Path) -> None:
 
 
 def load_profile(path: Path) -> ContentionProfile:
-    """The profile in a file; raises `ConfigError`."""
+    """Read the profile in a file; raises `ConfigError` on failure."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
@@ -61,4 +61,4 @@ def load_profile(path: Path) -> ContentionProfile:
     try:
         return msgspec.json.decode(text, type=ContentionProfile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: no contention profile of version 1: {error}; see paceline profile") from error
+        raise ConfigError(f"{path}: no contention profile of version 1: {error}; see paceline contention") from error

@@ -1,4 +1,4 @@
-"""Profiling runs: train beside loads of several kinds and strengths, and note what was used and how long it took."""
+"""Profiling runs: training beside loads of several kinds and strengths, to observe usage and duration."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trainer, TrainOptions
 
 NUM_TURNS = 3
-"""That each load is run beside the training, in another order each time."""
+"""Turns of each load, in another order each time."""
 SETTLE_RATIO = 0.25
-"""Of a turn, that is trained and not counted: loads begin to work, and so does the training."""
+"""Share of a turn that is not counted, while loads and training get going."""
 
 _MOST_LOCAL_EPOCHS = 1 << 15  # the clock ends a turn before
 _LEAST_SECONDS = 1e-6  # a clock may not see less
@@ -35,12 +35,12 @@ async def profile_training(
     """Train a dummy beside each of the loads, `NUM_TURNS` times.
 
     Args:
-        trainer: works in this process, as the counters take it.
-        shards: to train on, over and over.
-        seconds: for all of it, about; what it takes to start a load comes on top.
-        seed: of the order of loads.
-        read: reads the counters; by default those of this machine, less what this process alone uses.
-        watch: is told after each turn how many of how many are done.
+        trainer: trainer in this process, as the counters assume.
+        shards: shards to train on repeatedly.
+        seconds: duration of all turns, without starting the loads.
+        seed: seed of the order of loads.
+        read: reads the counters; by default those of this machine, less those of this process alone.
+        watch: called after each turn with the number of turns done, and of all.
     """
     if not shards or not loads:
         raise ConfigError("training could not be profiled: there are no shards, or no loads")

@@ -1,14 +1,13 @@
-"""The slowdown of training by what others use of the device: RG(U) ≥ 1, fitted to profiling runs.
+"""Slowdown of training by others' use of the device: RG(U) ≥ 1, fitted to profiling runs.
 
 A sample takes t = t0·RG(U) seconds, where t0 is what it takes alone (Han et al., §3.3). Here
 
     RG(U) = 1 + Σ_k a_k·φ_k(U),   a_k ≥ 0,
 
 with features φ_k that are 0 when nobody else uses the device and grow with each of the three usages. So RG is never
-below 1 and never falls when others use more, whatever it was fitted to. Of the processor, features are hinges of what
-is left of it: if others take the part u of all cores, 1 − u is left, and what needs all of it takes 1/(1 − u) times as
-long; what needs less is slowed down only from some u on, which is the hinge's knot. Of network and disk, they are
-linear in bytes per second.
+below 1 and never falls when others use more, whatever it was fitted to. For the processor, features are hinges of its
+free share: if others take the share u of all cores, what needs all of them takes 1/(1 − u) times as long; what needs
+less is slowed down only from some u on, the hinge's knot. For network and disk, they are linear in bytes per second.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from paceline.errors import ConfigError
 from paceline.extras import extra
 
 KNOTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
-"""Parts of all cores that others use, from which on a hinge grows."""
+"""Shares of all cores used by others from which a hinge grows."""
 MOST_CPU_RATIO = 0.97
-"""Beyond this, what is left of the processor is too little to be told."""
+"""Limit of others' share: beyond it, too little of the processor is left to measure."""
 LEAST_OBSERVATIONS = 6
 
-_BYTES = 1e8  # the unit of bytes per second in features, so that coefficients are of a size
-_PENALTY = 1e-3  # on large coefficients, as a ratio of the error: of features that say the same, all take a part
+_BYTES = 1e8  # unit of bytes per second in features, for coefficients of similar size
+_PENALTY = 1e-3  # on large coefficients, as a ratio of the error: correlated features share the effect
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sample took to train while others used so much of the device.
+    """Training time of a sample at some usage by others.
 
     Attributes:
-        load: what ran beside, for people.
+        load: label of the load, for people.
     """
 
     load: str
@@ -47,12 +46,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowdownModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """RG: how many times longer a sample takes because of what others use. Raises `ValueError` for what cannot be.
+    """RG: factor by which others' usage slows down training; `ValueError` for coefficients out of range.
 
     Attributes:
         cpu: coefficient of each knot's hinge.
-        network: per 100 MB/s.
-        disk: per 100 MB/s.
+        network: coefficient per 100 MB/s.
+        disk: coefficient per 100 MB/s.
     """
 
     cpu: tuple[float, ...] = (0.0,) * len(KNOTS)
@@ -66,14 +65,14 @@ class SlowdownModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError("coefficients must be at least 0")
 
     def ratio(self, usage: Usage) -> float:
-        """RG(U): at least 1."""
+        """Compute RG(U), at least 1."""
         return 1 + float(np.dot((*self.cpu, self.network, self.disk), _features(usage)))
 
 
 def fit_slowdown(observations: Sequence[Observation]) -> tuple[float, SlowdownModel]:
-    """Seconds per sample alone, t0, and the slowdown that explain the observations best, by the relative error.
+    """Fit t0, the seconds per sample alone, and the slowdown to observations, by the relative error.
 
-    t0 is fitted with the rest, since a device is never quite left alone. Raises `ConfigError` for too few observations.
+    t0 is fitted too, since a device is never quite idle. Raises `ConfigError` for too few observations.
     """
     with extra("solvers"):
         from scipy.optimize import nnls  # takes long to load
@@ -96,14 +95,14 @@ def fit_slowdown(observations: Sequence[Observation]) -> tuple[float, SlowdownMo
 
 
 def _seen_knots(observations: Sequence[Observation]) -> np.ndarray[Any, Any]:
-    """Which knots count: where others used more than below one at all times, nothing tells what less would be worth."""
+    """Return which knots count: those far below the least usage observed cannot be fitted."""
     least = min(observation.usage.cpu_ratio for observation in observations)
     last_below = max(knot for knot in KNOTS if knot <= least)
     return np.array(KNOTS) >= last_below
 
 
 def cross_validate(observations: Sequence[Observation]) -> float:
-    """Mean error of predictions for loads that were left out of the fit, as a ratio of what was observed."""
+    """Return the mean relative error of predictions for loads that were left out of the fit."""
     errors = []
     for load in dict.fromkeys(observation.load for observation in observations):
         others = [observation for observation in observations if observation.load != load]

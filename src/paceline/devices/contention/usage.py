@@ -1,4 +1,4 @@
-"""What other processes use of this device, from counters of the system and of the own process."""
+"""Other processes' use of this device, from counters of the system and of this process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from paceline.checks import NotNegative, Ratio, check_fields
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others use of a device, on average over some time. Raises `ValueError` for what cannot be.
+    """Mean use of a device by others; `ValueError` for a value out of range.
 
     Attributes:
-        cpu_ratio: of all cores together, from 0 to 1; what a hypervisor gives to other machines counts.
-        network_bytes_per_second: sent and received.
-        disk_bytes_per_second: read and written.
+        cpu_ratio: share of all cores together; what a hypervisor gives to other machines counts.
+        network_bytes_per_second: rate sent and received.
+        disk_bytes_per_second: rate read and written.
     """
 
     cpu_ratio: Ratio = 0.0
@@ -30,14 +30,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Counters(NamedTuple):
-    """What has been used since some moment in the past, by others where they can be told apart.
+    """Cumulative use of a device, by others where they can be distinguished.
 
     Attributes:
-        at_seconds: when it was read, by a clock that never goes back.
-        core_seconds: that all cores have had so far, busy or not.
-        busy_seconds: of those, that others were busy.
-        network_bytes: sent and received, by everybody.
-        disk_bytes: read and written by others.
+        at_seconds: time of the reading, by a monotonic clock.
+        core_seconds: time of all cores so far, busy or not.
+        busy_seconds: part of it in which others were busy.
+        network_bytes: bytes sent and received by all processes.
+        disk_bytes: bytes read and written by others.
     """
 
     at_seconds: float
@@ -48,14 +48,13 @@ class Counters(NamedTuple):
 
 
 Reader: TypeAlias = Callable[[], Counters]
-"""Reads the counters as they are now."""
+"""Function that reads the current counters."""
 
 
 def usage_between(earlier: Counters, later: Counters) -> Usage:
-    """The mean usage from one reading to another; none, if no time has passed.
+    """Return the mean usage between two readings; none if no time has passed.
 
-    Counters of different clocks are compared, so others may seem to have used less than nothing, or more than there is:
-    that is cut off.
+    Counters of different clocks are compared, so values below 0 or above 1 may occur; they are clipped.
     """
     seconds, core_seconds = later.at_seconds - earlier.at_seconds, later.core_seconds - earlier.core_seconds
     if seconds <= 0 or core_seconds <= 0:
@@ -68,16 +67,15 @@ def usage_between(earlier: Counters, later: Counters) -> Usage:
 
 
 class SystemReader:
-    """Reads the counters of this machine through psutil, and takes off what this process used.
+    """Reads the counters of this machine through psutil, and subtracts this process's own use.
 
-    Of the processor, what this process and its children use is taken off exactly. Of the disk, what they caused to be
-    read and written is taken off; the system counts a write when it reaches the disk, which may be half a minute after
-    the process has written, so that short times tell little. The network cannot be told apart: no counter says which
-    process sent a byte, so this process's own traffic counts as that of others. Traffic within the machine counts, too.
+    Processor time of this process and its children is subtracted exactly. So are their disk reads and writes; but the
+    system counts a write when it reaches the disk, possibly half a minute later, so short intervals are unreliable. No
+    counter attributes network traffic to a process, so all of it counts as that of others, also within the machine.
 
     Args:
-        with_children: whether child processes are of this one's work, as executors are. If not, they count as others,
-            as do processes that stress the device in order to measure it.
+        with_children: whether child processes belong to this one, as executors do. If not, they count as others, as do
+            processes that stress the device in order to measure it.
     """
 
     def __init__(self, *, with_children: bool = True) -> None:
@@ -85,7 +83,7 @@ class SystemReader:
         self._with_children = with_children
 
     def __call__(self) -> Counters:
-        """The counters as they are now."""
+        """Read the current counters."""
         own = [self._process, *(self._process.children(recursive=True) if self._with_children else ())]
         times = psutil.cpu_times()
         # Linux counts guests within user and nice, too.

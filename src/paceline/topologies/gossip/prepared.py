@@ -74,11 +74,5 @@ class PreparedJob:
 def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
-    task = Task.on(
-        dataset,
-        model=job.model,
-        optimizer=job.optimizer,
-        batch_size=job.batch_size,
-        seed=job.seed,
-    )
+    task = Task.of(job, dataset)
     return PreparedJob(job, task, dataset, LocalModel(task, allowed=None))

@@ -124,7 +124,7 @@ class Learner(Member):
             max_shards=self._options.max_shards,
             profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),
-            state=self._found_in if policy.states_told != "never" else None,
+            state=self._found_in if policy.state_reports != "never" else None,
         )
         await self._orchestrator.declare.coro(self._session, declaration)
 
@@ -173,7 +173,7 @@ class Learner(Member):
         while True:
             enrolment = self._enrolment
             after = enrolment.last_round if enrolment is not None else 0
-            is_state_wanted = enrolment is not None and enrolment.policy.states_told == "each round"
+            is_state_wanted = enrolment is not None and enrolment.policy.state_reports == "each round"
             state = self._activity.state if is_state_wanted else None
             self._start("idle", after)
             ticket: Ticket = await self._orchestrator.next_round.coro(self._session, after, state)

@@ -9,14 +9,7 @@ from typing import Any
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.events import (
-    JobEnded,
-    JobsAllocated,
-    JobSubmitted,
-    LearnerPaid,
-    PoolEnded,
-    PoolStarted,
-)
+from paceline.topologies.parallel import events
 from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
 from paceline.topologies.parallel.report import ROUNDS_COUNTED
 from paceline.topologies.parallel.tables import METRICS, RunTables
@@ -80,7 +73,7 @@ class _Learner:
     def __init__(self, name: str) -> None:
         self.name = name
         self.jobs: dict[str, None] = {}  # in order
-        self.paid: list[LearnerPaid] = []
+        self.paid: list[events.LearnerPaid] = []
         self.left_because: str | None = None
         self.last_job: str | None = None
         self._place: tuple[str, int, float] | None = None  # job, shards, since
@@ -128,13 +121,13 @@ class PoolTables(TableBuilder):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._started: PoolStarted | None = None
-        self._ended: PoolEnded | None = None
-        self._submitted: dict[str, JobSubmitted] = {}
-        self._job_ends: dict[str, JobEnded] = {}
+        self._started: events.PoolStarted | None = None
+        self._ended: events.PoolEnded | None = None
+        self._submitted: dict[str, events.JobSubmitted] = {}
+        self._job_ends: dict[str, events.JobEnded] = {}
         self._runs: dict[str, RunTables] = {}
-        self._paid: list[LearnerPaid] = []
-        self._allocations: list[JobsAllocated] = []
+        self._paid: list[events.LearnerPaid] = []
+        self._allocations: list[events.JobsAllocated] = []
         self._learners: dict[str, _Learner] = {}
         self._num_moves = 0
         self._happenings = Happenings()
@@ -149,20 +142,20 @@ class PoolTables(TableBuilder):
             return
         self._last_at = max(self._last_at, event.at)
         match event:
-            case LearnerPaid():
+            case events.LearnerPaid():
                 self._paid.append(event)
                 learner = self._learner(event.learner)
                 learner.paid.append(event)
                 learner.jobs[event.job] = None
-            case JobsAllocated():
+            case events.JobsAllocated():
                 self._allocate(event)
-            case PoolStarted():
+            case events.PoolStarted():
                 self._started = event
-            case PoolEnded():
+            case events.PoolEnded():
                 self._ended = event
-            case JobSubmitted():
+            case events.JobSubmitted():
                 self._submitted[event.job] = event
-            case JobEnded():
+            case events.JobEnded():
                 self._job_ends[event.job] = event
                 for learner in self._learners.values():
                     learner.end(event.job, event.at)
@@ -178,7 +171,7 @@ class PoolTables(TableBuilder):
             if not self._is_waiting:  # learners that measure themselves are ready on and off
                 self._happenings.add(event.at, describe(event))
             self._is_waiting = True
-        elif isinstance(event, JobSubmitted | JobEnded | LearnerJoined | LearnerLeft):
+        elif isinstance(event, events.JobSubmitted | events.JobEnded | LearnerJoined | LearnerLeft):
             self._happenings.add(event.at, describe(event))
 
     def _learner(self, name: str) -> _Learner:
@@ -186,7 +179,7 @@ class PoolTables(TableBuilder):
             self._learners[name] = _Learner(name)
         return self._learners[name]
 
-    def _allocate(self, event: JobsAllocated) -> None:
+    def _allocate(self, event: events.JobsAllocated) -> None:
         self._allocations.append(event)
         self._is_waiting = False
         for name, (job, _) in event.placements.items():
@@ -290,7 +283,7 @@ def _learning_rows(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
             yield (name, closed["round"], closed["accuracy"], closed["loss"])
 
 
-def _allocation_row(event: JobsAllocated) -> tuple[Value, ...]:
+def _allocation_row(event: events.JobsAllocated) -> tuple[Value, ...]:
     return (
         *(event.at, describe_placements(event, limit=20), event.expected_seconds),
         event.expected_seconds / event.bound - 1 if event.bound > 0 else None,
@@ -303,7 +296,7 @@ class PoolReporting(Reporting):
     """Reports a pool of jobs."""
 
     kind = "pool"
-    recorded = (recorded_table("ledger", LearnerPaid, _LEDGER),)
+    recorded = (recorded_table("ledger", events.LearnerPaid, _LEDGER),)
     subfolder = "jobs"
 
     def builder(self, settings: dict[str, Any]) -> PoolTables:

@@ -78,15 +78,7 @@ class PreparedJob:
 def prepare_job(job: Job) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task.on(
-        dataset,
-        model=job.model,
-        optimizer=job.optimizer,
-        batch_size=job.batch_size,
-        proximal_mu=job.aggregation.mu,
-        seed=job.seed,
-        name=job.name,
-    )
+    task = Task.of(job, dataset, proximal_mu=job.aggregation.mu, name=job.name)
     model = LocalModel(task, allowed=None)
     state = model.state()
     is_served = job.data.placement == "served"

@@ -6,16 +6,7 @@ from collections.abc import Iterator
 
 from paceline.events import Event
 from paceline.topologies.events import PhaseStarted, WaitingForLearners
-from paceline.topologies.parallel.events import (
-    DeviceMeasured,
-    RoundClosed,
-    RoundOpened,
-    RoundSpent,
-    RunEnded,
-    RunStarted,
-    UpdateAudited,
-    UpdateRefused,
-)
+from paceline.topologies.parallel import events
 from paceline.topologies.reporting import Milestone, Progress, describe_membership
 from paceline.topologies.wording import (
     format_bytes,
@@ -33,16 +24,16 @@ from paceline.topologies.wording import (
 def describe(event: Event) -> str | None:
     """Say in one line who came or went, what did not count, or what is awaited; None for other events."""
     match event:
-        case UpdateRefused(round=number, learner=name, is_late=True, seconds=seconds) if seconds is not None:
+        case events.UpdateRefused(round=number, learner=name, is_late=True, seconds=seconds) if seconds is not None:
             return f"round {number}: update of {printable(name)} too late, after {format_seconds(seconds)}"
-        case UpdateRefused(round=number, learner=name, reason=reason):
+        case events.UpdateRefused(round=number, learner=name, reason=reason):
             return f"round {number}: update of {printable(name)} refused: {printable(reason)}"
-        case UpdateAudited(round=number, learner=name, is_honest=False, distance=distance):
+        case events.UpdateAudited(round=number, learner=name, is_honest=False, distance=distance):
             found = "it could not be trained again as reported"
             if distance is not None:
                 found = f"it differs from the same work done again by {format_ratio(distance)} of the change"
             return f"round {number}: update of {printable(name)} is a cheat: {found}"
-        case RunStarted(first_round=number) if number > 1:
+        case events.RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return describe_membership(event)
 
@@ -54,17 +45,17 @@ class LearnerProgress(Progress):
         match event:
             case PhaseStarted(phase="benchmark"):
                 yield "joined; measuring this device …"
-            case DeviceMeasured(profile=profile, seconds=seconds):
+            case events.DeviceMeasured(profile=profile, seconds=seconds):
                 rates = {name: profile[name]["per_second"] for name in ("train", "down", "up")}
                 yield (
                     f"measured in {seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
-            case RoundSpent():
+            case events.RoundSpent():
                 yield _round_of_a_learner(event)
 
 
-def _round_of_a_learner(spent: RoundSpent) -> str:
+def _round_of_a_learner(spent: events.RoundSpent) -> str:
     job = f"{printable(spent.job)}, " if spent.job else ""
     halted = " (halted in time)" if spent.is_halted else ""
     upload = "no upload"
@@ -87,12 +78,12 @@ class RoundLines:
 
     def feed(self, event: Event) -> None:
         """Note how many rounds there are, and how long they may take."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, events.RunStarted):
             self._num_rounds = setting(event.job, "job", "rounds")
-        elif isinstance(event, RoundOpened):
+        elif isinstance(event, events.RoundOpened):
             self._deadline_seconds = event.deadline_seconds
 
-    def line(self, event: RoundClosed, *more: str) -> Milestone:
+    def line(self, event: events.RoundClosed, *more: str) -> Milestone:
         """Write a closed round; `more` is put before its results."""
         of_deadline = "" if self._deadline_seconds is None else f" of {format_seconds(self._deadline_seconds)}"
         parts = [
@@ -116,9 +107,9 @@ class RunProgress(Progress):
 
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         self._rounds.feed(event)
-        if isinstance(event, RoundClosed):
+        if isinstance(event, events.RoundClosed):
             yield self._rounds.line(event, *([] if event.loss is None else [f"loss {event.loss:.3f}"]))
-        elif isinstance(event, RunEnded):
+        elif isinstance(event, events.RunEnded):
             yield f"ended: {event.reason}, {format_count(event.rounds, 'round')} in {format_seconds(event.at)}"
         elif line := describe(event):
             is_again = isinstance(event, WaitingForLearners) and line == self._last_wait

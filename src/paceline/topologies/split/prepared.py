@@ -88,15 +88,7 @@ class PreparedSplit:
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task.on(
-        dataset,
-        model=job.model,
-        optimizer=job.optimizer,
-        batch_size=job.batch_size,
-        proximal_mu=job.averaging.mu,
-        proximal_layers=job.averaging.layers,
-        seed=job.seed,
-    )
+    task = Task.of(job, dataset, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers)
     chain = make_chain(task, None)
     for layer in job.averaging.layers:
         if layer not in chain.layers:

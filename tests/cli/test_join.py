@@ -1,0 +1,204 @@
+"""``paceline join``, ``gossip``, ``status`` and ``submit``: devices that take part, and one line for what is wrong."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from paceline import axon
+from paceline.axon.transports import HttpTransport
+from paceline.learning import checkpoints
+from paceline.report import RunFolder
+from paceline.topologies.events import LearnerJoined
+
+NOBODY = "http://127.0.0.1:9"
+TOKEN = ("--token", "S3cret")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--name", "a/b\x1b[2J"), "name is 'a/b"),
+        (("--token", "a b\n"), "a token is made of"),
+        (("--max-shards", "0"), "max_shards is 0; it must be at least 1"),
+        (("--max-shards", "few"), "--max-shards"),
+        (("--price", "-1"), "price is -1.0; it must be at least 0"),
+        (("--data", "3/2"), "--data is '3/2'; a part reads I/N"),
+        (("--data", "0/0"), "--data is '0/0'"),
+        (("--energy", "codecarbn"), "--energy is 'codecarbn'; did you mean 'codecarbon'? Allowed: model, codecarbon"),
+        (("--energy", "busy_wats=4"), "--energy 'busy_wats=4': 'busy_wats' is unknown; did you mean 'busy_watts'?"),
+        (("--energy", "idle_watts=nan"), "--energy 'idle_watts=nan': idle_watts is nan; it must be at least 0"),
+        (("--emulate", "slowdown=0.5"), "--emulate 'slowdown=0.5': slowdown is 0.5; allowed: 1 to"),
+        (("--emulate", "down_mbit=0"), "--emulate 'down_mbit=0': down_mbit is 0.0; it must be above 0"),
+        (("--emulate", "slow=2"), "--emulate 'slow=2': 'slow' is unknown; did you mean 'slowdown'? Allowed: slowdown,"),
+        (("--emulate", "slowdown=often"), "--emulate 'slowdown=often', 'slowdown=often': allowed: NAME=NUMBER, with"),
+        (("--states", "idle"), "--states 'idle', 'idle': allowed: NAME=PROBABILITY, with commas between"),
+        (("--states", "idle=2"), "--states 'idle=2', 'idle=2': probability is 2.0; allowed: 0 to 1"),
+        (("--states", "idle=0.5"), "the probabilities of states ['idle'] add up to 0.5; they must add up to 1"),
+        (("--states", "idle=0.5,trainig=0.5"), "state 'trainig' is unknown; did you mean 'training'? Allowed: idle,"),
+        (("--listen", "7223"), "--listen is '7223'; it reads HOST:PORT, such as 10.0.0.2:7223"),
+        (("--listen", "localhost:99999"), "--listen is 'localhost:99999'; it reads HOST:PORT"),
+        (("--listen", "0.0.0.0:0"), "--listen is '0.0.0.0:0', all addresses of this machine; give"),
+        (("--address", "10.0.0.2"), "--address: '10.0.0.2' is not a worker's address"),
+        (("--address", "http://b\n:1"), "--address is 'http://b\\n:1'; an address is at most 300 ASCII characters"),
+        (("--cert", "x.pem"), "--cert and --key belong together"),
+    ],
+)  # fmt: skip
+def test_bad_options_of_a_device_get_one_clear_line(refused, tmp_path, options, message):
+    assert message in refused("join", NOBODY, *options)
+    assert message in refused("gossip", "gossip.toml", *(() if "--data" in options else ("--data", "1/2")), *options)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gossip", "none.toml"), "none.toml: cannot be read"),
+        (("gossip", "job.toml"), "devices of this job join a server; start it with paceline serve job.toml"),
+        (("gossip", "gossip.toml"), "--data"),
+        (("gossip", "gossip.toml", "--data", "1/100000"), "cannot be split into 100000 parts"),
+        (("gossip", "gossip.toml", "--data", "x.npz"), "x.npz"),
+        (("gossip", "gossip.toml", "--data", "1/2", "--peer", "http://[x"), "--peer: "),
+        (("gossip", "gossip.toml", "--data", "1/2", "--peer", "http://b:1#sha256:ab"), "--peer: "),
+        (("gossip", "gossip.toml", "--data", "1/2", "--store", "http://x"), "redis://"),
+        (("join", "10.0.0.2"), "URL: '10.0.0.2' is not a worker's address"),
+        (("status", "10.0.0.2"), "URL: '10.0.0.2' is not a worker's address"),
+        (("submit", "none.toml", "--to", NOBODY), "none.toml: cannot be read: No such file or directory"),
+        (("submit", "job.toml", "--to", "10.0.0.2"), "--to: '10.0.0.2' is not a worker's address"),
+    ],
+)
+def test_bad_arguments_get_one_clear_line(paceline_in, arguments, message):
+    code, _, err = paceline_in(*arguments)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("join", NOBODY, "--patience", "0.1"), ("status", NOBODY), ("submit", "job.toml", "--to", NOBODY)]
+)
+def test_where_nobody_is_a_command_gives_up(refused, arguments):
+    assert NOBODY in refused(*arguments, code=1)
+
+
+@pytest.mark.parametrize("command", ["join", "status"])
+def test_another_worker_is_no_host(paceline_in, command):
+    worker = axon.Worker("other")
+    worker.rpc(name="progress")(lambda: 7)
+    with worker.serve(transport=HttpTransport(), port=0) as address:
+        code, out, err = paceline_in(command, str(address))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is not what is expected" in err
+
+
+def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, refused, served):
+    url, run = served("job.toml")
+    assert "token" in refused("join", url, "--token", "wrong", code=1)
+    assert "token" in refused("status", url, code=1)
+    assert "this orchestrator trains one job" in refused("submit", "small.toml", "--to", url, *TOKEN)
+    code, out, _ = paceline_in("status", url, *TOKEN, "--save", "model.safetensors")
+    assert code == 0
+    assert "status: waiting, closed: 0, rounds: 2, learners: 0" in out
+    assert "model  model.safetensors" in out
+    assert checkpoints.read(paceline_in.folder / "model.safetensors").keys()
+
+    code, out, err = paceline_in("join", url, *TOKEN, "--energy", "busy_watts=4", "--emulate", "slowdown=2")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "joined; measuring this device …"
+    assert any(line.startswith("round 2: ") for line in lines)
+    assert lines[-1] == "the run is over: rounds done"
+    assert run().accuracy > 0.1
+    (joined,) = names_in(paceline_in.folder / "run")
+    assert joined.startswith("device-")  # it was given no name
+
+
+def names_in(folder):
+    return {event.learner for event in RunFolder.open(folder).events() if isinstance(event, LearnerJoined)}
+
+
+def test_a_job_is_submitted_to_a_pool(paceline_in, refused, served, change):
+    change("pool.toml", "min_learners = 2", "min_learners = 1")
+    change("pool.toml", '"small.toml", ', "")
+    url, run = served("pool.toml")
+    assert "the pool refused it: there is a job 'large' in this pool already" in refused(
+        *("submit", "large.toml", "--to", url, *TOKEN)
+    )
+    code, out, _ = paceline_in("submit", "small.toml", "--to", url, *TOKEN)
+    assert (code, out) == (0, "small is in the pool: 2 rounds to play\n")
+    code, out, _ = paceline_in("status", url, *TOKEN, "--json")
+    assert [(job["job"], job["status"]) for job in json.loads(out)["jobs"]] == [
+        *(("large", "waiting"), ("small", "waiting"))
+    ]
+    code, _, err = paceline_in("join", url, *TOKEN, "--name", "pi", "--price", "1")
+    assert (code, err) == (0, "")
+    assert run().jobs.keys() == {"small", "large"}
+
+
+def test_a_source_joins_with_its_own_data(paceline_in, refused, served, few_digits, change):
+    few_digits("fewer.npz", 150)
+    change("split.toml", "sources = 2", "sources = 1")
+    url, run = served("split.toml")
+    join = ("join", url, *TOKEN, "--name", "cam", "--json")
+    for options, message in (
+        ((), "the trunk's data is a file of its own; say where this source's view of it is, with --data"),
+        (("--data", "fewer.npz"), "fewer.npz: x_train has 150 samples of shape (1, 8, 8); the trunk has 200 of"),
+        (("--data", "digits.npz", "--name", "trunk"), "'trunk' cannot be a source's name; it is the trunk's"),
+    ):
+        code, _, err = paceline_in(*join, *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
+    code, out, err = paceline_in(*join, "--data", "digits.npz")
+    assert (code, err) == (0, "")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [event["epoch"] for event in events if event["event"] == "node_spent"] == [1, 2, 0]
+    assert {event["learner"] for event in events} == {"cam"}
+    ended = run()
+    assert ended.accuracy > 0.3
+    assert ended.state.keys() == checkpoints.read(paceline_in.folder / "run/checkpoints/final.safetensors").keys()
+
+
+def test_a_peer_alone_trains_and_keeps_its_run(paceline_in):
+    code, out, err = paceline_in(
+        *("gossip", "gossip.toml", "--data", "1/1", "--name", "lonely"),
+        *("--folder", "run", "--save", "model.safetensors", "--json"),
+    )
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["averaged"] == ["lonely"]
+    assert result["accuracy"] > 0.3
+    assert "On another device, run\n  paceline join http://127.0.0.1:" in err
+    assert (paceline_in.folder / "run/report.html").exists()
+    assert checkpoints.read(paceline_in.folder / "model.safetensors").keys()
+
+
+def test_events_of_a_peer_come_as_lines_of_json(paceline_in):
+    energy = ("--energy", "busy_watts=4,idle_watts=1")
+    code, out, _ = paceline_in("gossip", "gossip.toml", "--data", "1/4", "--json", *energy)
+    events = [json.loads(line) for line in out.splitlines()]
+    names = [event["event"] for event in events]
+    assert code == 0
+    assert names.count("epoch_ended") == 2
+    assert (names[0], names[-1]) == ("peer_listening", "peer_ended")
+    (started,) = [event for event in events if event["event"] == "peer_started"]
+    assert started["power"] == {"source": "model", "busy_watts": 4.0, "idle_watts": 1.0, "joules_per_byte": 0.0}
+    for event in events:
+        if event["event"] == "epoch_ended":
+            assert event["joules"] >= 4 * event["cpu_seconds"] + event["seconds"]
+
+
+def test_a_peer_is_joined_by_its_address_alone(paceline_in, refused, change):
+    change("gossip.toml", "min_peers = 1", "min_peers = 2")
+    command = [sys.executable, "-m", "paceline", "gossip", "gossip.toml", "--data", "1/2", "--name", "first", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=paceline_in.folder, text=True) as first:
+        url = json.loads(first.stdout.readline())["address"]
+        code, out, _ = paceline_in("status", url, "--json", "--save", "model.safetensors")
+        status = json.loads(out)
+        assert (code, status["topology"], status["saved"]) == (0, "gossip", "model.safetensors")
+        assert "first" in out
+        assert "--data" in refused("join", url)
+        code, out, err = paceline_in("join", url, "--data", "2/2", "--name", "second")
+        assert (code, err) == (0, "")
+        assert out.splitlines()[-1] == "the run is over: epochs done"
+        first.communicate(timeout=60)
+        assert first.returncode == 0

@@ -1,0 +1,80 @@
+"""``paceline serve``: what it refuses, and what it keeps of a run to resume it."""
+
+import pytest
+
+from paceline.cli import serve
+
+
+@pytest.fixture
+def run(paceline_in):
+    """The folder of a run on virtual time."""
+
+    def run(job="job.toml"):
+        code, _, err = paceline_in("simulate", job, "fleet.toml", "--folder", "run", "--json")
+        assert code == 0, err
+        return paceline_in.folder / "run"
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either a job file, or --resume with the folder of a run"),
+        (("job.toml", "--resume", "run"), "give either a job file, or --resume with the folder of a run"),
+        (("none.toml",), "none.toml: cannot be read: No such file or directory"),
+        (("fleet.toml",), "fleet.toml: no table announces a kind of job; allowed: job, pool, gossip, split"),
+        (("gossip.toml",), "this job has no server; start its first peer with paceline gossip gossip.toml"),
+        (("job.toml", "--token", "a b\n"), "a token is made of"),
+        (("job.toml", "--host", "0.0.0.0", "--cert", "a.pem"), "--cert and --key belong together"),
+        (("job.toml", "--port", "http"), "--port"),
+        (("--resume", "."), "is not a run folder"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(refused, tmp_path, arguments, message):
+    assert message in refused("serve", *arguments)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp_path):
+    monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    change("job.toml", '"digits"', '"mnist"')
+    err = refused("serve", "job.toml")
+    assert "mnist" in err
+    assert str(tmp_path / "nowhere") in err
+
+
+def test_what_is_over_cannot_be_resumed(run, refused):
+    events = run() / "events.jsonl"
+    before = events.read_bytes()
+    assert refused("serve", "--resume", "run") == "paceline: run: all 2 rounds are done; there is nothing to resume"
+    assert events.read_bytes() == before
+
+
+def test_a_run_that_reached_its_target_is_not_resumed(run, refused, change):
+    change("job.toml", "rounds = 2", "rounds = 50\ntarget_accuracy = 0.3")
+    run()
+    assert "target_accuracy, 0.3, is reached" in refused("serve", "--resume", "run")
+
+
+def test_a_pool_cannot_be_resumed(run, refused):
+    run("pool.toml")
+    assert "cannot be resumed" in refused("serve", "--resume", "run")
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"port": "x"}'])
+def test_a_damaged_entrance_gets_one_clear_line(run, refused, content):
+    events = run() / "events.jsonl"
+    events.write_text(events.read_text().partition('{"event":"round_opened"')[0])
+    (events.parent / "entrance.json").write_text(content)
+    assert "entrance.json cannot be read" in refused("serve", "--resume", "run")
+
+
+def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
+    given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
+    serve._KeptEntrance.of(tmp_path, given).keep(tmp_path, 4711)
+    kept = serve._KeptEntrance.of(tmp_path, {})
+    assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
+    assert (tmp_path / "entrance.json").stat().st_mode & 0o077 == 0
+    assert serve._KeptEntrance.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
