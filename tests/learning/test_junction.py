@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ConfigError
-from paceline.learning.junction import Concatenation, Junction, JunctionSpec, widened
+from paceline.learning.junction import Concatenation, Junction, JunctionSpec, widen
 
 NAMES = ("left", "right", "above")
 SHAPE = (2, 3, 4)
@@ -174,7 +174,7 @@ def test_a_concatenation_puts_sources_side_by_side_and_zeros_for_the_missing():
 )
 def test_the_layer_behind_a_concatenation_is_widened(first, shape, expected):
     layers = nn.Sequential(first, nn.ReLU())
-    wide = widened(layers, 3)
+    wide = widen(layers, 3)
     assert [name for name, _ in wide.named_children()] == ["0", "1"]
     assert wide[0].weight.shape == expected
     assert (wide[0].bias is None) == (first.bias is None)
@@ -188,4 +188,4 @@ def test_other_layers_cannot_be_widened(first):
     with pytest.raises(
         ConfigError, match=f"cut is '0': .* must be linear or a convolution, not {type(first).__name__}"
     ):
-        widened(nn.Sequential(first), 2)
+        widen(nn.Sequential(first), 2)

@@ -14,7 +14,7 @@ from paceline.learning.averaging import RunningAverage
 from paceline.learning.datasets import Normalisation
 from paceline.learning.shards import Shard, ShardStore
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.training import LocalModel, normalised
+from paceline.learning.training import LocalModel, normalise
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
 
 
@@ -207,7 +207,7 @@ def centrally(task, data, rounds):
     torch.manual_seed(task.seed)
     model = models.build(task.model, task.input_shape, task.num_classes)
     store = ShardStore(data.x_train, data.y_train, len(data.y_train), task.seed)
-    x, y = normalised(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
+    x, y = normalise(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
     for number in range(rounds):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for chosen in torch.randperm(len(y), generator=torch.Generator().manual_seed(number)).split(task.batch_size):
@@ -230,7 +230,7 @@ def test_fedavg_of_one_learner_with_all_data_is_central_training():
     assert are_equal(state, central.state_dict())
     loss, accuracy = local.evaluate(state, data.x_test, data.y_test)
     with torch.inference_mode():
-        outputs = central(normalised(data.x_test, task.normalisation))
+        outputs = central(normalise(data.x_test, task.normalisation))
     labels = torch.from_numpy(data.y_test.astype(np.int64))
     assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-6)
     assert accuracy == (outputs.argmax(1) == labels).double().mean().item()
@@ -256,7 +256,7 @@ def test_samples_are_normalised_by_channel(shape, num_channels, dtype):
     side = (1, -1, *[1] * (x.ndim - 2))
     expected = (x / 255 - np.reshape(mean, side)) / np.reshape(std, side)
     original = x.copy()
-    result = normalised(x, Normalisation(1 / 255, mean, std))
+    result = normalise(x, Normalisation(1 / 255, mean, std))
     assert result.dtype == torch.float32
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(x, original)
