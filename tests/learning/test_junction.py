@@ -1,7 +1,5 @@
 """Junctions: the sums they are, how they begin, what they weigh, and what stays when sources come and go."""
 
-import math
-
 import pytest
 import torch
 from torch import nn
@@ -39,13 +37,6 @@ def stirred(junction):
     return junction
 
 
-def matrix_of(block, form):
-    """The d×d matrix that a block stands for."""
-    if form == "low-rank":
-        return torch.diag(block.scale) + block.outer @ block.inner
-    return torch.block_diag(*block.weight)
-
-
 @each_form
 @pytest.mark.parametrize("num_sources", [1, 2, 3])
 def test_a_junction_has_as_many_weights_as_the_formula_says(form, num_sources):
@@ -75,18 +66,6 @@ def test_it_begins_as_the_mean_of_the_branches(form, num_sources):
     names = NAMES[:num_sources]
     junction, x = make(form, sources=names), inputs(names)
     torch.testing.assert_close(junction(x), torch.stack(list(x.values())).mean(0), rtol=1e-6, atol=1e-6)
-
-
-@each_form
-def test_a_plain_start_is_that_of_a_linear_layer(form):
-    junction = make(form, start="plain")
-    bound = 1 / math.sqrt(3 * WIDTH)
-    assert 0 < junction.bias.abs().max() <= bound
-    if form == "full":
-        weights = torch.cat([junction.blocks[source].weight.detach().flatten() for source in NAMES])
-        assert 0.99 * bound < weights.abs().max() <= bound
-        assert weights.var() == pytest.approx(bound**2 / 3, rel=0.1)
-    assert junction(inputs()).abs().sum() > 0
 
 
 @each_form
