@@ -67,7 +67,7 @@ def test_where_no_folder_can_be(tmp_path):
     for name in ("", "..", "a/b", "a\0b"):
         with pytest.raises(ConfigError, match="is not the name of a folder"):
             RunFolder.create(tmp_path, name, JOB)
-    with pytest.raises(ConfigError, match="the job: no table announces a kind of job; allowed: job, pool, gossip, split"):
+    with pytest.raises(ConfigError, match="no table announces a kind of job; allowed: job, pool, gossip, split"):
         RunFolder.create(tmp_path, "run", {"lunch": {}})
 
 
