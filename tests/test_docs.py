@@ -94,8 +94,8 @@ def test_links_between_files_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("journey-*.md")), ids=lambda page: page.stem)
-def test_journeys_pass_files_that_exist(page):
+@pytest.mark.parametrize("page", [page for page in PAGES if re.match("journey|architecture", page.stem)], ids=str)
+def test_explanations_name_files_that_exist(page):
     text, package = page.read_text(), ROOT / "src/paceline"
     named = {file for part in re.findall(r"\[(`[^]]+`)\]", text) for file in re.findall(r"`([\w/]+(?:\.py|/))`", part)}
     folders = [package, package / "axon", *(package / folder for folder in re.findall(r"`(topologies/\w+)/`", text))]
