@@ -1,7 +1,7 @@
 """The examples of README and docs run, and print what the pages say they print.
 
 A Python block without a title is a program; the text block after it is its output. Blocks titled "client" make up one
-program per page, run while the blocks titled with a file name are served by `paceline worker`. On a page with a
+program per page, run while the blocks titled with a file name are served by `paceline axon worker`. On a page with a
 pyproject.toml, these blocks are a package instead, installed for all programs of the page.
 """
 
@@ -78,7 +78,7 @@ def test_example(program, tmp_path, spawn):
         install(program.package, tmp_path)
     for name, source in program.workers.items():
         (tmp_path / name).write_text(source)
-        serving = "import sys; from paceline.cli import main; main(['worker', sys.argv[1], '--json'])"
+        serving = "import sys; from paceline.cli import main; main(['axon', 'worker', sys.argv[1], '--json'])"
         spawn(serving, tmp_path / name, name="serve.py").stdout.readline()
     script = tmp_path / "example.py"
     script.write_text(program.source)
@@ -94,8 +94,8 @@ def test_links_between_files_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("journey-*.md")), ids=lambda page: page.stem)
-def test_journeys_pass_files_that_exist(page):
+@pytest.mark.parametrize("page", [page for page in PAGES if re.match("journey|architecture", page.stem)], ids=str)
+def test_explanations_name_files_that_exist(page):
     text, package = page.read_text(), ROOT / "src/paceline"
     named = {file for part in re.findall(r"\[(`[^]]+`)\]", text) for file in re.findall(r"`([\w/]+(?:\.py|/))`", part)}
     folders = [package, package / "axon", *(package / folder for folder in re.findall(r"`(topologies/\w+)/`", text))]

@@ -174,12 +174,12 @@ def test_every_model_dataset_and_view_is_named():
 
 def command(name):
     """A command as typer understands it."""
-    app = typer.Typer(add_completion=False)
-    app.command(name)(getattr(importlib.import_module(f"paceline.cli.{name}"), name))
+    app, own = typer.Typer(add_completion=False), name.split()[-1]
+    app.command(own)(getattr(importlib.import_module(f"paceline.cli.{own}"), own))
     return typer.main.get_command(app)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*(name for name in COMMANDS if name != "axon"), "axon worker", "axon call"])
 def test_every_option_of_a_command_is_documented_with_its_default(name):
     parameters = [parameter for parameter in command(name).params if parameter.name != "help"]
     known = {}
@@ -197,7 +197,8 @@ def test_every_option_of_a_command_is_documented_with_its_default(name):
 
 
 def test_the_documented_commands_are_those_there_are():
-    assert re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M) == list(COMMANDS)
+    documented = re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M)
+    assert list(dict.fromkeys(documented)) == list(COMMANDS)
 
 
 @pytest.mark.parametrize("table", KINDS)

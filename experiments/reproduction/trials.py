@@ -20,7 +20,7 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec, Normalisation
-from paceline.learning.training import normalised
+from paceline.learning.training import normalise
 from paceline.topologies.base import Environment, JobSpec, Plan, Save
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
@@ -125,7 +125,7 @@ def assess(
     """Score each of these parameters of the job's model on its test data, normalised as in `play_job`."""
     dataset = datasets.load(job.data)
     model = models.build(job.model, dataset.input_shape, dataset.num_classes, allowed=None).eval()
-    x = normalised(dataset.x_test, normalisation or dataset.normalisation)
+    x = normalise(dataset.x_test, normalisation or dataset.normalisation)
     y = torch.from_numpy(dataset.y_test.astype(np.int64))
     loss_of = models.loss_function(job.model)
     scores = []

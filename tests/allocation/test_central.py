@@ -71,14 +71,6 @@ def test_who_has_no_time_for_the_least_share_sits_out():
     assert CsaAllocation().allocate(TERMS, [slow]) == [Allocation(TERMS.num_shards, 1)]
 
 
-def test_who_is_not_known_sits_out():
-    assert CsaAllocation().allocate(TERMS, [Candidate(name="new")]) == [SITS_OUT]
-    broken = Candidate(name="broken", profile=Profile(train=Rate(1e-300), down=Rate(1e-300), up=Rate(1e-300)))
-    assert CsaAllocation().allocate(TERMS, [broken]) == [SITS_OUT]
-    allocated = SyncAllocation().allocate(TERMS, [broken, *fleet(2)])
-    assert [allocation.num_shards > 0 for allocation in allocated] == [False, True, True]
-
-
 def test_fewer_shards_than_learners_go_to_the_fastest():
     candidates, terms = fleet(8), msgspec.structs.replace(TERMS, num_shards=5, deadline_seconds=600.0)
     allocated = CsaAllocation(min_shards=2).allocate(terms, candidates)

@@ -71,11 +71,6 @@ def test_giving_up_leaves_a_cover_that_is_not_called_the_best():
     assert not hasty.is_best
 
 
-def test_nothing_needed_nothing_dropped():
-    cover = cheapest_cover(make_options([[(0, 0), (1, 5)], [(0, 0)]]), 0)
-    assert (list(cover.chosen), cover.is_best) == ([0, 2], True)
-
-
 @pytest.mark.parametrize("num_groups", [1, 1000])
 def test_alike_groups(num_groups):
     groups = [[(0, 0), (1, 10), (2, 20)]] * num_groups

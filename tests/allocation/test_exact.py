@@ -4,7 +4,6 @@ import itertools
 import random
 
 import numpy as np
-import pytest
 
 from paceline.allocation import exact
 from paceline.allocation.cycle import Conflict
@@ -78,11 +77,3 @@ def test_wide_windows_of_many_learners_are_still_the_smallest(monkeypatch):
     assert hasty.staleness == best.staleness
     assert hasty.counts.sum() == 40 * 150
     assert best.local_epochs.sum() * 0.99 <= hasty.local_epochs.sum() <= best.local_epochs.sum()
-
-
-@pytest.mark.parametrize("kind", ["c1", "c0"])
-def test_a_learner_without_time_is_named(kind):
-    fleet = arrays(random.Random(0), 5, 10)
-    fleet[kind][3] = 1e6
-    conflict = solve(**fleet, total=15)
-    assert (conflict.kind, conflict.learner, conflict.most) == ("learner", 3, 0)

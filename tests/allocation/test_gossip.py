@@ -132,11 +132,6 @@ class TestProblem:
         assert [share.samples for share in reply.allocation] == [160, 2]
         assert (reply.status, reply.objective, reply.bound) == ("feasible", 2, 1.6)
 
-    def test_who_failed_gets_nothing(self):
-        reply = problem((0, 10), *[(10, 100)] * 9).solve()
-        assert reply.allocation[0] == AllocatedShare(learner="w0", samples=0, iterations=0)
-        assert reply.objective == 10
-
     @pytest.mark.parametrize(
         ("posed", "reason"),
         [

@@ -16,12 +16,6 @@ def noisy(level, count, seed=0):
     return values
 
 
-def test_a_steady_device():
-    pace = pace_of([2.0] * 10)
-    assert (pace.fast, pace.middle) == (2.0, 2.0)
-    assert 2.1 < pace.slow < 2.4  # it may not stay as steady
-
-
 def test_fast_and_slow_sides_of_the_spread():
     past = noisy(1.0, 25)
     pace = pace_of(past)

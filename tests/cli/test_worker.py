@@ -1,4 +1,4 @@
-"""``paceline worker`` and ``paceline call``: output, one-line errors, exit codes."""
+"""``paceline axon worker`` and ``paceline axon call``: output, one-line errors, exit codes."""
 
 import json
 import os
@@ -53,12 +53,12 @@ def functions(tmp_path):
 
 @pytest.fixture
 def serve(functions):
-    """Start `paceline worker` with these options; returns what it prints."""
+    """Start `paceline axon worker` with these options; returns what it prints."""
     processes = []
 
     def serve(*options):
         process = subprocess.Popen(
-            [sys.executable, "-m", "paceline", "worker", str(functions), "--port", "0", "--json", *options],
+            [sys.executable, "-m", "paceline", "axon", "worker", str(functions), "--port", "0", "--json", *options],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -78,24 +78,24 @@ def test_version():
 
 def test_list_and_call(serve):
     url = serve("--device", "pi1")["url"]
-    listing = run("call", url).stdout
+    listing = run("axon", "call", url).stdout
     assert "pi1" in listing
     assert "add(a: int, b: int = 1) -> int\n      Add two numbers." in listing
-    assert [rpc["name"] for rpc in json.loads(run("call", url, "--json").stdout)["rpcs"]] == [
+    assert [rpc["name"] for rpc in json.loads(run("axon", "call", url, "--json").stdout)["rpcs"]] == [
         *("add", "count", "fail", "square")
     ]
-    assert run("call", url, "add", 2, 3).stdout == "5\n"
-    assert run("call", url, "--duplex", "add", 2).stdout == "3\n"
-    assert run("call", url, "count", 3).stdout == "0\n1\n2\n"
-    assert run("call", url, "square", 3).stdout == "9\n"
+    assert run("axon", "call", url, "add", 2, 3).stdout == "5\n"
+    assert run("axon", "call", url, "--duplex", "add", 2).stdout == "3\n"
+    assert run("axon", "call", url, "count", 3).stdout == "0\n1\n2\n"
+    assert run("axon", "call", url, "square", 3).stdout == "9\n"
 
 
 def test_tls_and_token(serve):
     where = serve("--host", "0.0.0.0", "--tls", "--token", "S3cret")
     url = f"https://127.0.0.1:{where['url'].rpartition(':')[2]}"
-    result = run("call", url, "add", 1, "--fingerprint", where["fingerprint"], PACELINE_TOKEN="S3cret")
+    result = run("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"], PACELINE_TOKEN="S3cret")
     assert (result.stdout, result.returncode) == ("2\n", 0)
-    result = run("call", url, "add", 1, "--fingerprint", where["fingerprint"])
+    result = run("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"])
     assert "token is missing or wrong" in result.stderr
     assert result.returncode == 1
 
@@ -109,27 +109,27 @@ def test_errors_of_calls_are_one_line(serve):
         (["add", "x"], 1, "argument 'a': Expected `int`, got `str`"),
         (["add", 1, "--timeout", "-1"], 2, "timeout_seconds is -1"),
     ]:
-        result = run("call", url, *arguments)
+        result = run("axon", "call", url, *arguments)
         assert (result.returncode, result.stdout) == (code, "")
         assert message in result.stderr
         assert result.stderr.startswith("paceline: ")
         assert result.stderr.count("\n") == 1
-    assert "Traceback" in run("call", url, "fail", "--debug").stderr
+    assert "Traceback" in run("axon", "call", url, "fail", "--debug").stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["frobnicate"], 2, "No such command 'frobnicate'"),
-        (["call"], 2, "Missing argument 'URL'"),
-        (["call", "127.0.0.1"], 2, "is not a worker's address; it looks like http://"),
-        (["call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
-        (["worker", "no-such.py"], 2, "no-such.py: no such file"),
-        (["worker", "no.such.module"], 2, "there is no module 'no.such.module'"),
-        (["worker", "json"], 2, "json offers nothing: decorate its functions with @axon.worker.rpc()"),
-        (["worker", "FUNCTIONS", "--host", "0.0.0.0"], 2, "give a token, or allow everyone"),
-        (["worker", "FUNCTIONS", "--cert", "a.pem"], 2, "--cert and --key belong together"),
-        (["worker", "FUNCTIONS", "--port", "http"], 2, "--port"),
+        (["axon", "call"], 2, "Missing argument 'URL'"),
+        (["axon", "call", "127.0.0.1"], 2, "is not a worker's address; it looks like http://"),
+        (["axon", "call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
+        (["axon", "worker", "no-such.py"], 2, "no-such.py: no such file"),
+        (["axon", "worker", "no.such.module"], 2, "there is no module 'no.such.module'"),
+        (["axon", "worker", "json"], 2, "json offers nothing: decorate its functions with @axon.worker.rpc()"),
+        (["axon", "worker", "FUNCTIONS", "--host", "0.0.0.0"], 2, "give a token, or allow everyone"),
+        (["axon", "worker", "FUNCTIONS", "--cert", "a.pem"], 2, "--cert and --key belong together"),
+        (["axon", "worker", "FUNCTIONS", "--port", "http"], 2, "--port"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(arguments, code, message, functions):

@@ -102,14 +102,6 @@ def test_a_device_is_held_in_each_state_and_then_as_before(running):
     assert told == [("idle", set()), ("training", {"training"}), ("downloading", {"downloading"})]
 
 
-def test_a_measurement_that_fails_leaves_the_device_as_before(running):
-    activity = stressed()
-    activity.turn_to("benchmark")
-    with pytest.raises(OSError, match="gone"), activity.held_in("training"):
-        raise OSError("gone")
-    assert (activity.state, running) == ("idle", set())
-
-
 @pytest.mark.parametrize("state", ["training", "downloading"])
 def test_a_learner_that_is_cancelled_leaves_nothing_behind(state):
     async def learn(activity, is_training):

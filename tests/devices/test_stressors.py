@@ -71,23 +71,6 @@ def test_computing_takes_a_thread_and_its_time():
     asyncio.run(main())
 
 
-def test_computing_can_be_started_again_and_again():
-    async def main():
-        stressor = ComputeStressor()
-        for _ in range(20):
-            stressor.start()
-            stressor.stop()
-        stressor.start()
-        await multiplied(stressor)
-        await stressor.aclose()
-        assert stressor_threads() == []
-        stressor.start()
-        assert len(stressor_threads()) == 1
-        await stressor.aclose()
-
-    asyncio.run(main())
-
-
 def test_computing_ends_even_if_the_wait_for_it_is_cancelled():
     async def main():
         stressor = ComputeStressor()

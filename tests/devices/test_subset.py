@@ -66,15 +66,6 @@ def test_the_spread_is_the_standard_deviation():
     assert found.rate.per_second == pytest.approx(1e6, rel=0.01)
 
 
-def test_one_stray_transfer_hardly_matters():
-    transfers = lane(0.01, 1e6, [1000, 1000, 8000, 1000, 8000])
-    transfers[1] = Transfer(1000, 5.0)
-    found = fit_lane(transfers)
-    assert found.rate.per_second == pytest.approx(1e6)
-    assert found.latency_seconds == pytest.approx(0.01)
-    assert found.rate.spread == pytest.approx(0)
-
-
 @pytest.mark.parametrize(
     ("transfers", "per_second"),
     [
@@ -134,13 +125,6 @@ def test_a_slow_device_trains_each_shard_once(run_virtual, shard_seconds, num_mo
     trainer = PacedTrainer(9.0, shard_seconds)
     run_virtual(measure_training(trainer, [SHARD] * 2))
     assert len(trainer.passes) == 3 + num_more
-
-
-def test_a_pause_that_is_short_is_no_stray(run_virtual):
-    """The processor may be lent in slices that are long beside a shard, and those that wait must count."""
-    seconds = [0.001, 0.001, 0.001, 0.201] * 2
-    rate = run_virtual(measure_training(PacedTrainer(9.0, *seconds), [SHARD] * 8))
-    assert rate.per_second == pytest.approx(800 / sum(seconds))
 
 
 def test_training_that_takes_no_time_has_a_rate_all_the_same(run_virtual):
@@ -236,13 +220,6 @@ class PlainLink(subset.Link):
     async def send(self, num_bytes):
         self.sent.append(num_bytes)
         await asyncio.sleep(0.1)
-
-
-def test_small_transfers_are_of_one_shard_and_large_ones_of_all_and_the_parameters(run_virtual):
-    link = PlainLink()
-    run_virtual(benchmark(link, PacedTrainer(0.5), num_shards=3, model_bytes=800))
-    assert link.asked == [(1, False)] * 3 + [(3, True), (1, False), (3, True)]
-    assert link.sent == [100] * 3 + [800, 100, 800]
 
 
 @pytest.mark.parametrize("shard", [None, Shard(SHARD.x[:0], SHARD.y[:0])])

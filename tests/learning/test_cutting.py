@@ -61,11 +61,3 @@ def test_a_model_that_is_no_chain_is_told_why(make, said):
         Chain(make(), (2,))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_looking_at_a_model_leaves_it_as_it_is():
-    model = own_models.Normalised().train()
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Chain(model, (2,))
-    assert model.training
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())

@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 
-from paceline.errors import ConfigError
 from paceline.learning import trainers
 from paceline.learning.points import Found, PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
@@ -77,15 +76,6 @@ def after_batches(number, shards, *, local_epochs=1, **task):
     return model.parameters(), num_samples
 
 
-def test_all_passes_are_done_if_there_is_time():
-    shards = make_shards(6, 4)
-    trained = train(ThreadTrainer(make_model()), shards, local_epochs=3)
-    expected, num_samples = after_batches(9, shards, local_epochs=3)
-    assert are_equal(trained.parameters, expected)
-    assert (trained.num_samples, trained.is_halted) == (num_samples, False) == (30, False)
-    assert trained.seconds >= 0
-
-
 @pytest.mark.parametrize(
     ("units", "num_batches"), [(0.5, 1), (1.5, 1), (2.5, 2), (4.5, 4), (6.5, 6), (7.5, 7), (8.5, 8), (100, 8)]
 )
@@ -130,16 +120,6 @@ def test_slowdown_is_in_proportion_to_the_work(slowdown, units, busy_units, expe
     assert trained.seconds == pytest.approx(3 * expected * UNIT_SECONDS)
     assert sum(clock.pauses) == pytest.approx(3 * (expected - units) * UNIT_SECONDS)
     assert trained.num_samples == 12
-
-
-def test_a_real_clock_sees_work_and_pauses():
-    clock = Clock()
-    start, busy = clock.time(), clock.busy_time()
-    sum(range(100_000))
-    worked = clock.busy_time()
-    clock.pause(0.01, threading.Event())
-    assert clock.time() > start
-    assert busy < worked <= clock.busy_time()
 
 
 class HeldModel:
@@ -225,13 +205,6 @@ def test_cancelling_ends_a_pause():
 
     asyncio.run(main())
     assert paused.is_set()
-
-
-def test_what_goes_wrong_in_the_thread_is_raised():
-    trainer = ThreadTrainer(make_model())
-    with pytest.raises(ConfigError, match="the parameters do not fit the model"):
-        train(trainer, make_shards(4), state={})
-    assert train(trainer, make_shards(4)).num_samples == 4
 
 
 @pytest.mark.parametrize(("slowdown", "num_tried"), [(1, 0), (20, 1)])

@@ -14,7 +14,7 @@ from paceline.learning.averaging import RunningAverage
 from paceline.learning.datasets import Normalisation
 from paceline.learning.shards import Shard, ShardStore
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.training import LocalModel, normalised
+from paceline.learning.training import LocalModel, normalise
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
 
 
@@ -67,20 +67,6 @@ def test_every_pass_has_the_order_of_the_shards_if_it_is_not_shuffled(monkeypatc
     assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 2
 
 
-def test_an_optimizer_goes_on_where_it_was():
-    """With momentum, by hand: v ← 0.9·v + gradient, w ← w − 0.5·v."""
-    model = make_model(batch_size=6, optimizer=OptimizerSpec(options={"lr": 0.5, "momentum": 0.9}))
-    (shard,) = make_shards(6)
-    optimizer, start = model.new_optimizer(), model.state()
-    for _ in range(3):
-        list(model.minibatches(model.state(), [shard], seed=0, optimizer=optimizer))
-    weight, velocity = start["0.weight"].double().numpy(), 0.0
-    for _ in range(3):
-        velocity = 0.9 * velocity + gradient(weight, shard.x.astype(np.float64), shard.y)
-        weight = weight - 0.5 * velocity
-    np.testing.assert_allclose(model.state()["0.weight"], weight, rtol=1e-5, atol=1e-6)
-
-
 def test_those_who_share_a_model_keep_their_optimizers_apart():
     shared = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
     alone = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
@@ -113,14 +99,6 @@ def test_losses_are_those_of_each_sample():
     assert are_equal(model.state(), state)
 
 
-def test_losses_of_what_is_not_of_this_task_are_refused_at_once():
-    model = make_model()
-    with pytest.raises(ConfigError, match="a shard has"):
-        model.losses(model.state(), Shard(np.zeros((2, 3), np.float32), np.zeros(2, int)))
-    with pytest.raises(ConfigError, match="do not fit the model"):
-        model.losses({}, make_shards(2)[0])
-
-
 def test_training_follows_from_the_seed():
     model, shards = make_model("two-nn"), make_shards(20)
     start, ends = model.state(), []
@@ -149,15 +127,6 @@ def test_steps_are_those_computed_by_hand(mu):
     for _ in range(3):
         weight = weight - 0.5 * (gradient(weight, shard.x.astype(np.float64), shard.y) + mu * (weight - anchor))
     np.testing.assert_allclose(model.state()["0.weight"], weight, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("mu", [0.0, 0.1])
-def test_parameters_that_are_not_used_stay(mu):
-    model = make_model("Idle", proximal_mu=mu)
-    start = model.state()
-    list(model.minibatches(start, make_shards(8), seed=0))
-    end = model.state()
-    assert {name for name in start if not torch.equal(start[name], end[name])} == {"used.weight", "used.bias"}
 
 
 def test_buffers_are_part_of_the_state():
@@ -207,7 +176,7 @@ def centrally(task, data, rounds):
     torch.manual_seed(task.seed)
     model = models.build(task.model, task.input_shape, task.num_classes)
     store = ShardStore(data.x_train, data.y_train, len(data.y_train), task.seed)
-    x, y = normalised(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
+    x, y = normalise(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
     for number in range(rounds):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for chosen in torch.randperm(len(y), generator=torch.Generator().manual_seed(number)).split(task.batch_size):
@@ -230,20 +199,10 @@ def test_fedavg_of_one_learner_with_all_data_is_central_training():
     assert are_equal(state, central.state_dict())
     loss, accuracy = local.evaluate(state, data.x_test, data.y_test)
     with torch.inference_mode():
-        outputs = central(normalised(data.x_test, task.normalisation))
+        outputs = central(normalise(data.x_test, task.normalisation))
     labels = torch.from_numpy(data.y_test.astype(np.int64))
     assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-6)
     assert accuracy == (outputs.argmax(1) == labels).double().mean().item()
-
-
-def test_evaluation_in_parts_is_that_of_the_whole():
-    model = make_model("two-nn")
-    (shard,) = make_shards(5000)
-    loss, accuracy = model.evaluate(model.state(), *shard)
-    parts = [(slice(0, 1000), 0.2), (slice(1000, 5000), 0.8)]
-    losses = [(model.evaluate(model.state(), shard.x[part], shard.y[part]), share) for part, share in parts]
-    assert loss == pytest.approx(sum(share * part[0] for part, share in losses), rel=1e-5)
-    assert accuracy == pytest.approx(sum(share * part[1] for part, share in losses))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -256,7 +215,7 @@ def test_samples_are_normalised_by_channel(shape, num_channels, dtype):
     side = (1, -1, *[1] * (x.ndim - 2))
     expected = (x / 255 - np.reshape(mean, side)) / np.reshape(std, side)
     original = x.copy()
-    result = normalised(x, Normalisation(1 / 255, mean, std))
+    result = normalise(x, Normalisation(1 / 255, mean, std))
     assert result.dtype == torch.float32
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(x, original)
@@ -323,10 +282,3 @@ def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, mes
     own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
     with pytest.raises(ConfigError, match=message):
         LocalModel(own, allowed=None)
-
-
-@pytest.mark.parametrize("local_epochs", [0, -1, 1 << 40])
-def test_passes_that_nobody_wants_are_refused_in_one_line(local_epochs):
-    model = make_model()
-    with pytest.raises(ConfigError, match=f"local_epochs is {local_epochs}; allowed: 1 to 65536$"):
-        model.minibatches(model.state(), make_shards(8), seed=0, local_epochs=local_epochs)

@@ -7,7 +7,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from paceline.errors import ConfigError
-from paceline.learning.views import VIEWS, ViewSpec, viewed
+from paceline.learning.views import VIEWS, ViewSpec, apply_view
 
 SHAPES = [(40, 1, 28, 28), (7, 3, 32, 20), (3, 1, 1, 1), (0, 1, 28, 28)]
 
@@ -23,7 +23,7 @@ def ramp(height, width):
 
 
 def seen(x, kind, seed=0, **fields):
-    return viewed(x, ViewSpec(kind=kind, **fields), seed)
+    return apply_view(x, ViewSpec(kind=kind, **fields), seed)
 
 
 @pytest.mark.parametrize("kind", VIEWS)

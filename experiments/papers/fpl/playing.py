@@ -13,7 +13,7 @@ from paceline.events import Event
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import models
 from paceline.learning.averaging import State
-from paceline.learning.training import normalised
+from paceline.learning.training import normalise
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SplitEpochEnded
 from paceline.topologies.split.prepared import PreparedSplit
@@ -94,7 +94,7 @@ def joint_accuracy(trial: SplitTrial) -> float:
     total = torch.zeros(len(data.y_test), job.task.num_classes)
     for number, joined in enumerate(trial.events_of(LearnerJoined), 1):
         model.load_state_dict(_model_of(trial.states[-1], joined.learner))
-        x = normalised(view_of(data, job.terms(number, job.cuts), number).test.x, job.task.normalisation)
+        x = normalise(view_of(data, job.terms(number, job.cuts), number).test.x, job.task.normalisation)
         with torch.inference_mode():
             total += torch.softmax(model(x), 1)
     return float((total.argmax(1).numpy() == data.y_test).mean())

@@ -28,7 +28,6 @@ class EqualAllocation(AllocationPolicy):
 
     @property
     def needs_profiles(self) -> bool:  # type: ignore[override]
-        """Whether learners send their profiles."""
         return self.asynchronous
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:

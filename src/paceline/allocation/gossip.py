@@ -66,11 +66,9 @@ class EdgeGossipAllocation(GossipPolicy):
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """List the peers that are too slow, or without a prediction."""
         return [candidate.name for candidate in fleet if not self.is_usable(_predicted(candidate))]
 
     def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        """Check whether more than `max_failed` of them have failed."""
         return self.are_too_many(len(self.failed(fleet)), len(fleet))
 
     def is_usable(self, samples_per_second: float) -> bool:
@@ -87,16 +85,13 @@ class AllDataAllocation(GossipPolicy):
     """Every peer trains all its data, and the fast ones wait: gossip without a balancer."""
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        """Return all data of each."""
         counts = [candidate.most_shards(terms) for candidate in fleet]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """Return nobody: there are no predictions."""
         return []
 
     def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        """Return False."""
         return False
 
 

@@ -170,7 +170,7 @@ class ThreadLoop:
         _thread_loops.add(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result. Interrupting it cancels the coroutine."""
+        """Run a coroutine to its end and return its result. Interrupting the wait cancels it."""
         task = self._loop.create_task(coroutine)
         try:
             return self._loop.run_until_complete(task)

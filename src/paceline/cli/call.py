@@ -1,4 +1,4 @@
-"""``paceline call``: ask a worker what it offers, or call it."""
+"""``paceline axon call``: ask a worker what it offers, or call it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(
 ) -> None:
     """Call a function of a worker, or list its functions.
 
-    Example: paceline call http://127.0.0.1:7223 simple_hello John
+    Example: paceline axon call http://127.0.0.1:7223 simple_hello John
     """
     remote = axon.connect(
         url, token=token, fingerprint=fingerprint, ca_file=ca_file, timeout_seconds=timeout, duplex=duplex

@@ -41,10 +41,9 @@ COMMANDS = {
     "allocate": "Solve one allocation problem, given as JSON.",
     "reproduce": "Reproduce a figure of a paper and check it against the paper.",
     "report": "Write a report on a run, as one HTML page that needs no network.",
-    "worker": "Serve functions of a Python file marked @axon.worker.rpc().",
-    "call": "Call a function of a worker, or list its functions.",
+    "axon": "Serve functions of a Python file, or call those of others.",
 }
-"""Every command, with the first line of its help; it is the function of that name in the file of that name."""
+"""Every command, with the first line of its help; it is what has that name in the file of that name."""
 
 
 class _LazyGroup(typer.core.TyperGroup):
@@ -57,8 +56,11 @@ class _LazyGroup(typer.core.TyperGroup):
 
 
 def _load(name: str) -> Any:
+    command = getattr(importlib.import_module(f"paceline.cli.{name}"), name)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_command(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(getattr(importlib.import_module(f"paceline.cli.{name}"), name))
+    alone.command(name)(command)
     return typer.main.get_command(alone)
 
 

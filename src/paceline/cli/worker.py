@@ -1,4 +1,4 @@
-"""``paceline worker``: serve the functions of a Python file."""
+"""``paceline axon worker``: serve the functions of a Python file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def worker(
 ) -> None:
     """Serve functions of a Python file marked @axon.worker.rpc().
 
-    Example: paceline worker hello.py --host 0.0.0.0 --tls --token S3cret
+    Example: paceline axon worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
     identity = entrances.identity_of(tls, tls_dir, cert, key)
     modules.load(location)
@@ -51,6 +51,6 @@ def worker(
             return
         secrets = (" --token …" if token else "") + (f" --fingerprint {identity.fingerprint}" if identity else "")
         names = ", ".join(rpc.name for rpc in served.registry)
-        print(f"{served.device} serves {names} at {url}; ask it with\n  paceline call {url}{secrets}", flush=True)
+        print(f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}", flush=True)
 
     served.run(announce=announce, host=host, port=port, token=token, identity=identity, insecure=insecure)

@@ -23,17 +23,6 @@ from paceline.learning import idx
 from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
 from paceline.spelling import check_known
 
-__all__ = [
-    "DATASETS",
-    "DataSpec",
-    "Dataset",
-    "Normalisation",
-    "default_directories",
-    "load",
-    "load_local",
-    "load_unlabelled",
-]
-
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _CHUNK_ELEMENTS = 1 << 20  # taken at a time for statistics, so that a float copy of all is never held
 

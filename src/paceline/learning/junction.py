@@ -196,7 +196,7 @@ class Concatenation(Merge):
         return torch.cat([inputs.get(source, missing) for source in self.sources], dim=1)
 
 
-def widened(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
+def widen(layers: nn.Sequential, num_sources: int) -> nn.Sequential:
     """Widen the first layer to take a `Concatenation` of so many sources; its weights are drawn anew.
 
     Raises `ConfigError` if the first layer is neither linear nor a convolution.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -108,21 +109,17 @@ def _cross_entropy_of_softmax(logits: torch.Tensor, labels: torch.Tensor, reduct
     return nn.functional.cross_entropy(torch.softmax(logits, dim=1), labels, reduction=reduction)
 
 
-def _dense(num_features: int, widths: Sequence[int], num_classes: int) -> list[nn.Module]:
-    layers: list[nn.Module] = [nn.Flatten()]
-    for num_in, num_out in itertools.pairwise((num_features, *widths)):
-        layers += [nn.Linear(num_in, num_out), nn.ReLU()]
-    return [*layers, nn.Linear(widths[-1], num_classes)]
-
-
 @dataclass(frozen=True)
 class _Dense:
     """Factory of a feed-forward network: ReLU after each hidden layer of these widths."""
 
     widths: tuple[int, ...]
 
-    def __call__(self, input_shape: Sequence[int], num_classes: int) -> nn.Module:
-        return nn.Sequential(*_dense(torch.Size(input_shape).numel(), self.widths, num_classes))
+    def __call__(self, input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+        layers: list[nn.Module] = [nn.Flatten()]
+        for num_in, num_out in itertools.pairwise((math.prod(input_shape), *self.widths)):
+            layers += [nn.Linear(num_in, num_out), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(self.widths[-1], num_classes))
 
 
 class _Convolution(NamedTuple):
@@ -148,7 +145,7 @@ class _Convolutional:
             layers += [convolution, nn.MaxPool2d(2), nn.ReLU()]
             channels = num_filters
             sides = [(side + 2 * padding - kernel_size + 1) // 2 for side in sides]
-        return nn.Sequential(*layers, *_dense(channels * sides[0] * sides[1], self.widths, num_classes))
+        return nn.Sequential(*layers, *_Dense(self.widths)((channels, *sides), num_classes))
 
     def _smallest_side(self) -> int:
         """Return the side of the smallest image of which a pixel is left after the last pooling."""

@@ -17,7 +17,7 @@ from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.cutting import Chain
-from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widened
+from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import copy_of, load_into
 
@@ -57,7 +57,7 @@ def make_head(task: Task, chain: Chain, cut: str, sources: Sequence[str], juncti
     layers = chain.after(cut)
     if junction is None:
         torch.manual_seed(task.seed)
-        layers = widened(layers, len(sources))
+        layers = widen(layers, len(sources))
     return Head(task, make_merge(chain, cut, sources, junction, task.seed), layers)
 
 
@@ -75,7 +75,7 @@ def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec
     """Count the parameters of a ``branch``, the ``junction`` and the ``trunk``, without allocating them."""
     with torch.device("meta"):  # nothing is allocated
         merge = make_merge(chain, cut, sources, junction, 0)
-        trunk = chain.after(cut) if junction is not None else widened(chain.after(cut), len(sources))
+        trunk = chain.after(cut) if junction is not None else widen(chain.after(cut), len(sources))
     return {
         "branch": count_parameters(chain.before(cut)),
         "junction": count_parameters(merge),
@@ -223,7 +223,7 @@ class SplitModel(nn.Module):
         return logits
 
 
-def assembled(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
+def assemble(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
     """Assemble a model from a trunk's state, ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
     sources = sources_in(name.removeprefix("head.merge.") for name in state if name.startswith("head.merge."))
     branches = {}

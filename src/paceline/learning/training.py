@@ -133,7 +133,7 @@ class LocalModel:
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
             chosen, sizes = torch.cat(together), [len(batch) for batch in together]
-            xs, ys = normalised(x[chosen.numpy()], self.task.normalisation), y[chosen]
+            xs, ys = normalise(x[chosen.numpy()], self.task.normalisation), y[chosen]
             yield from zip(torch.split(xs, sizes), torch.split(ys, sizes), strict=True)
 
     @torch.inference_mode()
@@ -161,7 +161,7 @@ class LocalModel:
         self._model.eval()
         for start in range(0, len(y), step):
             with torch.inference_mode():  # not around the yield: it would last while others work
-                outputs = self._model(normalised(x[start : start + step], self.task.normalisation))
+                outputs = self._model(normalise(x[start : start + step], self.task.normalisation))
             yield outputs, torch.from_numpy(y[start : start + step].astype(np.int64))
 
     def _check(self, shard: Shard) -> None:
@@ -178,7 +178,7 @@ class LocalModel:
             raise ConfigError(f"a shard has labels from {y.min()} to {y.max()}; allowed: 0 to {num_classes - 1}")
 
 
-def normalised(x: Array, normalisation: Normalisation) -> torch.Tensor:
+def normalise(x: Array, normalisation: Normalisation) -> torch.Tensor:
     """Convert stored samples to the floats a model takes."""
     channels = (-1, *[1] * (x.ndim - 2))
     scale = normalisation.scale / torch.tensor(normalisation.std).view(channels)

@@ -20,7 +20,7 @@ from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 from paceline.spelling import check_known
 
-__all__ = ["PAPER_VIEWS", "VIEWS", "ViewSpec", "viewed"]
+__all__ = ["PAPER_VIEWS", "VIEWS", "ViewSpec", "apply_view"]
 
 _CHUNK_ELEMENTS = 1 << 20  # made at a time, so that a float copy of all is never held
 _NUM_DRAWS = 3  # of an image: a shape, and a place in height and width
@@ -47,7 +47,7 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_fields(self)
 
 
-def viewed(x: Array, spec: ViewSpec, seed: int) -> Array:
+def apply_view(x: Array, spec: ViewSpec, seed: int) -> Array:
     """Apply a view to images, which keep their type, shape and order; raises `ConfigError` for other samples.
 
     An image's view follows from the seed and its index alone, not from the other images.

@@ -82,9 +82,7 @@ class TransportContract:
         return asyncio.run  # type: ignore[return-value]
 
     @_exchanging
-    async def test_request_reaches_app_and_reply_returns(
-        self, app: EchoApp, listener: Listener, client: Transport
-    ) -> None:
+    async def test_request_and_reply_arrive(self, app: EchoApp, listener: Listener, client: Transport) -> None:
         request = Request("POST", "/echo", {"a": "1 ü"}, {"x-word": "hello"}, [b"ab", memoryview(b"cd")])
         reply = await client.request(listener.address, request, timeout=5)
         assert (reply.status, bytes(reply.content), reply.headers["x-echo"]) == (200, b"abcd", "hello")
@@ -95,9 +93,7 @@ class TransportContract:
         assert reply.content.nbytes == 0
 
     @_exchanging
-    async def test_receiver_gets_one_buffer_of_its_own(
-        self, app: EchoApp, listener: Listener, client: Transport
-    ) -> None:
+    async def test_receiver_gets_a_buffer_of_its_own(self, app: EchoApp, listener: Listener, client: Transport) -> None:
         sent = np.arange(300_000, dtype=np.uint8)
         reply = await client.request(listener.address, Request("POST", "/echo", body=[sent.data]), timeout=5)
         (received,) = app.requests[0].body
@@ -120,9 +116,7 @@ class TransportContract:
         await asyncio.wait_for(app.cancelled.wait(), 5)
 
     @_exchanging
-    async def test_cancelling_the_caller_cancels_the_far_side(
-        self, app: EchoApp, listener: Listener, client: Transport
-    ) -> None:
+    async def test_cancelling_cancels_the_far_side(self, app: EchoApp, listener: Listener, client: Transport) -> None:
         (await _slow_call(app, listener, client)).cancel()
         await asyncio.wait_for(app.cancelled.wait(), 5)
 

@@ -23,15 +23,6 @@ class FakeReader:
         return Counters(self.at_seconds, self.at_seconds, self.busy_seconds, 0, 0)
 
 
-def test_fewer_seconds_right_after_the_start():
-    read = FakeReader()
-    monitor = ContentionMonitor(read)
-    for cpu_ratio in (0.2, 0.4):
-        read.let_pass(1, cpu_ratio)
-        monitor.read()
-    assert monitor.usage().cpu_ratio == pytest.approx(0.3)
-
-
 def test_the_mean_is_over_the_last_minute():
     read = FakeReader()
     monitor = ContentionMonitor(read)

@@ -32,14 +32,6 @@ def test_recent_takes_no_notice_of_one_odd_epoch_and_follows_a_change():
     assert predictor.samples_per_second() == pytest.approx(100 / 30)
 
 
-@pytest.mark.parametrize("predictor", [RecentPredictor(), ContentionPredictor(0.01, HALVES, Usage)])
-def test_an_epoch_of_nothing_tells_nothing(predictor):
-    predictor.observe(100, 1.0)
-    predictor.observe(0, 1.0)
-    predictor.observe(100, 0.0)
-    assert predictor.samples_per_second() == pytest.approx(100)
-
-
 def test_contention_is_seen_before_an_epoch_is_slow():
     usages = Usages()
     predictor = ContentionPredictor(0.01, HALVES, usages)

@@ -68,14 +68,6 @@ def test_samples_that_do_not_differ_are_no_trouble(reduction, division):
     assert (points.x == 7).all()
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_a_single_sample_is_its_own_point(reduction):
-    x = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
-    points = aggregate(x, np.array([4]), PointsSpec(reduction=reduction))
-    assert np.array_equal(points.x, x)
-    assert (points.y.tolist(), points.sets[0].tolist()) == ([4], [0])
-
-
 def test_progress_tells_of_each_class_and_may_end_the_work():
     x, y, _ = heaps(num_classes=4)
     told = []

@@ -176,20 +176,6 @@ def board_of(*events):
     return board
 
 
-def test_the_board_shows_phases_or_just_work():
-    joined, begun = LearnerJoined(at=1, learner="pi"), opened(at=10.0)
-    phases = [
-        PhaseStarted(at=at, learner="pi", round=1, phase=phase) for at, phase in ((10.1, "download"), (10.6, "train"))
-    ]
-    lane = lane_of(board_of(joined, begun, phases[0], taken(), phases[1]))
-    assert (lane.status, lane.counts, lane.bar) == ("training", ("3", ""), ["download", "train", None, None])
-    at_work = ShardsTaken(at=10.1, round=1, learner="pi", num_shards=3, seconds=0.1)
-    board = board_of(joined, begun, at_work)
-    assert (lane_of(board).status, lane_of(board).bar[0]) == ("working", "working")
-    board.feed(UpdateAccepted(at=10.8, round=1, learner="pi", num_samples=96, seconds=0.8))
-    assert (lane_of(board).status, lane_of(board).counts) == ("idle", ("3", "96"))
-
-
 def test_bad_news_stays_on_the_board_until_the_next_round():
     joined, begun = LearnerJoined(at=1, learner="pi"), opened(at=10.0)
     board = board_of(joined, begun, taken(), closed(at=12.0, late=("pi",)))

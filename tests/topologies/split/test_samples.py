@@ -5,7 +5,7 @@ import pytest
 
 from paceline.errors import ConfigError
 from paceline.learning.segments import epoch_order
-from paceline.learning.views import ViewSpec, viewed
+from paceline.learning.views import ViewSpec, apply_view
 from paceline.topologies.split.messages import SyncPoint
 from paceline.topologies.split.samples import Minibatches, inputs_of, load_samples, view_of
 from paceline.topologies.split.schedule import part, schedule_of
@@ -51,7 +51,7 @@ def test_a_file_is_taken_as_it_is_or_seen_as_the_trunk_says(tmp_path):
     as_it_is = load_samples(terms, 3, path)
     assert np.array_equal(as_it_is.train.x, split.dataset.x_train)
     seen = load_samples(terms, 3, path, is_viewed=True)
-    assert np.array_equal(seen.train.x, viewed(split.dataset.x_train, ViewSpec(kind="flip-horizontal"), 0))
+    assert np.array_equal(seen.train.x, apply_view(split.dataset.x_train, ViewSpec(kind="flip-horizontal"), 0))
 
 
 @pytest.mark.parametrize(

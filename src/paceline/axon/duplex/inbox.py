@@ -114,7 +114,6 @@ class ReplyServer:
             self._ended.popitem(last=False)
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        """Refuse strangers and unknown calls unread."""
         refusal = refuse_stranger(head.headers, self.token)
         if refusal is not None:
             return refusal
@@ -128,7 +127,6 @@ class ReplyServer:
         return None
 
     async def handle(self, request: Request) -> Reply:
-        """Put a delivery into its inbox."""
         inbox = self._inboxes.get(request.path.removeprefix("/results/"))
         if inbox is not None:
             await inbox.room()

@@ -106,26 +106,26 @@ class Line:
         whoever answers, if that is known; bytes go over both at once, so the slower one counts, and cutting either
         breaks the exchange.
         """
-        lines = (self,) if far is None else (self, far)
-        if any(line._is_cut for line in lines):
+        ends = (self, far or self)
+        if self._is_cut or ends[1]._is_cut:
             raise Unreachable(f"{address}: the link is cut")
-        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, lines))
-        for line in lines:
+        exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, far))
+        for line in ends:
             line._under_way[exchange] = None
         try:
             if not await loops.settled(exchange, timeout):
                 raise TimedOut(f"{address} did not answer within {timeout:g} s")
         finally:
             exchange.cancel()  # does nothing to one that is done
-            for line in lines:
+            for line in ends:
                 line._under_way.pop(exchange, None)
         if exchange.cancelled():
             raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
         return exchange.result()
 
-    async def _there_and_back(self, address: Address, request: Request, ask: Ask, lines: tuple[Line, ...]) -> Reply:
+    async def _there_and_back(self, address: Address, request: Request, ask: Ask, far: Line | None) -> Reply:
         fault = self._fate(request)
-        await _carry(request.body, [self._up, *(line._down for line in lines[1:])])
+        await _carry(request.body, [self._up] if far is None else [self._up, far._down])
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
         reply = await ask()
@@ -133,12 +133,12 @@ class Line:
             if reply.stream is not None:
                 await reply.stream.aclose()
             raise ConnectionLost(f"{address}: the reply was lost")
-        way_back = [self._down, *(line._up for line in lines[1:])]
+        way_back = [self._down] if far is None else [self._down, far._up]
         await _carry(reply.body, way_back)
         if reply.stream is not None:
             carry = functools.partial(_carry, lanes=way_back)
             pump = Pump(reply.stream, carry, f"{address}: the link was cut in the middle of an answer")
-            for line in lines:
+            for line in (self, far or self):
                 line._pumps.add(pump)
             reply.stream = pump.stream
         return reply

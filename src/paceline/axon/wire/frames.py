@@ -177,11 +177,11 @@ class _Packer:
             return self._pack_int(value)  # type: ignore[arg-type]
         if kind is bytes:
             return self._pack_bytes(value)  # type: ignore[arg-type]
-        if isinstance(value, list):
+        if kind is list:
             return self._pack_items(value, depth)
         if kind is dict:
             return self._pack_dict(value, depth)  # type: ignore[arg-type]
-        if isinstance(value, tuple):
+        if kind is tuple:
             return Ext(_Code.TUPLE, _encode_meta(self._pack_items(value, depth)))
         if isinstance(value, msgspec.Struct):
             return self.pack(_fields_of_struct(value), depth)
@@ -204,6 +204,8 @@ class _Packer:
             return self.pack(plain(value), depth)
         if isinstance(value, Mapping):
             return self._pack_dict(value, depth)
+        if isinstance(value, (list, tuple)):
+            return self.pack(list(value) if isinstance(value, list) else tuple(value), depth)
         if isinstance(value, (set, frozenset)):
             code = _Code.FROZENSET if isinstance(value, frozenset) else _Code.SET
             # As a map to nothing: among its keys, and only there, arrays come back as tuples.

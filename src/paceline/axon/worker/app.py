@@ -50,13 +50,11 @@ class WorkerApp:
     # The two methods of an App.
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        """Refuse strangers and what is too large before it is read."""
         if num_body_bytes > self._limits.max_body_bytes:
             return Reply.refusal(413, f"{num_body_bytes} bytes; {self._device} takes {self._limits.max_body_bytes}")
         return refuse_stranger(head.headers, self._token)
 
     async def handle(self, request: Request) -> Reply:
-        """Answer one request."""
         for method, prefix, answer in self._ROUTES:
             is_here = request.path == prefix if prefix == "/" else request.path.startswith(prefix)
             if is_here and request.method == method:

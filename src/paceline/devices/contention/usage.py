@@ -110,6 +110,6 @@ class SystemReader:
 def _disk_bytes(process: psutil.Process) -> int:
     try:
         counters = process.io_counters()
-    except (psutil.Error, AttributeError):  # it ended meanwhile; or this system does not tell
+    except (psutil.Error, AttributeError):  # it ended meanwhile; or this system has no such counters
         return 0
     return int(counters.read_bytes + counters.write_bytes)

@@ -13,8 +13,8 @@ from paceline.learning import datasets
 from paceline.learning.datasets import Dataset, DataSpec
 from paceline.learning.segments import epoch_order
 from paceline.learning.shards import Array, Shard, minibatch_sizes
-from paceline.learning.training import normalised
-from paceline.learning.views import viewed
+from paceline.learning.training import normalise
+from paceline.learning.views import apply_view
 from paceline.topologies.split.messages import SplitTerms
 
 
@@ -58,8 +58,8 @@ def view_of(data: Dataset, terms: SplitTerms, number: int) -> Samples:
     """Apply the view of the source of this number to a dataset."""
     seed = 2 * (terms.task.seed * 1_000_003 + number)
     return Samples(
-        Shard(viewed(data.x_train, terms.view, seed), data.y_train),
-        Shard(viewed(data.x_test, terms.view, seed + 1), data.y_test),
+        Shard(apply_view(data.x_train, terms.view, seed), data.y_train),
+        Shard(apply_view(data.x_test, terms.view, seed + 1), data.y_test),
     )
 
 
@@ -87,7 +87,7 @@ class Minibatches:
 
 def inputs_of(x: Array, terms: SplitTerms) -> torch.Tensor:
     """Turn samples into what a model takes."""
-    return normalised(x, terms.task.normalisation)
+    return normalise(x, terms.task.normalisation)
 
 
 def labels_of(y: Array) -> torch.Tensor:

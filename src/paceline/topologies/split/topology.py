@@ -10,7 +10,7 @@ from torch import nn
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.averaging import State
-from paceline.learning.segments import assembled
+from paceline.learning.segments import assemble
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.reporting import Reporting
 from paceline.topologies.split.events import CutChosen
@@ -70,7 +70,7 @@ class SplitPlan(Plan[SplitJob]):
         if job.scheme != "fpl":
             raise ConfigError(f"this is a run of {job.scheme}, whose parts are no single model; only those of fpl are")
         cut = next((event.cut for event in events if isinstance(event, CutChosen)), job.cut)
-        return assembled(self.prepared.task, cut, job.junction, state)
+        return assemble(self.prepared.task, cut, job.junction, state)
 
 
 TOPOLOGY = Split()

@@ -7,6 +7,7 @@ import functools
 import select
 import socket
 import ssl
+from collections import deque
 from collections.abc import AsyncGenerator
 from urllib.parse import quote, urlencode
 
@@ -221,19 +222,24 @@ class _Chunks:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self._items: asyncio.Queue[memoryview | Exception] = asyncio.Queue()
+        self._items: deque[memoryview | Exception] = deque()
+        self._has_items = asyncio.Event()
         self._is_paused = self._is_over = False
 
     def put(self, item: memoryview | Exception) -> None:
-        self._items.put_nowait(item)
-        if self._items.qsize() >= _STREAM_AHEAD and not self._is_paused:
+        self._items.append(item)
+        self._has_items.set()
+        if len(self._items) >= _STREAM_AHEAD and not self._is_paused:
             self._is_paused = True
             self._connection.read(False)
 
     async def bodies(self) -> AsyncGenerator[Body, None]:
         while True:
-            item = await self._items.get()
-            if self._is_paused and self._items.empty():
+            while not self._items:
+                self._has_items.clear()
+                await self._has_items.wait()
+            item = self._items.popleft()
+            if self._is_paused and not self._items:
                 self._is_paused = False
                 self._connection.read(True)
             self._is_over = isinstance(item, Exception) or not item

@@ -54,7 +54,6 @@ class HttpListener(Listener):
         self._sweeper = loop.create_task(self._sweep())
 
     async def close(self) -> None:
-        """Stop accepting, cancel requests under way, drop the connections."""
         assert self._server is not None and self._sweeper is not None
         self._server.close()
         self._sweeper.cancel()
