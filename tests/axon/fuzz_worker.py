@@ -61,70 +61,61 @@ def write_marker(reason: str = "code was executed") -> None:
     marker.write_text(reason)
 
 
-def echo(value: Any = None) -> Any:
-    return value
+class Functions:
+    """One of each sort."""
 
+    def echo(self, value: Any = None) -> Any:
+        return value
 
-async def receive(value: Any = None) -> str:
-    """Look at all of a value; anything in it that is not plain data was made by running code."""
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if type(item) not in _PLAIN and not isinstance(item, np.generic):
-            write_marker(f"a {type(item)} arrived")
-        if isinstance(item, dict):
-            pending += [*item, *item.values()]
-        elif isinstance(item, (list, tuple, set, frozenset)):
-            pending += item
-    return type(value).__name__
+    async def receive(self, value: Any = None) -> str:
+        """Look at all of a value; anything in it that is not plain data was made by running code."""
+        pending = [value]
+        while pending:
+            item = pending.pop()
+            if type(item) not in _PLAIN and not isinstance(item, np.generic):
+                write_marker(f"a {type(item)} arrived")
+            if isinstance(item, dict):
+                pending += [*item, *item.values()]
+            elif isinstance(item, (list, tuple, set, frozenset)):
+                pending += item
+        return type(value).__name__
 
+    async def double(self, number: int) -> int:
+        return 2 * number
 
-async def double(number: int) -> int:
-    return 2 * number
+    def norm(self, tensor: torch.Tensor) -> float:
+        return float(tensor.float().norm())
 
+    def total(self, array: np.ndarray, scale: float = 1.0) -> Any:
+        return array.sum() * scale
 
-def norm(tensor: torch.Tensor) -> float:
-    return float(tensor.float().norm())
+    def paint(self, point: Point, colour: Colour = Colour.BLUE) -> Point:
+        return dataclasses.replace(point, colour=colour)
 
+    def collect(self, *args: int, **kwargs: float) -> list[Any]:
+        return [*args, kwargs]
 
-def total(array: np.ndarray, scale: float = 1.0) -> Any:
-    return array.sum() * scale
+    def configure(self, settings: dict[str, int]) -> int:
+        return len(settings)
 
+    def countdown(self, start: int) -> Iterator[int]:
+        yield from range(min(start, _MAX_ITEMS), 0, -1)
 
-def paint(point: Point, colour: Colour = Colour.BLUE) -> Point:
-    return dataclasses.replace(point, colour=colour)
+    async def ticks(self, items: list[Any]) -> AsyncIterator[Any]:
+        for item in items[:_MAX_ITEMS]:
+            yield item
 
+    def fail(self, message: str) -> None:
+        raise ValueError(message)
 
-def collect(*args: int, **kwargs: float) -> list[Any]:
-    return [*args, kwargs]
-
-
-def configure(settings: dict[str, int]) -> int:
-    return len(settings)
-
-
-def countdown(start: int) -> Iterator[int]:
-    yield from range(min(start, _MAX_ITEMS), 0, -1)
-
-
-async def ticks(items: list[Any]) -> AsyncIterator[Any]:
-    for item in items[:_MAX_ITEMS]:
-        yield item
-
-
-def fail(message: str) -> None:
-    raise ValueError(message)
-
-
-def find(name: bytes) -> None:
-    raise FileNotFoundError(os.fsdecode(name))  # whose text may be none that UTF-8 can hold
+    def find(self, name: bytes) -> None:
+        raise FileNotFoundError(os.fsdecode(name))  # whose text may be none that UTF-8 can hold
 
 
 def make_worker() -> Worker:
     worker = Worker("fuzzed", limits=Limits(max_body_bytes=MAX_BODY_BYTES))
-    for function in (echo, receive, double, norm, total, paint, collect, configure, countdown, ticks, fail, find):
-        worker.rpc()(function)
-    worker.rpc(name="echo_on_loop", executor="loop")(echo)
+    worker.service(Functions())
+    worker.rpc(name="echo_on_loop", executor="loop")(Functions().echo)
     worker.service(Box(), name="box")
     return worker
 

@@ -206,10 +206,11 @@ def test_leaving_a_stream_closes_the_generator(worker, serve, duplex):
 
 
 def test_stopping_waits_for_calls_then_cancels(worker):
-    cancelled = threading.Event()
+    begun, cancelled = threading.Semaphore(0), threading.Event()
 
     @worker.rpc()
     async def nap(seconds: float) -> str:
+        begun.release()
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
@@ -217,16 +218,13 @@ def test_stopping_waits_for_calls_then_cancels(worker):
             raise
         return "rested"
 
-    started = threading.Event()
-    worker.rpc(name="started", executor="loop")(started.set)
     with worker.serve(port=0) as address:
         handle = axon.connect(str(address)).nap.start(0.3)
-        axon.connect(str(address)).started()
+        assert begun.acquire(timeout=10)
     assert handle.join(10) == "rested"
     with worker.serve(port=0, grace_seconds=0.1) as address:
         handle = axon.connect(str(address)).nap.start(60.0)
-        axon.connect(str(address)).started()
-        time.sleep(0.1)
+        assert begun.acquire(timeout=10)
     with pytest.raises(axon.ConnectionLost):
         handle.join(10)
     assert cancelled.is_set()

@@ -40,7 +40,9 @@ def test_fedprox_holds_updates_near():
     assert moved[1] < 0.7 * moved[0]
 
 
-def test_more_devices_than_samples_are_refused():
+def test_what_cannot_be_done_with_data_of_the_devices_is_refused():
+    with pytest.raises(ValueError, match='placement is "local", but this policy divides shards'):
+        small_job("eta", data=LOCAL)
     with pytest.raises(ConfigError, match="1438 samples of digits are too few for 2000 devices"):
         play(small_job("dab", data=LOCAL), [device("many", count=2000)], is_time_only=True)
 
