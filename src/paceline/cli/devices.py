@@ -67,9 +67,9 @@ class Device:
     """This device, as the options of a command describe it.
 
     Attributes:
-        entrance: where others call it, if they do.
-        address: by which they reach it, if not where it listens.
-        save: where the final model is written, too.
+        entrance: where it listens for calls of others, if they call it.
+        address: where others reach it, if not where it listens.
+        save: file to save the final model in, too.
         as_json: whether events are printed as lines of JSON.
     """
 
@@ -135,7 +135,9 @@ def make_device(
     allowed = tuple(allow_model or ())
     host, port = _parse_listen(listen)
     if host in _EVERYWHERE and address is None:
-        raise ConfigError(f"--listen is {listen!r}, all addresses of this machine; give others one by --address")
+        raise ConfigError(
+            f"--listen is {listen!r}, all addresses of this machine; give the one that others use with --address"
+        )
     return Device(
         name=name,
         token=token,
