@@ -23,7 +23,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.trainers import ThreadTrainer, Trainer
+from paceline.learning.trainers import ThreadTrainer, Trainer, TrainOptions
 from paceline.learning.training import LocalModel
 from paceline.testing.redis_server import is_installed, started_redis
 from paceline.topologies.gossip.redis_store import RedisStore
@@ -175,10 +175,8 @@ async def _train(subject: Subject, size: Size) -> list[Row]:
 
 
 async def _epoch(subject: Subject, seconds: float) -> tuple[int, float]:
-    until = asyncio.get_running_loop().time() + seconds
-    trained = await subject.trainer.train(
-        subject.trainer.initial_parameters(), subject.shards, local_epochs=1 << 15, until=until
-    )
+    options = TrainOptions(local_epochs=1 << 15, until=asyncio.get_running_loop().time() + seconds)
+    trained = await subject.trainer.train(subject.trainer.initial_parameters(), subject.shards, options)
     if not trained.num_samples:  # no time for one minibatch, as may be in a quick run on a busy machine
         return await _epoch(subject, 2 * seconds)
     return trained.num_samples, trained.seconds
