@@ -23,10 +23,11 @@ MAX_DEVICES = 100_000
 """Most devices in a fleet file, with their counts."""
 
 _COMMANDS: dict[type[EmulatedDevice], str] = {VirtualDevice: "simulate", TestbedDevice: "testbed", LocalDevice: "run"}
+_OWN_SPEED = ("samples_per_second", "speed_noise", "link_noise")  # of modelled devices; real ones have their own
 _NOT_NEEDED: dict[type[EmulatedDevice], tuple[str, ...]] = {
     VirtualDevice: (),
-    TestbedDevice: ("samples_per_second", "speed_noise", "link_noise"),  # it has its own speed and its own noise
-    LocalDevice: (),
+    TestbedDevice: _OWN_SPEED,
+    LocalDevice: _OWN_SPEED,
 }
 D = typing.TypeVar("D", bound=EmulatedDevice)
 
