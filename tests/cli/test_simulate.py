@@ -160,10 +160,6 @@ def test_bench_measures_this_device(paceline_in, refused, few_digits):
         (("job.toml", "--devices", "two"), "--devices"),
         (("job.toml", "--devices", "0"), "--devices"),
         (("pool.toml", "--devices", "1"), "the fleet has 1 device; the job begins with 2"),
-        (
-            ("job.toml", "--fleet", "fleet.toml"),
-            "samples_per_second is for paceline simulate; paceline run cannot do it",
-        ),
     ],
 )
 def test_bad_options_of_run_get_one_clear_line(refused, tmp_path, arguments, message):
