@@ -14,7 +14,9 @@ from paceline.topologies.gossip.holdings import TrainingData
 from paceline.topologies.gossip.membership import MAX_COUNT, Membership, PeerRecord
 from paceline.topologies.gossip.stores import Figures, Store
 
-_NO_LINK = Rate(1.0)  # peers train what they have: no link plays a part
+_NO_LINK = Rate(1.0)  # peers train what they have: no link plays a part, and what each has is its own limit
+_SIZES = {"model_bytes": 0, "shard_bytes": 0, "shard_samples": 1, "num_shards": MAX_COUNT}
+_TERMS = RoundTerms(deadline_seconds=1.0, local_epochs=1, **_SIZES)
 
 
 class GossipedStore(Store):
@@ -69,16 +71,8 @@ class Balancer:
         own = await self.publish_speed(epoch - 1, data.num_samples)
         known[own.learner] = own
         fleet = self._fleet(known)
-        terms = RoundTerms(
-            deadline_seconds=1.0,
-            local_epochs=1,
-            model_bytes=0,
-            shard_bytes=0,
-            shard_samples=1,
-            num_shards=MAX_COUNT,  # what each has is its own limit
-        )
         places = [candidate.name for candidate in fleet]
-        share = self._policy.allocate(terms, fleet)[places.index(own.learner)]
+        share = self._policy.allocate(_TERMS, fleet)[places.index(own.learner)]
         return share.num_shards, own.samples_per_second
 
     async def _cover_failures(self, epoch: int, at: float, data: TrainingData, known: Mapping[str, Figures]) -> None:
@@ -89,41 +83,28 @@ class Balancer:
         failed = [other for other in failed if other != name]
         usable = {record.name for record in self._membership.living()} - set(failed)
         trained = {part for record in self._membership.living() if record.name in usable for part in record.parts[:1]}
-        owners = {record.name: record for record in map(self._owner, failed)}
+        everybody = {record.name: record for record in self._membership.everybody()}
         # Whose part another trains as its own has come back under another name.
-        owners = {other: record for other, record in owners.items() if trained.isdisjoint(record.parts[:1])}
+        owners = {other: everybody[other] for other in failed if trained.isdisjoint(everybody[other].parts[:1])}
         holders = {other: self._holders(record) for other, record in owners.items()}
         heirs, missing = take_over(owners, usable, holders)
         taken = {owners[other].parts[0]: other for other, heir in heirs.items() if heir == name}
         for part in sorted(set(taken) - set(data.taken)):
-            self._emit(
-                PartTakenOver(
-                    at=at, learner=name, other=taken[part], epoch=epoch, num_samples=data.copy(part).num_samples
-                )
-            )
+            num_samples = data.copy(part).num_samples
+            self._emit(PartTakenOver(at=at, learner=name, other=taken[part], epoch=epoch, num_samples=num_samples))
         await data.take(tuple(sorted(taken)))
         if missing and missing != self._missing:
+            share, lost = len(failed) / len(fleet), sum(_num_samples(owners[other]) for other in missing)
             self._emit(
-                DataMissing(
-                    at=at,
-                    learner=name,
-                    epoch=epoch,
-                    others=missing,
-                    share_failed=len(failed) / len(fleet),
-                    num_samples=sum(_num_samples(owners[other]) for other in missing),
-                )
+                DataMissing(at=at, learner=name, epoch=epoch, others=missing, share_failed=share, num_samples=lost)
             )
         self._missing = missing
 
     def _fleet(self, known: Mapping[str, Figures]) -> list[Candidate]:
         """Return all that take part or died in it; newcomers that published nothing yet are left out."""
         records = [record for record in self._membership.everybody() if record.status != "left"]
-        return [_candidate(record, known.get(record.name)) for record in records if _is_known(record, known)]
-
-    def _owner(self, name: str) -> PeerRecord:
-        record = self._membership.get(name)
-        assert record is not None
-        return record
+        taking_part = [record for record in records if not record.is_living or record.name in known]
+        return [_candidate(record, known.get(record.name)) for record in taking_part]
 
     def _holders(self, owner: PeerRecord) -> Sequence[str]:
         """Return who has a copy of a peer's part, from the next by name around."""
@@ -132,10 +113,6 @@ class Balancer:
         part = owner.parts[0]
         holders = [record.name for record in self._membership.everybody() if part in record.parts[1:]]
         return sorted(holders, key=lambda name: (name < owner.name, name))
-
-
-def _is_known(record: PeerRecord, known: Mapping[str, Figures]) -> bool:
-    return not record.is_living or record.name in known
 
 
 def _num_samples(record: PeerRecord) -> int:

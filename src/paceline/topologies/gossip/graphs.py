@@ -61,19 +61,11 @@ class Mixing:
 
     def __post_init__(self) -> None:
         matrix = np.array(self.matrix, dtype=np.float64)
-        if matrix.shape != (len(self.names), len(self.names)):
+        if matrix.shape != (len(self.names), len(self.names)) or not self.names:
             raise ValueError(f"the weights of {len(self.names)} peers have the shape {matrix.shape}")
-        if not self.names:
-            raise ValueError("there are no peers; weights need at least one")
-        for row, column in np.argwhere(~(matrix >= 0)):  # also of what is not a number
-            raise ValueError(
-                f"{self.names[row]!r} gives {self.names[column]!r} the weight {matrix[row, column]}; "
-                "it must be at least 0"
-            )
-        for what, axis in (("row", 1), ("column", 0)):
-            sums = matrix.sum(axis=axis)
-            for index in np.flatnonzero(~(np.abs(sums - 1) <= _TOLERANCE)):
-                raise ValueError(f"the weights in the {what} of {self.names[index]!r} add up to {sums[index]}, not 1")
+        sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
+        if not (matrix >= 0).all() or not (np.abs(sums - 1) <= _TOLERANCE).all():  # also for what is not a number
+            raise ValueError(f"weights of peers must be at least 0, and add up to 1, not to {sums.tolist()}")
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
 
@@ -115,11 +107,8 @@ def neighbours_of(names: Iterable[str], spec: GraphSpec) -> dict[str, tuple[str,
     Raises `ValueError` if there is no peer, or two have the same name.
     """
     peers = sorted(names)
-    if not peers:
-        raise ValueError("there are no peers; a graph needs at least one")
-    for one, other in itertools.pairwise(peers):
-        if one == other:
-            raise ValueError(f"two peers are called {one!r}; names must differ")
+    if not 0 < len(peers) == len(set(peers)):
+        raise ValueError("a graph needs at least one peer, and a name of its own for each")
     found: dict[str, list[str]] = {name: [] for name in peers}
     for one_place, other_place in GRAPHS[spec.name](len(peers), spec):
         found[peers[one_place]].append(peers[other_place])
@@ -127,24 +116,15 @@ def neighbours_of(names: Iterable[str], spec: GraphSpec) -> dict[str, tuple[str,
     return {name: tuple(sorted(others)) for name, others in found.items()}
 
 
-def _ring(num_peers: int, spec: GraphSpec) -> _Edges:
-    return _circulant(num_peers, 2)
-
-
 def _torus(num_peers: int, spec: GraphSpec) -> _Edges:
     height = next(divisor for divisor in range(math.isqrt(num_peers), 0, -1) if num_peers % divisor == 0)
     width = num_peers // height
     edges: _Edges = set()
-    for row in range(height):
-        for column in range(width):
-            here = row * width + column
-            edges.add(_edge(here, row * width + (column + 1) % width))
-            edges.add(_edge(here, (row + 1) % height * width + column))
+    for here in range(num_peers):
+        row, column = divmod(here, width)
+        edges.add(_edge(here, row * width + (column + 1) % width))
+        edges.add(_edge(here, (row + 1) % height * width + column))
     return {(one, other) for one, other in edges if one != other}
-
-
-def _full(num_peers: int, spec: GraphSpec) -> _Edges:
-    return {(one, other) for other in range(num_peers) for one in range(other)}
 
 
 def _regular(num_peers: int, spec: GraphSpec) -> _Edges:
@@ -158,7 +138,8 @@ def _regular(num_peers: int, spec: GraphSpec) -> _Edges:
 def _drawn(num_peers: int, degree: int, seed: str) -> _Edges:
     # Of this generator, Python promises the same `random()` in all versions; peers may run different ones.
     rng = random.Random(seed)
-    places = _shuffled(num_peers, rng)
+    keys = [rng.random() for _ in range(num_peers)]
+    places = sorted(range(num_peers), key=keys.__getitem__)
     edges = {_edge(places[one], places[other]) for one, other in _circulant(num_peers, degree)}
     return _swapped(edges, rng) if degree > 2 else edges  # swapped ends would take a ring apart
 
@@ -168,11 +149,6 @@ def _circulant(num_peers: int, degree: int) -> _Edges:
     steps = [*range(1, degree // 2 + 1), *([num_peers // 2] if degree % 2 else [])]
     edges = {_edge(place, (place + step) % num_peers) for place in range(num_peers) for step in steps}
     return {(one, other) for one, other in edges if one != other}
-
-
-def _shuffled(num_peers: int, rng: random.Random) -> list[int]:
-    keys = [rng.random() for _ in range(num_peers)]
-    return sorted(range(num_peers), key=keys.__getitem__)
 
 
 def _swapped(edges: _Edges, rng: random.Random) -> _Edges:
@@ -209,9 +185,9 @@ def _edge(one: int, other: int) -> tuple[int, int]:
 
 
 GRAPHS: dict[str, Callable[[int, GraphSpec], _Edges]] = {
-    "ring": _ring,
+    "ring": lambda num_peers, spec: _circulant(num_peers, 2),
     "torus": _torus,
     "regular": _regular,
-    "full": _full,
+    "full": lambda num_peers, spec: set(itertools.combinations(range(num_peers), 2)),
 }
 """How each graph is made for so many peers, by its name."""

@@ -64,13 +64,11 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
     figures: Figures | None = None
 
     def __post_init__(self) -> None:
-        figures = self.figures
-        if figures is None:
+        if (figures := self.figures) is None:
             return
-        if figures.learner != self.name:
-            raise ValueError(f"{self.name} brings the figures of {figures.learner}")
-        if max(figures.num_samples, figures.epoch) > MAX_COUNT or len(figures.executors) > _MAX_EXECUTORS:
-            raise ValueError(f"the figures of {self.name} are beyond all measure")
+        is_absurd = max(figures.num_samples, figures.epoch) > MAX_COUNT or len(figures.executors) > _MAX_EXECUTORS
+        if figures.learner != self.name or is_absurd:
+            raise ValueError(f"{self.name} brings figures of {figures.learner}, or beyond all measure")
 
     @property
     def is_living(self) -> bool:
@@ -157,7 +155,9 @@ class Membership:
                 self._put(record)
                 was_living = known is not None and known.is_living and known.life == record.life
                 if record.is_living != was_living:
-                    self._notify(record, "" if record.is_living else _why_gone(record, reason))
+                    why = "it said goodbye" if record.status == "left" else reason
+                    for watcher in self._watchers:
+                        watcher(record, "" if record.is_living else why)
 
     def declare_dead(self, name: str, reason: str) -> None:
         """Take another for gone."""
@@ -177,7 +177,7 @@ class Membership:
 
     def living(self) -> list[PeerRecord]:
         """Return all that take part, this one included, by name."""
-        return [record for _, record in sorted(self._records.items()) if record.is_living]
+        return [record for record in self.everybody() if record.is_living]
 
     def others(self) -> list[PeerRecord]:
         """Return the living but this one."""
@@ -199,11 +199,3 @@ class Membership:
             self.refute(record)  # others never raise a beat: it is made up
         elif record.life == me.life and record.is_newer_than(me):
             self.amend()
-
-    def _notify(self, record: PeerRecord, reason: str) -> None:
-        for watcher in self._watchers:
-            watcher(record, reason)
-
-
-def _why_gone(record: PeerRecord, reason: str) -> str:
-    return "it said goodbye" if record.status == "left" else reason

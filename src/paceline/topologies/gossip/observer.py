@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+
 import paceline
-from paceline.events import Event
-from paceline.learning.averaging import State
+from paceline.events import Emit, Event
+from paceline.learning.averaging import RunningAverage, State
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
-from paceline.topologies.gossip.consensus import Consensus, OnEpoch
-from paceline.topologies.gossip.events import GossipEnded, GossipStarted, PeerEnded, PeerStarted
+from paceline.topologies.gossip.events import ConsensusMeasured, GossipEnded, GossipStarted, PeerEnded, PeerStarted
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.sessions import Changes
+
+OnEpoch: TypeAlias = Callable[[str, int, Vectors], None]
+"""Receives the name, the epoch and the model of a peer that trained another epoch."""
+
+
+class Consensus:
+    """Compares the models of all peers whenever each has, on average, trained another epoch.
+
+    Args:
+        evaluate: returns loss and accuracy of a model; None and None to leave that out.
+    """
+
+    def __init__(
+        self, emit: Emit, now: Callable[[], float], evaluate: Callable[[Vectors], tuple[float | None, float | None]]
+    ) -> None:
+        self._emit = emit
+        self._now = now
+        self._evaluate = evaluate
+        self._awaited: set[str] = set()
+        self._newest: dict[str, Vectors] = {}
+        self._epochs: dict[str, int] = {}
+        self._num_added = 0
+
+    def expect(self, name: str) -> None:
+        """Measure nothing before this peer has trained an epoch, or is gone."""
+        self._awaited.add(name)
+
+    def add(self, name: str, epoch: int, parameters: Vectors) -> None:
+        """Take in the model of a peer after an epoch."""
+        self._newest[name], self._epochs[name] = parameters, epoch
+        self._awaited.discard(name)
+        self._num_added += 1
+        if not self._awaited and self._num_added >= len(self._newest):
+            self._num_added = 0
+            self._measure(round(sum(self._epochs.values()) / len(self._epochs)))
+
+    def forget(self, name: str) -> None:
+        """Leave a peer out that is gone."""
+        self._newest.pop(name, None)
+        self._epochs.pop(name, None)
+        self._awaited.discard(name)
+
+    def _measure(self, epoch: int) -> None:
+        average = RunningAverage()
+        for parameters in self._newest.values():
+            average.add(parameters, 1.0)
+        mean = average.result(next(iter(self._newest.values())))
+        squares = [_squared_distance(parameters, mean) for parameters in self._newest.values()]
+        length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
+        loss, accuracy = self._evaluate(mean)
+        distance = (sum(squares) / len(squares) / max(length, 1e-30)) ** 0.5
+        result = {"loss": loss, "accuracy": accuracy}
+        self._emit(
+            ConsensusMeasured(at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, **result)
+        )
+
+
+def _squared_distance(one: Vectors, other: Vectors) -> float:
+    return sum(float((one[kind] - other[kind]).square().sum()) for kind in one if one[kind].is_floating_point())
 
 
 class Observer(Host):
@@ -39,18 +102,14 @@ class Observer(Host):
 
     async def run(self, address: str) -> None:
         prepared, env = self._prepared, self.env
-        env.emit(
-            GossipStarted(
-                at=0.0,
-                job=prepared.job.described(),
-                clock=env.clock,
-                num_parameters=prepared.num_parameters,
-                paceline=paceline.__version__,
-            )
-        )
+        job, size, version = prepared.job.described(), prepared.num_parameters, paceline.__version__
+        env.emit(GossipStarted(at=0.0, job=job, clock=env.clock, num_parameters=size, paceline=version))
         await self._changes.until(lambda: bool(self._final) and not self._training)
         # Of those that averaged as many, the first device.
-        best = max(sorted(self._final, key=self._number), key=lambda name: len(self._averaged.get(name, ())))
+        best = max(
+            sorted(self._final, key=lambda name: self._numbers.get(name, 0)),
+            key=lambda name: len(self._averaged.get(name, ())),
+        )
         state, averaged = self._final[best], self._averaged.get(best, ())
         loss, accuracy = None, None
         if env.trains:
@@ -85,9 +144,6 @@ class Observer(Host):
             if self.env.clock == "live":
                 self.env.save(name, finished.state)
         self._changes.notify()
-
-    def _number(self, name: str) -> int:
-        return self._numbers.get(name, 0)
 
     def _evaluated(self, parameters: Vectors) -> tuple[float | None, float | None]:
         return self._prepared.evaluate(self._prepared.state(parameters)) if self.env.trains else (None, None)

@@ -5,31 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 
 from paceline.allocation.gossip import GossipPolicy
+from paceline.devices.contention import ContentionMonitor, ContentionPredictor, Predictor, RecentPredictor, load_profile
 from paceline.errors import PacelineError
 from paceline.events import Phase
 from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
-from paceline.topologies.base import Finished, Member, Node
-from paceline.topologies.events import PhaseStarted
+from paceline.topologies.base import DeviceOptions, Finished, Member, Node
+from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
-from paceline.topologies.gossip.consensus import OnEpoch
-from paceline.topologies.gossip.exchanges import Exchange, ExchangeContext, MixingExchange, fetch_newest
+from paceline.topologies.gossip.exchanges import EpochResult, Exchange, ExchangeContext, MixingExchange, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.observer import OnEpoch
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
-from paceline.topologies.gossip.resources import Resources
 from paceline.topologies.gossip.stores import FallbackStore, Store
 from paceline.topologies.gossip.views import ViewExchange
 from paceline.topologies.sessions import check_name
@@ -50,6 +51,37 @@ class _Progress:
     samples_per_second: float = 0.0
     loss: float | None = None
     accuracy: float | None = None
+
+
+def _figures(found: _Progress | EpochResult) -> dict[str, Any]:
+    """Return all that is recorded of it, by field: everything but the model."""
+    return {name: value for name, value in vars(found).items() if name != "parameters"}
+
+
+class _Resources:
+    """What a peer uses on its device, and lets go of at the end; `ConfigError` for options that cannot be."""
+
+    def __init__(self, options: DeviceOptions, run: str) -> None:
+        self.store: Store | None = None  # figures are shared by gossip alone
+        self.predictor: Predictor = RecentPredictor()
+        self._monitor: ContentionMonitor | None = None
+        if options.store_url is not None:
+            from paceline.topologies.gossip.redis_store import RedisStore  # a package that few need
+
+            self.store = RedisStore(options.store_url, run)
+        if options.contention is not None:
+            profile, self._monitor = load_profile(options.contention), ContentionMonitor()
+            self.predictor = ContentionPredictor(profile.seconds_per_sample, profile.slowdown, self._monitor.usage)
+
+    @contextlib.asynccontextmanager
+    async def in_use(self) -> AsyncIterator[None]:
+        """Watch the device while the block runs, and let go of the store after it."""
+        try:
+            with self._monitor or contextlib.nullcontext():
+                yield
+        finally:
+            if self.store is not None:
+                await self.store.aclose()
 
 
 class Peer(Member, PeerService):
@@ -98,7 +130,7 @@ class Peer(Member, PeerService):
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
         self._views = ViewExchange(job, self._membership, self._peer_calls, rng)
-        self._resources = Resources(node.options, job.fingerprint)
+        self._resources = _Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
         self._activity = node.machine.activity(self._download)
         self._context = ExchangeContext(
@@ -154,16 +186,8 @@ class Peer(Member, PeerService):
         self._turn_to("aggregate", 0)
         made = await self._data.aggregate()
         if made is not None:
-            self._node.emit(
-                events.PointsMade(
-                    at=self._node.now(),
-                    learner=self.name,
-                    num_points=len(made.points.y),
-                    num_samples=self._data.num_samples,
-                    seconds=made.seconds,
-                    is_cached=made.is_cached,
-                )
-            )
+            points = {"num_points": len(made.points.y), "num_samples": self._data.num_samples}
+            self._report(events.PointsMade, **points, seconds=made.seconds, is_cached=made.is_cached)
         self._turn_to("idle", 0)
         await self._balancer.publish_speed(0, self._data.num_samples)
         if introducer is None:
@@ -176,17 +200,9 @@ class Peer(Member, PeerService):
             silent = [record for record in self._membership.others() if record.figures is None]
             await self._views.exchange_with_one(silent)
             await asyncio.sleep(_START_SECONDS)
-        self._node.emit(
-            events.PeerStarted(
-                at=self._node.now(),
-                learner=self.name,
-                address=self._membership.me.address,
-                epoch=first,
-                num_samples=self._data.num_samples,
-                known=tuple(record.name for record in self._membership.others()),
-                power=self._node.machine.meter.described,
-            )
-        )
+        known = tuple(record.name for record in self._membership.others())
+        about = {"address": self._membership.me.address, "num_samples": self._data.num_samples}
+        self._report(events.PeerStarted, **about, epoch=first, known=known, power=self._node.machine.meter.described)
         return first
 
     async def _catch_up(self, introducer: str) -> int:
@@ -237,53 +253,22 @@ class Peer(Member, PeerService):
         self._on_epoch(self.name, epoch, result.parameters)
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
-        self._node.emit(
-            events.EpochEnded(
-                at=self._node.now(),
-                learner=self.name,
-                epoch=epoch,
-                seconds=seconds,
-                num_samples=result.num_samples,
-                ratio=progress.ratio,
-                samples_per_second=rate,
-                train_seconds=result.train_seconds,
-                rank_seconds=rank_seconds,
-                exchange_seconds=result.exchange_seconds,
-                num_exchanges=result.num_exchanges,
-                bytes_sent=sent,
-                bytes_received=received,
-                distance=result.distance,
-                mass=self._exchange.mass,
-                cpu_seconds=cpu_seconds,
-                joules=joules,
-                loss=progress.loss,
-                accuracy=progress.accuracy,
-            )
-        )
+        used = {"bytes_sent": sent, "bytes_received": received, "cpu_seconds": cpu_seconds, "joules": joules}
+        more = {"seconds": seconds, "rank_seconds": rank_seconds, "mass": self._exchange.mass}
+        self._report(events.EpochEnded, **_figures(result), **_figures(progress), **used, **more)
 
     async def _end(self, first: int, average: FinalAverage) -> None:
         loss, accuracy = None, None
         if self._evaluates:
             loss, accuracy = await self._evaluate(average.parameters)
         self._turn_to("idle", self._job.epochs)
-        self._node.emit(
-            events.PeerEnded(
-                at=self._node.now(),
-                learner=self.name,
-                reason="epochs done",
-                epochs=self._job.epochs - first + 1,
-                averaged=average.averaged,
-                loss=loss,
-                accuracy=accuracy,
-            )
-        )
+        result = {"averaged": average.averaged, "loss": loss, "accuracy": accuracy}
+        self._report(events.PeerEnded, reason="epochs done", epochs=self._job.epochs - first + 1, **result)
 
     async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> tuple[float, float]:
         """Return loss and accuracy on so many test samples, or on all for 0."""
-        prepared = self._prepared
-        found: tuple[float, float] = await self._node.run_blocking(
-            lambda: prepared.evaluate(prepared.state(parameters), num_samples)
-        )
+        state = self._prepared.state(parameters)
+        found: tuple[float, float] = await self._node.run_blocking(lambda: self._prepared.evaluate(state, num_samples))
         return found
 
     # What others call.
@@ -301,10 +286,8 @@ class Peer(Member, PeerService):
         newcomer, mass = self._membership.get(learner), 0
         if transfer and newcomer is not None and newcomer.is_living:
             mass = self._exchange.share(newcomer, transfer[:_MAX_TEXT])
-        progress = self._progress
-        return self._counted(
-            ModelReply(status="ready", epoch=progress.epoch, parameters=progress.parameters, mass=mass)
-        )
+        newest = self._progress
+        return self._counted(ModelReply(status="ready", epoch=newest.epoch, parameters=newest.parameters, mass=mass))
 
     async def fetch_trained(self) -> ModelReply:
         return self._counted(await self._averaging.reply_with_own(_POLL_SECONDS))
@@ -316,12 +299,8 @@ class Peer(Member, PeerService):
         progress, store = self._progress, self._resources.store
         return {
             "learner": self.name,
-            "epoch": progress.epoch,
+            **_figures(progress),
             "epochs": self._job.epochs,
-            "ratio": progress.ratio,
-            "samples_per_second": progress.samples_per_second,
-            "loss": progress.loss,
-            "accuracy": progress.accuracy,
             "living": [record.name for record in self._membership.living()],
             "gone": [record.name for record in self._membership.everybody() if not record.is_living],
             "is_done": self._membership.me.is_done,
@@ -336,20 +315,18 @@ class Peer(Member, PeerService):
     def _make_balancer(self) -> Balancer:
         gossiped = GossipedStore(self._membership)
         store: Store = gossiped
-        shared, node = self._resources.store, self._node
+        shared = self._resources.store
         if shared is not None:
             name = shared.name
-
-            def lost(reason: str) -> None:
-                node.emit(events.StoreLost(at=node.now(), learner=node.name, store=name, reason=reason))
-
-            def back() -> None:
-                node.emit(events.StoreBack(at=node.now(), learner=node.name, store=name))
-
-            store = FallbackStore(shared, gossiped, lost, back)
+            store = FallbackStore(
+                shared,
+                gossiped,
+                on_lost=lambda reason: self._report(events.StoreLost, store=name, reason=reason),
+                on_back=lambda: self._report(events.StoreBack, store=name),
+            )
         policy = self._job.allocation
         assert isinstance(policy, GossipPolicy)
-        return Balancer(policy, self._membership, store, self._resources.predictor, node.emit)
+        return Balancer(policy, self._membership, store, self._resources.predictor, self._node.emit)
 
     async def _download(self) -> None:
         """Download a model from one of the others, for nothing."""
@@ -364,11 +341,13 @@ class Peer(Member, PeerService):
 
     def _turn_to(self, phase: Phase, epoch: int) -> None:
         self._activity.turn_to(phase)
-        self._node.emit(PhaseStarted(at=self._node.now(), learner=self.name, round=epoch, phase=phase))
+        self._report(PhaseStarted, round=epoch, phase=phase)
+
+    def _report(self, kind: type[DeviceEvent], **fields: Any) -> None:
+        self._node.emit(kind(at=self._node.now(), learner=self.name, **fields))
 
     def _report_change(self, record: PeerRecord, reason: str) -> None:
-        node = self._node
         if record.is_living:
-            node.emit(events.PeerSeen(at=node.now(), learner=self.name, other=record.name))
+            self._report(events.PeerSeen, other=record.name)
         elif not (record.status == "left" and record.is_done):  # at the end, all say goodbye
-            node.emit(events.PeerLost(at=node.now(), learner=self.name, other=record.name, reason=reason[:_MAX_TEXT]))
+            self._report(events.PeerLost, other=record.name, reason=reason[:_MAX_TEXT])

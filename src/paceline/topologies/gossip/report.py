@@ -40,16 +40,11 @@ class GossipReporting(Reporting):
             sections.append(_bytes(summary))
         if tables["peers"].rows:
             caption = "Times are means over a peer's epochs; when the load is balanced, all peers take equally long."
-            sections.append(
-                TableSection(
-                    title="Peers", group="Peers", table="peers", caption=caption, columns=_peer_columns(tables)
-                )
-            )
+            shown = _peer_columns(tables["peers"])
+            sections.append(TableSection(title="Peers", group="Peers", table="peers", caption=caption, columns=shown))
         if tables["epochs"].rows:
             sections += usage_section(tables, "in their epochs")
-            caption = (
-                "A row per epoch of all peers that ended it; the distance of the peers from their average stays small."
-            )
+            caption = "A row per epoch of all who ended it; the distance of the peers from their average stays small."
             sections.append(TableSection(title="Epochs", group="Epochs", table="all_epochs", caption=caption))
         return [*sections, *_missing(tables)]
 
@@ -106,76 +101,51 @@ def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnyS
     return sections
 
 
-def _peer_columns(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Columns of the table of peers that are known of any."""
-    peers = tables["peers"]
-    hidden = {"loss", *(column.name for column in peers.columns if not any(peers.values(column.name)))}
-    return tuple(column.name for column in peers.columns if column.name not in hidden)
+def _peer_columns(peers: Table) -> tuple[str, ...]:
+    """Return the columns that are known of any peer."""
+    return tuple(column.name for column in peers.columns if column.name != "loss" and any(peers.values(column.name)))
 
 
 def _balance() -> list[AnySection]:
-    details = (
-        *("learner", "epoch", "seconds", "num_samples", "ratio", "samples_per_second"),
-        *("train_seconds", "exchange_seconds"),
-    )
+    work = ("seconds", "num_samples", "ratio", "samples_per_second", "train_seconds", "exchange_seconds")
+    cells: dict[str, Any] = {"group": "Balance", "table": "epochs", "row": "learner", "x": "epoch"}
+    cells["details"] = ("learner", "epoch", *work)
+    less = "When the load is balanced, slow peers train on less of their data."
+    equal = "When the load is balanced, all epochs take equally long: the cells have one shade."
+    kept, took = "Kept data per peer and epoch", "Seconds per peer and epoch"
     return [
-        Grid(
-            title="Kept data per peer and epoch",
-            group="Balance",
-            table="epochs",
-            caption="When the load is balanced, slow peers train on less of their data.",
-            note="per cent of its own",
-            row="learner",
-            x="epoch",
-            value="ratio",
-            details=details,
-        ),
-        Grid(
-            title="Seconds per peer and epoch",
-            group="Balance",
-            table="epochs",
-            caption="When the load is balanced, all epochs take equally long: the cells have one shade.",
-            note="from the end of the last one",
-            row="learner",
-            x="epoch",
-            value="seconds",
-            details=details,
-        ),
+        Grid(title=kept, caption=less, note="per cent of its own", value="ratio", **cells),
+        Grid(title=took, caption=equal, note="from the end of the last one", value="seconds", **cells),
     ]
 
 
 def _time(tables: Mapping[str, Table]) -> list[AnySection]:
     sections: list[AnySection] = []
+    lanes: dict[str, Any] = {"group": "Time", "row": "learner", "start": "start", "end": "end"}
     if tables["phases"].rows:
-        first = min(value for value in tables["phases"].values("epoch"))
+        first = min(tables["phases"].values("epoch"))
         sections.append(
             Gantt(
                 title="What peers did",
-                group="Time",
                 table="phases",
                 caption="Good lanes are mostly training; exchange includes waiting for others, and a gap is idle time.",
                 note=f"from epoch {first} on" if first else "from the start",
-                row="learner",
-                start="start",
-                end="end",
                 colour="phase",
                 details=("learner", "phase", "epoch", "start", "end"),
+                **lanes,
             )
         )
     if tables["presence"].rows:
         sections.append(
             Gantt(
                 title="Who was there",
-                group="Time",
                 table="presence",
                 caption="Good lanes reach from start to end; dark marks every other epoch, hatching marks time without "
                 "the shared store.",
-                row="learner",
-                start="start",
-                end="end",
                 state="state",
                 looks={"there": "back", "epoch": "front", "without the store": "hatched"},
                 details=("learner", "state", "epoch", "start", "end", "reason"),
+                **lanes,
             )
         )
     return sections
@@ -202,9 +172,8 @@ def _missing(tables: Mapping[str, Table]) -> list[AnySection]:
         sections.append(TableSection(title="Data of peers that failed", group=group, table="missing", caption=caption))
     if tables["outages"].rows:
         caption = "Without the store, peers use the figures that they send each other; a dash means to the end."
-        sections.append(
-            TableSection(title="Peers without the shared store", group=group, table="outages", caption=caption)
-        )
+        title = "Peers without the shared store"
+        sections.append(TableSection(title=title, group=group, table="outages", caption=caption))
     if tables["happenings"].rows:
         sections.append(happenings_section("A quiet run has only joins and its end here."))
     return list(sections)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
-from paceline.topologies.events import PhaseStarted
+from paceline.topologies.events import PhaseStarted, ResultEvent
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
 from paceline.topologies.reporting import Happenings, TableBuilder, mean, summary_table
@@ -53,6 +53,7 @@ _MISSING = columns(
     *("epoch count from epoch", "whose text", "num_samples count samples", "share_failed ratio peers failed"),
     "learner text trained by",
 )
+_MEANS = ("ratio", "samples_per_second", "seconds", "train_seconds", "rank_seconds", "exchange_seconds")
 _OUTAGES = columns("learner text peer", "store text", "start seconds from", "seconds seconds for", "reason text")
 
 
@@ -143,18 +144,10 @@ class _Peer:
         evaluated = [one for one in self.epochs if (one.loss, one.accuracy) != (None, None)]
         end = "there" if not self.is_lost or self.lost is None else f"gone: {printable(self.lost.reason)}"
         return (
-            self.name,
-            evaluated[-1].accuracy if evaluated else None,
-            evaluated[-1].loss if evaluated else None,
-            len(self.epochs),
-            self.started.num_samples if self.started else None,
+            *(self.name, evaluated[-1].accuracy if evaluated else None, evaluated[-1].loss if evaluated else None),
+            *(len(self.epochs), self.started.num_samples if self.started else None),
             sum(one.num_samples for one in self.epochs),
-            mean(one.ratio for one in self.epochs),
-            mean(one.samples_per_second for one in self.epochs),
-            mean(one.seconds for one in self.epochs),
-            mean(one.train_seconds for one in self.epochs),
-            mean(one.rank_seconds for one in self.epochs),
-            mean(one.exchange_seconds for one in self.epochs),
+            *(mean(getattr(one, name) for one in self.epochs) for name in _MEANS),
             self.points.num_points if self.points else None,
             self.ended.reason if self.ended else end,
         )
@@ -180,20 +173,17 @@ class GossipTables(TableBuilder):
         self._last_at = 0.0
 
     def _peer(self, name: str) -> _Peer:
-        if name not in self._peers:
-            self._peers[name] = _Peer(name)
-        return self._peers[name]
+        return self._peers.setdefault(name, _Peer(name))
 
     def feed(self, event: Event, job: str = "") -> None:
         self._last_at = max(self._last_at, event.at)
         if self._news.is_news(event):
             self._add_news(event)
         match event:  # the frequent ones first
-            case PhaseStarted() | events.PointsMade() | events.PeerEnded():
+            case PhaseStarted() | events.PointsMade() | events.PeerEnded() | events.EpochEnded():
                 self._peer(event.learner).feed(event)
-            case events.EpochEnded():
-                self._peer(event.learner).feed(event)
-                self._epochs.append(event)
+                if isinstance(event, events.EpochEnded):
+                    self._epochs.append(event)
             case events.PeerStarted():
                 self._peer(event.learner).feed(event)
                 self._num_joined += event.epoch > 1
@@ -234,9 +224,7 @@ class GossipTables(TableBuilder):
             all_epochs,
             table,
             Table("learning", _LEARNING, [row for row in self._learning_rows(all_epochs) if row[3] is not None]),
-            Table(
-                "consensus", _CONSENSUS, [tuple(getattr(one, c.name) for c in _CONSENSUS) for one in self._consensus]
-            ),
+            Table("consensus", _CONSENSUS, [tuple(getattr(c, o.name) for o in _CONSENSUS) for c in self._consensus]),
             Table("phases", _PHASES, [row for row in phases if row[1] != "idle"]),
             Table("presence", _PRESENCE, list(self._presence_rows())),
             Table("missing", _MISSING, [_missing_row(event) for event in self._missing]),
@@ -278,14 +266,8 @@ class GossipTables(TableBuilder):
             for one in peer.epochs[::2]:  # every other one, so that they can be told apart
                 yield (peer.name, "epoch", one.epoch, one.at - one.seconds, one.at, None)
         for lost, until in self._all_outages():
-            yield (
-                lost.learner,
-                "without the store",
-                None,
-                lost.at,
-                self._last_at if until is None else until,
-                lost.reason,
-            )
+            end = self._last_at if until is None else until
+            yield (lost.learner, "without the store", None, lost.at, end, lost.reason)
 
     def _all_outages(self) -> list[tuple[events.StoreLost, float | None]]:
         outages = [*self._past_outages, *((lost, None) for lost in self._outages.values())]
@@ -293,11 +275,8 @@ class GossipTables(TableBuilder):
 
     def _result(self, peers: Table) -> tuple[float | None, float | None]:
         """Accuracy and loss of the average, or the mean of the peers' own if it is not known."""
-        of_average: Sequence[events.GossipEnded | events.ConsensusMeasured] = [
-            *self._consensus,
-            *([self._ended] if self._ended else []),
-        ]
-        for event in reversed(of_average):
+        of_average: list[ResultEvent] = [*([self._ended] if self._ended else []), *reversed(self._consensus)]
+        for event in of_average:
             if (event.loss, event.accuracy) != (None, None):
                 return event.accuracy, event.loss
         there = [one for one in peers.records() if not self._peers[one["learner"]].is_lost]
@@ -326,6 +305,7 @@ class GossipTables(TableBuilder):
             f"shares by {named(settings, 'allocation')}",
             f"{started.clock} clock" if started else "nothing recorded",
         ]
+        missing = [one for one in self._missing if isinstance(one, events.DataMissing)]
         accuracy, loss = self._result(peers)
         target_seconds, median_target_seconds = self._target_seconds(target)
         figures: dict[str, Value] = {
@@ -343,12 +323,8 @@ class GossipTables(TableBuilder):
             "num_peers count peers": len(self._peers),
             "num_joined count joined later": self._num_joined,
             "num_lost count lost": self._num_lost,
-            "num_missing count samples missing": sum(
-                one.num_samples for one in self._missing if isinstance(one, events.DataMissing)
-            ),
-            "num_taken_over count parts taken over": sum(
-                isinstance(one, events.PartTakenOver) for one in self._missing
-            ),
+            "num_missing count samples missing": sum(one.num_samples for one in missing),
+            "num_taken_over count parts taken over": len(self._missing) - len(missing),
             "target_accuracy ratio target": target if isinstance(target, int | float) else None,
             "target_seconds seconds time to the target": target_seconds,
             "median_target_seconds seconds half of the peers": median_target_seconds,
