@@ -88,7 +88,9 @@ def test_a_trunk_that_reports_nothing_is_not_waited_for_to_the_end():
 
 
 def test_a_source_alone_shows_how_it_spent_its_epochs():
-    spent_epochs = [event for event in epoch_of(FLEET, 1) if isinstance(event, events.NodeSpent) and event.learner == "cam-1"]
+    spent_epochs = [
+        event for event in epoch_of(FLEET, 1) if isinstance(event, events.NodeSpent) and event.learner == "cam-1"
+    ]
     lines = lines_of([PhaseStarted(at=0, learner="cam-1", round=0, phase="benchmark"), *spent_epochs])
     assert lines == ["joining …", "epoch 1  11.0 s: computed 9.00 s, waited 2.00 s  sent 5 MB  received 5 MB"]
     assert lines_of([spent("cam-1", 0, 9.0, 3.0, 1000, watts=1.0)])[0].startswith("at the end  11.0 s")
