@@ -288,10 +288,7 @@ class Learner(Member):
         # To keep time for the upload whatever state it is in, the one counts in which that takes longest.
         slowest = min(enrolment.profiles, key=lambda profile: profile.up.per_second, default=enrolment.profile)
         return Candidate(
-            name=self._name,
-            profile=slowest,
-            history=tuple(enrolment.history),
-            max_shards=self._options.max_shards,
+            name=self._name, profile=slowest, history=tuple(enrolment.history), max_shards=self._options.max_shards
         )
 
     def _check_that_a_whole_round_would_do(self, enrolment: Enrolment, candidate: Candidate, ticket: Ticket) -> None:

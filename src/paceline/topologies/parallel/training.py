@@ -133,10 +133,7 @@ class JobTraining:
         self.round = opened
         self.emit(
             events.RoundOpened(
-                at=self.now(),
-                round=number,
-                deadline_seconds=opened.deadline_seconds,
-                num_learners=len(opened.awaited),
+                at=self.now(), round=number, deadline_seconds=opened.deadline_seconds, num_learners=len(opened.awaited)
             )
         )
         return opened

@@ -88,11 +88,7 @@ class Trunk(Host, TrunkService):
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
         env.emit(
             events.SplitStarted(
-                at=env.now(),
-                job=job.described(),
-                clock=env.clock,
-                num_parameters=sizes,
-                paceline=paceline.__version__,
+                at=env.now(), job=job.described(), clock=env.clock, num_parameters=sizes, paceline=paceline.__version__
             )
         )
         await self._until_ready()
