@@ -1,5 +1,6 @@
 """Fleet files: what they mean, and one line for everything that can be wrong with them."""
 
+import json
 import math
 
 import pytest
@@ -13,6 +14,8 @@ from paceline.fleets.local import LocalDevice
 from paceline.fleets.modelled import VirtualDevice
 
 DEVICE = '[[device]]\nname = "pi"\nsamples_per_second = 100\n'
+SPEED = "[[device]]\nname = 'a'\nsamples_per_second = "
+STATES = DEVICE + "states = [{{name = 'idle', {}}}]"
 
 
 @pytest.fixture
@@ -28,59 +31,25 @@ def fleet(tmp_path):
 
 
 def test_a_fleet_has_devices_of_many_kinds(fleet):
-    text = """
-        [[device]]
-        name = "pi"
-        count = 3
-        samples_per_second = 100
-        down_mbit = 20
-        up_mbit = 5.5
-        latency_ms = 10
-        cpu_share = 0.5
-        speed_noise = 0.1
-        link_noise = 0.2
-        packet_loss = 0.01
-        max_shards = 4
-        price = 1.5
-        are_states_known = false
-        skips = 0.5
-        joins_at_seconds = 1
-        dies_at_seconds = 20
-        returns_at_seconds = 30
-        [device.power]
-        busy_watts = 6
-        idle_watts = 2.5
-        joules_per_byte = 2e-4
-        [[device]]
-        name = "pi-4"
-        samples_per_second = {small = 1e4, large = 300}
-    """
-    pi, other = fleet(text)
-    assert pi == VirtualDevice(
-        name="pi",
-        count=3,
-        samples_per_second=100,
-        down_mbit=20,
-        up_mbit=5.5,
-        latency_ms=10,
-        cpu_share=0.5,
-        speed_noise=0.1,
-        link_noise=0.2,
-        packet_loss=0.01,
-        max_shards=4,
-        price=1.5,
-        are_states_known=False,
-        skips=0.5,
-        joins_at_seconds=1,
-        dies_at_seconds=20,
-        returns_at_seconds=30,
-        power=PowerModel(busy_watts=6.0, idle_watts=2.5, joules_per_byte=2e-4),
-    )
+    known = {"count": 3, "samples_per_second": 100, "down_mbit": 20, "up_mbit": 5.5, "latency_ms": 10, "price": 1.5}
+    known |= {
+        "speed_noise": 0.1,
+        "link_noise": 0.2,
+        "packet_loss": 0.01,
+        "max_shards": 4,
+        "cpu_share": 0.5,
+        "skips": 0.5,
+    }
+    known |= {"are_states_known": False, "joins_at_seconds": 1, "dies_at_seconds": 20, "returns_at_seconds": 30}
+    power = {"busy_watts": 6.0, "idle_watts": 2.5, "joules_per_byte": 2e-4}
+    lines = ["[[device]]", 'name = "pi"', *(f"{key} = {json.dumps(value)}" for key, value in known.items())]
+    lines += ["[device.power]", *(f"{key} = {value}" for key, value in power.items())]
+    lines += ["[[device]]", 'name = "pi-4"', "samples_per_second = {small = 1e4, large = 300}"]
+    pi, other = fleet("\n".join(lines))
+    assert pi == VirtualDevice(name="pi", power=PowerModel(**power), **known)
     assert other == VirtualDevice(name="pi-4", samples_per_second={"small": 1e4, "large": 300})
     assert other.speed("large") == 300
-    with pytest.raises(
-        ConfigError, match=r"^device pi-4: samples_per_second has no speed for job 'huge', only for 'sm"
-    ):
+    with pytest.raises(ConfigError, match=r"^device pi-4: samples_per_second has no speed for job 'huge', only for"):
         other.speed("huge")
     assert (other.down_mbit, other.up_mbit, other.latency_ms) == (math.inf, math.inf, 0)
 
@@ -107,49 +76,23 @@ def test_processes_of_this_machine_are_devices_too(fleet, tmp_path):
     ("text", "message"),
     [
         ("", "there is no [[device]]; a fleet has at least one"),
-        ("[device]\nname = 'pi'", "there is no [[device]]; a fleet has at least one"),
         ("[[devices]]", "unknown table 'devices'; did you mean 'device'? Allowed: device"),
         (DEVICE + "distance_metres = 5", "device 1: distance_metres is 5.0, but there is no [cell]"),
         ("cell = 3\n" + DEVICE, "cell is 3; it must be a table, [cell]"),
         (DEVICE + "[cell]\nradius = 5", "[cell]: unknown key 'radius'; did you mean 'radius_metres'? Allowed: sched"),
         (DEVICE + "[cell]\nradius_metres = 0", "[cell]: radius_metres is 0; it must be above 0"),
-        (DEVICE + "up_mbit = 3\n[cell]", "[cell]: device pi: in a cell, it has down_mbit and up_mbit both or neither"),
-        (
-            DEVICE + "up_mbit = 3\ndown_mbit = 3\ndistance_metres = 3\n[cell]",
-            "[cell]: device pi: it has either rates or distance_metres in the cell, not both",
-        ),
-        (
-            DEVICE + "count = 1001\n[cell]",
-            "[cell]: there are 1001 devices in the cell; proportional-fair scheduling of ",
-        ),
+        (DEVICE + "count = 1001\n[cell]", "[cell]: there are 1001 devices in the cell; proportional-fair scheduling"),
         ("device = [3]", "device 1: 3 must be a table"),
-        (
-            DEVICE + "speed = 3",
-            "device 1: unknown key 'speed'; did you mean 'speed_noise'? "
-            f"Allowed: {', '.join(VirtualDevice.__struct_fields__)}",
-        ),
+        (DEVICE + "speed = 3", "device 1: unknown key 'speed'; did you mean 'speed_noise'? Allowed: name, "),
         (DEVICE + "[[device]]\nname = 'b'", "device 2: Object missing required field `samples_per_second`"),
-        (
-            DEVICE + "states = [{name = 'idle', probability = 0.5}]",
-            "device 1: the probabilities of states ['idle'] add up to 0.5; they must add up to 1",
-        ),
-        (
-            DEVICE + "states = [{name = 'idle', probability = 1, sped = 2}]",
-            "device 1 states 1: unknown key 'sped'; did you mean 'speed'? Allowed: name, probability",
-        ),
-        (
-            "[[device]]\nname = 'a'\nsamples_per_second = 'fast'",
-            "device 1 samples_per_second = 'fast': Expected `float | object`, got `str`",
-        ),
-        ("[[device]]\nname = 'a'\nsamples_per_second = nan", "device 1: samples_per_second is nan; it must be above 0"),
-        (
-            "[[device]]\nname = 'a'\nsamples_per_second = {small = 1, large = -2}",
-            "device 1: samples_per_second is -2.0; it must be above 0",
-        ),
+        (STATES.format("probability = 0.5"), "device 1: the probabilities of states ['idle'] add up to 0.5; they must"),
+        (STATES.format("probability = 1, sped = 2"), "device 1 states 1: unknown key 'sped'; did you mean 'speed'?"),
+        (SPEED + "'fast'", "device 1 samples_per_second = 'fast': Expected `float | object`, got `str`"),
+        (SPEED + "nan", "device 1: samples_per_second is nan; it must be above 0"),
+        (SPEED + "{small = 1, large = -2}", "device 1: samples_per_second is -2.0; it must be above 0"),
         (DEVICE + "[device.power]\nbusy_watts = -1", "device 1 power: busy_watts is -1; it must be at least 0"),
         (DEVICE + "count = 0", "device 1: count is 0; it must be at least 1"),
         (DEVICE + "count = 1_000_000_000_000", "there are 1000000000000 devices, by their counts; allowed: 100000"),
-        (DEVICE + "down_mbit = 0", "device 1: down_mbit is 0; it must be above 0"),
         (DEVICE + "packet_loss = 1", "device 1: packet_loss is 1; it must be at least 0 and below 1"),
         (DEVICE + "returns_at_seconds = 3", "device 1: returns_at_seconds needs a dies_at_seconds before it"),
         (DEVICE + "count = 3\n" + DEVICE.replace("pi", "pi-2"), "2 devices are called 'pi-2'; names must differ"),

@@ -2,15 +2,13 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 
-from paceline import DataSpec, LocalDevice, LocalFleet, ModelSpec, SplitJob, train
+from paceline import LocalDevice, LocalFleet, ModelSpec, SplitJob, train
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError
 from paceline.fleets.processes import _lines
 from paceline.fleets.testbed import devices
-from paceline.topologies.split.topology import TOPOLOGY
 
 
 def test_lines_that_are_too_long_are_dropped_and_reading_goes_on():
@@ -36,19 +34,7 @@ def test_what_is_given_is_written_as_options(kind, patience):
     assert kind(name="pi").options() == ["--name", "pi", *patient]
 
 
-def split_job(**rules):
-    return SplitJob(cut="3", model=ModelSpec(name="three-nn"), **rules)
-
-
 def test_a_fleet_that_is_too_small_is_refused_at_once(tmp_path):
     fleet = LocalFleet([LocalDevice(name="device", count=2)])
     with pytest.raises(ConfigError, match="the fleet has 2 devices; the job begins with 3"):
-        train(split_job(sources=3), fleet, folder=tmp_path / "run")
-
-
-def test_a_source_without_a_file_of_its_own_has_the_trunks(tmp_path):
-    x, y = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 10
-    file = str(tmp_path / "trunk.npz")
-    np.savez(file, x_train=x, y_train=y, x_test=x, y_test=y)
-    plan = TOPOLOGY.prepare(split_job(data=DataSpec(path=file)))
-    assert list(plan.device_options(1, 2)) == ["--data", file, "--apply-view"]
+        train(SplitJob(cut="3", model=ModelSpec(name="three-nn"), sources=3), fleet, folder=tmp_path / "run")

@@ -18,6 +18,7 @@ from paceline.fleets.testbed import bed, cgroups, devices, fleet, tools
 from paceline.report import RunFolder
 from paceline.topologies.parallel.events import DeviceMeasured, RoundOpened, UpdateAccepted
 from tests.fleets.conftest import ask, there_is
+from tests.topologies.parallel.runs import of
 
 JOB = """
 [job]
@@ -88,18 +89,11 @@ def testbed(files):
     """Start `paceline testbed`; killed at the end."""
     started = []
 
-    def start(*prefix, **options):
+    def start(*prefix):
         command = [*prefix, sys.executable, "-m", "paceline", "testbed", "job.toml", "fleet.toml"]
-        process = subprocess.Popen(
-            [*command, "--folder", "run", "--json"],
-            cwd=files,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
-        started.append(process)
-        return process
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen([*command, "--folder", "run", "--json"], cwd=files, text=True, **pipes))
+        return started[-1]
 
     yield start
     for process in started:
@@ -119,10 +113,6 @@ def until(is_reached, process):
         assert time.monotonic() < give_up
         time.sleep(0.02)
     return found
-
-
-def of(kind, told):
-    return [event for event in told if isinstance(event, kind)]
 
 
 def new_places(before):

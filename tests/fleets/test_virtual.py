@@ -88,11 +88,6 @@ def test_adaptive_dab_bears_changing_states():
     assert sum(len(event.late) for event in closed(told)) <= 5
 
 
-def test_states_that_do_not_add_up_are_refused():
-    with pytest.raises(ValueError, match="add up to 0.8"):
-        device("a", states=STATES[:2])
-
-
 def test_a_benchmark_takes_time_and_no_gradients(monkeypatch):
     trained = []
     plain = LocalModel.minibatches
@@ -119,7 +114,5 @@ def test_a_round_takes_energy_and_bytes():
             seconds = event.download_seconds + event.train_seconds + event.upload_seconds
             joules = 4 * event.cpu_seconds + seconds + 0.001 * (event.bytes_sent + event.bytes_received)
         assert event.joules == pytest.approx(joules)
-    assert {event.learner: event.power["busy_watts"] for event in of(DeviceMeasured, told)} == {
-        "a": 4.0,
-        "b": 0.9,
-    }
+    powers = {event.learner: event.power["busy_watts"] for event in of(DeviceMeasured, told)}
+    assert powers == {"a": 4.0, "b": 0.9}

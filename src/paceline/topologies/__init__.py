@@ -17,11 +17,7 @@ from paceline.spelling import suggest
 if TYPE_CHECKING:
     from paceline.topologies.base import JobSpec, Topology
 
-BUILT_IN = {
-    "parallel": ("job", "pool"),
-    "gossip": ("gossip",),
-    "split": ("split",),
-}
+BUILT_IN = {"parallel": ("job", "pool"), "gossip": ("gossip",), "split": ("split",)}
 """Topologies that come with Paceline, and the tables of job files that announce their jobs."""
 
 GROUP = "paceline.topologies"

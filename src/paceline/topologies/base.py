@@ -35,6 +35,7 @@ from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.topologies.reporting import Progress, Reporting
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
 
 Save: TypeAlias = Callable[[int | str, State], None]
 """Keeps a model under the number of a round, or under a name, such as ``final``."""
@@ -120,6 +121,13 @@ class Environment:
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
     keep_apart: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
+
+    def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
+        """Emit an event that happens now, its time rounded to so many digits, and return it."""
+        now = self.now()
+        event = kind(at=now if digits is None else round(now, digits), **fields)
+        self.emit(event)
+        return event
 
     def nested(self, job: JobSpec) -> Environment:
         """Return the environment of a job inside this one, with a record of its own."""

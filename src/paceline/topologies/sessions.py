@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import paceline
+from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TransportError
@@ -207,6 +209,13 @@ class Roster(Generic[S]):
         for session in gone:
             self.remove(session)
         return gone
+
+
+async def say_goodbye(host: axon.Remote, session: str) -> None:
+    """Leave a host, if it was joined and can be reached."""
+    if session:
+        with contextlib.suppress(TransportError, RemoteError):
+            await host.leave.options(timeout_seconds=5).coro(session)
 
 
 async def until_over(

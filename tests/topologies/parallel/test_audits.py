@@ -24,9 +24,8 @@ def test_a_cheat_is_caught_unpaid_and_excluded(policy):
 
 
 def test_all_honest_learners_pass_also_if_they_halt():
-    run = play_pool(
-        {"a": {"deadline_seconds": 2.0, "local_epochs": 3, "audit_rate": 1.0}}, paid_fleet(3), is_time_only=False
-    )
+    job = {"deadline_seconds": 2.0, "local_epochs": 3, "audit_rate": 1.0}
+    run = play_pool({"a": job}, paid_fleet(3), is_time_only=False)
     assert any(event.fulfilment < 1 for event in run.of(RoundClosed, "a"))
     audits = run.of(UpdateAudited, "a")
     assert len(audits) >= 6
@@ -40,9 +39,7 @@ def test_only_a_part_of_the_updates_is_audited():
 
 def test_an_update_of_a_cheat_does_not_count():
     """With everybody cheating, nothing is learned at all."""
-    run = play_pool(
-        {"a": {"rounds": 1, "audit_rate": 1.0}}, paid_fleet(2, skips=0.9), is_time_only=False, total_budget=1e6
-    )
+    run = play_pool({"a": {"rounds": 1, "audit_rate": 1.0}}, paid_fleet(2, skips=0.9), is_time_only=False)
     [round] = run.of(RoundClosed, "a")
     assert (round.num_updates, round.num_samples, round.fulfilment) == (0, 0, 0.0)
 

@@ -81,7 +81,6 @@ def test_profiles_are_sent_only_to_policies_that_need_them(monkeypatch):
     "profile",
     [
         {"train": [math.nan], "down": [1.0], "up": [1.0]},
-        {"train": [-1.0], "down": [1.0], "up": [1.0]},
         {"train": [1.0], "down": [1.0], "up": [1.0], "latency_seconds": -1.0},
         {"train": ["fast"], "down": [1.0], "up": [1.0]},
         {},

@@ -107,11 +107,8 @@ class Requests:
 def make_learner(url, name, events, max_shards=None):
     """Make a learner that meters what it uses."""
     machine = LiveMachine(make_meter=functools.partial(ProcessMeter, PowerModel(busy_watts=4.0)))
-    options = DeviceOptions(max_shards=max_shards)
-    trust = {"token": "S3cret"}
-    return Learner(
-        Node(name=name, contacts=[Contact(url)], trust=trust, emit=events.append, options=options, machine=machine)
-    )
+    about = {"trust": {"token": "S3cret"}, "emit": events.append, "options": DeviceOptions(max_shards=max_shards)}
+    return Learner(Node(name=name, contacts=[Contact(url)], machine=machine, **about))
 
 
 async def recorded_run(job):

@@ -4,19 +4,8 @@ import pytest
 
 from paceline.errors import ConfigError
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
+from paceline.topologies.parallel import events as happened
 from paceline.topologies.parallel.board import RunBoard
-from paceline.topologies.parallel.events import (
-    DeviceMeasured,
-    RoundClosed,
-    RoundOpened,
-    RoundSpent,
-    RunStarted,
-    ShardsAdded,
-    ShardsTaken,
-    UpdateAccepted,
-    UpdateAudited,
-    UpdateRefused,
-)
 from paceline.topologies.parallel.report import RunReporting
 from tests.report.synthetic import FLEET, JOB, FakeLearner, run_events
 
@@ -34,31 +23,33 @@ def record_of(summary, table, name):
 
 
 def opened(number=1, at=0.0, deadline_seconds=2.0):
-    return RoundOpened(at=at, round=number, deadline_seconds=deadline_seconds, num_learners=1)
+    return happened.RoundOpened(at=at, round=number, deadline_seconds=deadline_seconds, num_learners=1)
 
 
 def closed(number=1, at=2.0, seconds=2.0, late=(), **more):
     counts = {**COUNTS, "num_learners": 1, **more}
-    return RoundClosed(at=at, round=number, seconds=seconds, truancy=seconds / 2 - 1, late=late, **counts)
+    return happened.RoundClosed(at=at, round=number, seconds=seconds, truancy=seconds / 2 - 1, late=late, **counts)
 
 
 def taken(name="pi", number=1, num_shards=3, seconds=0.25, local_epochs=2):
     work = {"num_shards": num_shards, "seconds": seconds, "local_epochs": local_epochs}
-    return ShardsTaken(at=seconds, round=number, learner=name, **work)
+    return happened.ShardsTaken(at=seconds, round=number, learner=name, **work)
 
 
 def accepted(name="pi", number=1, seconds=1.5):
-    return UpdateAccepted(at=seconds, round=number, learner=name, num_samples=96, seconds=seconds)
+    return happened.UpdateAccepted(at=seconds, round=number, learner=name, num_samples=96, seconds=seconds)
 
 
 def refused(name="pi", number=1, seconds=1.5, is_late=False):
-    return UpdateRefused(at=3.0, round=number, learner=name, reason="rubbish", seconds=seconds, is_late=is_late)
+    return happened.UpdateRefused(
+        at=3.0, round=number, learner=name, reason="rubbish", seconds=seconds, is_late=is_late
+    )
 
 
 def test_the_whole_of_a_run():
     events = run_events()
     summary = REPORTING.summary(events, JOB)
-    rounds = [event for event in events if isinstance(event, RoundClosed)]
+    rounds = [event for event in events if isinstance(event, happened.RoundClosed)]
     assert summary.about == "digits-cnn on digits · 61,706 parameters · shares by adaptive-dab · virtual clock"
     assert (summary.ended, summary.rounds, summary.planned_rounds) == ("rounds done", 10, 10)
     assert (summary.accuracy, summary.loss) == (rounds[-1].accuracy, rounds[-1].loss)
@@ -68,7 +59,7 @@ def test_the_whole_of_a_run():
     assert summary.fulfilment == pytest.approx(sum(event.fulfilment for event in rounds) / 10)
     assert summary.satisfaction == 0.7
     assert (summary.num_shards, summary.num_parameters, summary.num_learners) == (480, 61_706, len(FLEET))
-    late = next(event.seconds for event in events if isinstance(event, UpdateRefused) and event.is_late)
+    late = next(event.seconds for event in events if isinstance(event, happened.UpdateRefused) and event.is_late)
     assert summary.truancy_max == pytest.approx(late - 1)  # the round itself closed at its deadline
 
 
@@ -89,7 +80,7 @@ def test_learners_and_devices():
 def test_a_round_of_a_learner_that_reports_its_phases():
     seconds = {"start_seconds": 0.25, "download_seconds": 0.25, "train_seconds": 0.75, "upload_seconds": 0.25}
     counts = {"deadline_seconds": 2.0, "num_shards": 3, "num_samples": 96, "is_halted": True}
-    spent = RoundSpent(at=1.6, learner="pi", round=1, **counts, **seconds)
+    spent = happened.RoundSpent(at=1.6, learner="pi", round=1, **counts, **seconds)
     record = record_of(summed_up(opened(at=10.0), taken(), accepted(), spent, closed(at=12.0)), "work", "pi")
     parts = [record[name] for name in ("wait", "download", "train", "upload", "working", "lost", "idle")]
     assert parts == [0.25, 0.25, 0.75, 0.25, 0.0, 0.0, 0.5]
@@ -99,7 +90,7 @@ def test_a_round_of_a_learner_that_reports_its_phases():
 
 
 def test_a_round_of_one_that_does_not_and_of_one_whose_update_never_came():
-    added = ShardsAdded(at=1.0, round=1, learner="pi", num_shards=2, seconds=1.0)
+    added = happened.ShardsAdded(at=1.0, round=1, learner="pi", num_shards=2, seconds=1.0)
     summary = summed_up(
         *(opened(), taken(), added, accepted(), taken("gone"), closed(at=2.5, late=("gone",), num_learners=2))
     )
@@ -126,14 +117,14 @@ def test_late_and_refused_updates_and_cheats():
     assert summary.tables["learners"].values("learner") == ["pi"]
     assert len(summary.tables["happenings"].rows) == 2
     for is_honest, outcome in ((True, "accepted"), (False, "refused")):
-        audited = UpdateAudited(at=1.9, round=1, learner="pi", is_honest=is_honest)
+        audited = happened.UpdateAudited(at=1.9, round=1, learner="pi", is_honest=is_honest)
         summary = summed_up(opened(), taken(), accepted(), audited, closed())
         assert (record_of(summary, "work", "pi")["outcome"], summary.num_audits) == (outcome, 1)
 
 
 def test_a_resumed_run_and_one_that_is_not_over():
     facts = {"job": JOB, "clock": "live", "num_parameters": 1, "num_shards": 1, "paceline": "0"}
-    started, again = (RunStarted(at=at, first_round=number, **facts) for at, number in ((0, 1), (5, 2)))
+    started, again = (happened.RunStarted(at=at, first_round=number, **facts) for at, number in ((0, 1), (5, 2)))
     summary = summed_up(started, opened(), closed(), again, settings=JOB)
     assert summary.tables["happenings"].records() == [{"at": 5, "what": "run resumed at round 2"}]
     assert (summary.ended, summary.seconds) == (None, 5)
@@ -148,7 +139,7 @@ def test_events_that_contradict_each_other_and_a_profile_that_holds_anything():
     with pytest.raises(ConfigError, match="a deadline of 0 s, not above 0"):
         summed_up(opened(deadline_seconds=0))
     profile = {"train": 7, "down": {"per_second": "fast"}, "latency_seconds": None}
-    summary = summed_up(DeviceMeasured(at=1, learner="pi", profile=profile, seconds=0.5))
+    summary = summed_up(happened.DeviceMeasured(at=1, learner="pi", profile=profile, seconds=0.5))
     assert summary.tables["devices"].rows == [("pi", 0.5, None, None, None, None, None)]
 
 
@@ -185,7 +176,7 @@ def test_bad_news_stays_on_the_board_until_the_next_round():
     board.feed(taken(number=2))
     assert lane_of(board).mood != "bad"
     board.feed(refused(number=2))
-    board.feed(UpdateAudited(at=14, round=2, learner="pi", is_honest=False, distance=0.9))
+    board.feed(happened.UpdateAudited(at=14, round=2, learner="pi", is_honest=False, distance=0.9))
     assert lane_of(board).status == "cheated"
     board.feed(LearnerLeft(at=15, learner="pi", reason="good\nbye"))
     assert (lane_of(board).status, lane_of(board).mood) == ("gone: good\\nbye", "gone")

@@ -45,9 +45,8 @@ def test_half_of_an_equal_share_of_what_is_left_and_at_least_one():
 
 
 def test_none_for_whom_the_others_would_be_done_before():
-    reserve = ShardReserve(
-        4, {"fast": taker(shard_seconds=0.1), "slow": taker(shard_seconds=2.0)}, budget=math.inf, due_seconds=1000
-    )
+    takers = {"fast": taker(shard_seconds=0.1), "slow": taker(shard_seconds=2.0)}
+    reserve = ShardReserve(4, takers, budget=math.inf, due_seconds=1000)
     assert reserve.draw("slow", 20.0) == 0
     assert reserve.draw("fast", 20.0) >= 1
 
@@ -60,9 +59,8 @@ def test_none_for_who_would_be_late_and_none_for_strangers():
 
 
 def test_never_more_than_can_be_paid():
-    reserve = ShardReserve(
-        20, {"dear": taker(price=3.0), "cheap": taker(shard_seconds=9.0)}, budget=66.0, due_seconds=1000
-    )
+    takers = {"dear": taker(price=3.0), "cheap": taker(shard_seconds=9.0)}
+    reserve = ShardReserve(20, takers, budget=66.0, due_seconds=1000)
     _, taken = play(reserve, {"dear": 1, "cheap": 9})
     assert taken["dear"] * 3 + taken["cheap"] <= 66.0
     assert taken["dear"] > 10

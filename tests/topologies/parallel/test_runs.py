@@ -3,14 +3,7 @@
 import pytest
 
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.events import (
-    RoundClosed,
-    RoundOpened,
-    RoundSpent,
-    RunEnded,
-    ShardsTaken,
-    UpdateAccepted,
-)
+from paceline.topologies.parallel.events import RoundOpened, RoundSpent, RunEnded, ShardsTaken, UpdateAccepted
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 FLEET = [device("d1", 50), device("d2", 100), device("d4", 200), device("d8", 400)]
@@ -32,6 +25,7 @@ def test_the_same_seed_gives_the_same_events_and_another_seed_others():
     runs = [play(small_job("adaptive-dab", min_learners=2, seed=seed), fleet) for seed in (0, 0, 1)]
     first, second, other = (outcome.state for outcome, _ in runs)
     assert runs[0][1] == runs[1][1]
+    assert all(event.seconds <= 4.0 and event.truancy <= 0 for event in closed(runs[0][1]))
     assert all(first[name].equal(second[name]) for name in first)
     assert not all(first[name].equal(other[name]) for name in first)
 
@@ -43,12 +37,6 @@ def test_faster_devices_take_more_unless_shares_are_equal():
     assert taken["d8"] / taken["d1"] == pytest.approx(8, rel=0.35)  # whole shards
     _, events = play(small_job("eta", min_learners=4), FLEET, is_time_only=True)
     assert {event.num_shards for event in of(ShardsTaken, events)} <= {11, 12}  # 45 shards for four
-
-
-def test_no_round_is_longer_than_its_deadline():
-    fleet = [device("a", speed_noise=0.3, link_noise=0.3), device("b", 50, speed_noise=0.3, link_noise=0.3)]
-    _, events = play(small_job(rounds=10, min_learners=2), fleet, is_time_only=True)
-    assert all(event.seconds <= 4.0 and event.truancy <= 0 for event in closed(events))
 
 
 def test_a_round_closes_when_all_are_in():
@@ -113,8 +101,7 @@ def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
     order = []
 
     def emit(event):
-        if isinstance(event, RoundClosed):
-            order.append(("closed", event.round))
+        order.extend(("closed", end.round) for end in closed([event]))
 
     play(small_job(rounds=2), [device("a")], emit=emit, save=lambda round, state: order.append(("saved", round)))
     assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2)]

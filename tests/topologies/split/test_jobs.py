@@ -9,25 +9,13 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.views import PAPER_VIEWS, ViewSpec
+from paceline.learning.views import ViewSpec
 from paceline.topologies.job_files import load_job
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 
-JOB = """\
-[split]
-scheme = "gfl"
-cut = "f1"
-epochs = 7
-batch_size = 48
-sources = 2
-depth = 3
-bits = 8
-patience_seconds = 4.5
-backup_epochs = 2
-test_epochs = 3
-stop_epochs = 4
-target_accuracy = 0.9
-seed = 11
+RULES = {"scheme": "gfl", "cut": "f1", "epochs": 7, "batch_size": 48, "sources": 2, "depth": 3, "bits": 8, "seed": 11}
+RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "stop_epochs": 4, "target_accuracy": 0.9}
+TABLES = """
 [junction]
 form = "low-rank"
 rank = 6
@@ -50,6 +38,7 @@ sigma_pixels = 0.5
 kind = "erase"
 erased_share = 0.3
 """
+JOB = "\n".join(["[split]", *(f"{key} = {json.dumps(value)}" for key, value in RULES.items())]) + TABLES
 
 
 @pytest.fixture
@@ -67,19 +56,7 @@ def load(tmp_path):
 def test_a_file_makes_a_job(load):
     job, usual = load(JOB), SplitJob()
     assert job == SplitJob(
-        scheme="gfl",
-        cut="f1",
-        epochs=7,
-        batch_size=48,
-        sources=2,
-        depth=3,
-        bits=8,
-        patience_seconds=4.5,
-        backup_epochs=2,
-        test_epochs=3,
-        stop_epochs=4,
-        target_accuracy=0.9,
-        seed=11,
+        **RULES,
         junction=JunctionSpec(form="low-rank", rank=6, groups=2, start="plain"),
         averaging=AveragingSpec(layers=("f1", "f2"), mu=0.5),
         model=ModelSpec(name="resnet-8"),
@@ -90,28 +67,13 @@ def test_a_file_makes_a_job(load):
     assert [name for name in SplitJob.__struct_fields__ if getattr(job, name) == getattr(usual, name)] == []
 
 
-def test_an_empty_table_is_a_job_with_defaults(load):
-    job = load("[split]")
-    assert job == SplitJob()
-    assert (job.scheme, job.cut, job.depth, job.bits, job.view) == ("fpl", "auto", 1, 32, PAPER_VIEWS)
-    assert job.model == ModelSpec(name="leaf-cnn")
-
-
 @pytest.mark.parametrize("text", [JOB, "[split]", '[split]\n[data]\npath = "x.npz"'])
 def test_what_a_run_keeps_is_read_again(load, text):
     job = load(text)
     assert load(json.dumps(job.described()), "split.json") == job
 
 
-def test_paths_are_relative_to_the_file(load, tmp_path):
-    job = load('[split]\n[data]\npath = "mine.npz"\n[model]\nimport = "net.py:Net"')
-    assert job.data.path == str(tmp_path / "mine.npz")
-    assert job.model.import_path == f"{tmp_path / 'net.py'}:Net"
-
-
 WRONG = [
-    ("[split]\n[aggregation]", "unknown table 'aggregation'; "),
-    ("split = 3", "split is 3; it must be a table, [split]"),
     ("[split]\nepoch = 3", "[split]: unknown key 'epoch'; did you mean 'epochs'? Allowed: scheme, cut, epochs,"),
     ("[split]\nscheme = 'fp'", "[split] scheme = 'fp': Invalid enum value 'fp'; allowed: fpl, split-learning,"),
     ("[split]\ncut = 3", "[split] cut = 3: Expected `str`, got `int`"),
@@ -124,13 +86,11 @@ WRONG = [
     ("[split]\nscheme = 'split-learning'", "[split]: cut is \"auto\", which weighs junctions; split-learning needs"),
     ("[split]\n[junction]\nform = 'ful'", "[junction] form = 'ful': Invalid enum value 'ful'; allowed: full, low-"),
     ("[split]\n[junction]\nrank = 0", "rank is 0; it must be at least 1"),
-    ("[split]\n[junction]\nrnk = 3", "[junction]: unknown key 'rnk'; did you mean 'rank'? Allowed: form, rank"),
     ("[split]\n[averaging]\nlayers = [1]", "[averaging] layers = [1]: Expected `str`, got `int`"),
     ("[split]\n[averaging]\nmu = -1", "mu is -1"),
     ("[split]\n[[view]]\n[[view]]\nkind = 'blurr'", "view 2: view 'blurr' is unknown; did you mean 'blur'?"),
     ("[split]\n[[view]]\nkin = 'blur'", "view 1: unknown key 'kin'; did you mean 'kind'?"),
     ("[split]\n[[view]]\nerased_share = 1", "erased_share is 1"),
-    ("[split]\n[view]\nkind = 'blur'", "view is {'kind': 'blur'}; "),
     ("view = [3]\n[split]", "view 1: 3 must be a table"),
     ("view = []\n[split]", "[split]: there is no [[view]]; a source sees something, such as kind = \"plain\""),
 ]  # fmt: skip

@@ -6,7 +6,6 @@ import torch
 
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.datasets import DataSpec
-from paceline.learning.models import ModelSpec
 from paceline.run import train
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import NodeSpent, SplitEpochEnded
@@ -23,16 +22,8 @@ def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
     data = digits()
     few = {name: getattr(data, name)[:160] for name in ("x_train", "y_train", "x_test", "y_test")}
     np.savez(tmp_path / "digits.npz", **few)
-    job = SplitJob(
-        cut=CUT,
-        epochs=2,
-        batch_size=16,
-        sources=NUM_SOURCES,
-        seed=7,
-        model=ModelSpec(name="leaf-cnn"),
-        optimizer=ADAM,
-        data=DataSpec(path=str(tmp_path / "digits.npz")),
-    )
+    rules = {"cut": CUT, "epochs": 2, "batch_size": 16, "sources": NUM_SOURCES, "seed": 7, "optimizer": ADAM}
+    job = SplitJob(**rules, data=DataSpec(path=str(tmp_path / "digits.npz")))
     events = []
     cameras = LocalFleet([LocalDevice(name="camera", count=NUM_SOURCES)])
     run = train(job, cameras, folder=tmp_path / "run", watchers=[events.append])
@@ -51,6 +42,5 @@ def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
     assert len([name for name in run.state if name.startswith("branches.")]) == 4 * NUM_SOURCES
     for name, tensor in in_one_process(prepared, joined, cut=CUT).items():
         torch.testing.assert_close(run.state[name], tensor, rtol=1e-4, atol=1e-5)
-    assert (
-        farthest(run.state, in_one_process(prepared, joined, epochs=1, cut=CUT)) > 1e-3
-    )  # an epoch less would be seen
+    an_epoch_less = in_one_process(prepared, joined, epochs=1, cut=CUT)
+    assert farthest(run.state, an_epoch_less) > 1e-3

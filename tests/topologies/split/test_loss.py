@@ -120,10 +120,8 @@ def test_the_only_source_may_die_and_return_at_any_time(dies_at_seconds):
 
 @pytest.mark.parametrize("second_dies_at", [0.52, 0.6, 1.2])
 def test_all_may_die_and_return(second_dies_at):
-    devices = [
-        device("a", dies_at_seconds=0.5, returns_at_seconds=3.0),
-        device("b", dies_at_seconds=second_dies_at, returns_at_seconds=3.2),
-    ]
+    devices = [device("a", dies_at_seconds=0.5, returns_at_seconds=3.0)]
+    devices.append(device("b", dies_at_seconds=second_dies_at, returns_at_seconds=3.2))
     played = play(small_split(sources=2, epochs=6, patience_seconds=0.5), devices)
     assert len(played.epochs) == 6
     assert {event.learner for event in played.of(SourceBack)} == {"a", "b"}
@@ -131,11 +129,8 @@ def test_all_may_die_and_return(second_dies_at):
 
 
 def test_a_newcomer_goes_on_when_all_others_are_gone():
-    devices = [
-        device("a", dies_at_seconds=0.6),
-        device("b", dies_at_seconds=0.62),
-        device("new", joins_at_seconds=0.55),
-    ]
+    mortal = device("a", dies_at_seconds=0.6), device("b", dies_at_seconds=0.62)
+    devices = [*mortal, device("new", joins_at_seconds=0.55)]
     played = play(small_split(sources=2, epochs=6, patience_seconds=0.1), devices)
     (changed,) = played.of(JunctionChanged)
     assert (changed.epoch, changed.sources) == (3, ("a", "b", "new"))

@@ -4,14 +4,7 @@ import pytest
 
 from paceline.topologies.events import LearnerJoined, PhaseStarted
 from paceline.topologies.reporting import Milestone
-from paceline.topologies.split.events import (
-    CutChosen,
-    NodeSpent,
-    SourceMasked,
-    SplitEnded,
-    SplitEpochEnded,
-    SplitStarted,
-)
+from paceline.topologies.split import events
 from paceline.topologies.split.progress import SplitProgress
 from tests.report.synthetic_split import FLEET, JOB, epoch_of, spent, split_events
 
@@ -22,11 +15,13 @@ def lines_of(events):
 
 
 def started(job, **sizes):
-    return SplitStarted(at=0, job=job, clock="live", num_parameters=sizes, paceline="0")
+    return events.SplitStarted(at=0, job=job, clock="live", num_parameters=sizes, paceline="0")
 
 
 def ended(epoch, **more):
-    return SplitEpochEnded(at=9 * epoch, epoch=epoch, seconds=8, num_steps=1, num_samples=64, num_sources=2, **more)
+    return events.SplitEpochEnded(
+        at=9 * epoch, epoch=epoch, seconds=8, num_steps=1, num_samples=64, num_sources=2, **more
+    )
 
 
 def test_a_fleet():
@@ -63,7 +58,7 @@ def test_a_job_need_not_say_its_sources(job, line):
 
 
 def test_the_parts_are_shown_once_the_cut_is_chosen():
-    chosen = CutChosen(at=1, cut="f2", expected_seconds={}, num_parameters={"branch": 10, "junction": 7})
+    chosen = events.CutChosen(at=1, cut="f2", expected_seconds={}, num_parameters={"branch": 10, "junction": 7})
     assert lines_of([started(JOB), chosen]) == [
         "fpl: the cut is chosen when sources have measured themselves",
         "cut before f2",
@@ -84,7 +79,7 @@ def test_a_trunk_that_reports_nothing_is_not_waited_for_to_the_end():
     lines = lines_of([started(JOB), ended(1), of_source, ended(2, train_loss=0.5)])
     assert [line.split("  ")[0] for line in lines[1:]] == ["epoch 1/8"]
     assert lines[1].endswith("sent 2 kB")
-    over = SplitEnded(at=20, reason="epochs done", epochs=2)
+    over = events.SplitEnded(at=20, reason="epochs done", epochs=2)
     lines = lines_of([started(JOB), ended(1), ended(2, train_loss=0.5), over])
     assert lines[2:] == [
         "epoch 2/8  2 sources  1 step  64 samples  8.00 s  training loss 0.500",
@@ -93,15 +88,17 @@ def test_a_trunk_that_reports_nothing_is_not_waited_for_to_the_end():
 
 
 def test_a_source_alone_shows_how_it_spent_its_epochs():
-    events = [event for event in epoch_of(FLEET, 1) if isinstance(event, NodeSpent) and event.learner == "cam-1"]
-    lines = lines_of([PhaseStarted(at=0, learner="cam-1", round=0, phase="benchmark"), *events])
+    spent_epochs = [
+        event for event in epoch_of(FLEET, 1) if isinstance(event, events.NodeSpent) and event.learner == "cam-1"
+    ]
+    lines = lines_of([PhaseStarted(at=0, learner="cam-1", round=0, phase="benchmark"), *spent_epochs])
     assert lines == ["joining …", "epoch 1  11.0 s: computed 9.00 s, waited 2.00 s  sent 5 MB  received 5 MB"]
     assert lines_of([spent("cam-1", 0, 9.0, 3.0, 1000, watts=1.0)])[0].startswith("at the end  11.0 s")
 
 
 def test_names_cannot_act_on_the_terminal():
     nasty = "\x1b]0;owned\x07"
-    masked = SourceMasked(at=1, learner=nasty, epoch=1, step=1, reason=nasty)
+    masked = events.SourceMasked(at=1, learner=nasty, epoch=1, step=1, reason=nasty)
     lines = lines_of([started({"split": {"scheme": nasty}}, **{nasty: 1}), LearnerJoined(at=0, learner=nasty), masked])
     assert len(lines) == 3
     assert "\x1b" not in "".join(lines)

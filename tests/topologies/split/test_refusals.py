@@ -128,24 +128,9 @@ async def test_who_cannot_join_learns_why(harness):
     assert [event.learner for event in harness.of(LearnerJoined)] == ["alone"]
 
 
-async def check_newcomers(harness):
-    """Begin with one source, and check that no others get in; returns the one."""
-    early = harness.source("early")
-    await early.join()
-    (alone,) = await harness.begin("alone")
-    for call in (harness.source("late").join(), early.next_epoch()):
-        await refused(call, f"training has begun, and {harness.prepared.job.scheme} takes no further sources")
-    return alone
-
-
-@beside_trunk(scheme="split-learning", sources=1)
-async def test_newcomers_are_refused_where_outputs_are_concatenated(harness):
-    await (await check_newcomers(harness)).take_part()
-
-
 @beside_trunk(scheme="images", sources=1)
 async def test_images_that_are_not_those_of_the_trunk_are_refused(harness):
-    alone = await check_newcomers(harness)
+    (alone,) = await harness.begin("alone")
     train, test = (torch.from_numpy(x) for x in (harness.prepared.dataset.x_train, harness.prepared.dataset.x_test))
     wrong = {
         "images are torch.float32 of shape (64, 1, 8, 8), not torch.uint8": train.float(),

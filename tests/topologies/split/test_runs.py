@@ -6,7 +6,7 @@ from paceline.errors import PacelineError
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.events import LearnerJoined
-from paceline.topologies.split.events import NodeSpent, SourceMasked, SplitStarted
+from paceline.topologies.split.events import NodeSpent, SourceMasked
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, in_one_process, play, small_split
 
 FORMS = {
@@ -38,24 +38,6 @@ def test_so_does_every_way_to_merge(rules):
     assert farthest(played.state, in_one_process(split, joined(played))) < 1e-6
 
 
-def test_parameters_are_as_many_as_announced():
-    split = small_split(epochs=1)
-    played = play(split, fleet())
-    (started,) = played.of(SplitStarted)
-    sizes = started.num_parameters
-    assert sizes == {"branch": 64 * 50 + 50, "junction": 3 * 50 * 50 + 50, "trunk": 50 * 20 + 20 + 20 * 10 + 10}
-    assert sum(tensor.numel() for tensor in played.state.values()) == 2 * sizes["branch"] + sum(sizes.values())
-
-
-def test_a_run_learns():
-    played = play(small_split(num_samples=800, epochs=5), fleet())
-    accuracies = [event.accuracy for event in played.epochs]
-    assert accuracies[-1] > 0.85
-    assert accuracies[0] < accuracies[-1]
-    assert played.epochs[-1].train_loss < played.epochs[0].train_loss
-    assert played.ended.accuracy == accuracies[-1]
-
-
 @pytest.mark.parametrize("rules", [{}, {"test_epochs": 9, "backup_epochs": 0}, {"scheme": "gfl"}], ids=str)
 def test_lost_messages_change_nothing_of_what_is_learned(rules):
     split = small_split(epochs=3, **rules)
@@ -70,11 +52,8 @@ def test_lost_messages_change_nothing_of_what_is_learned(rules):
 
 def test_the_same_seed_gives_the_same_events():
     noisy = {"speed_noise": 0.2, "link_noise": 0.2, "packet_loss": 0.05}
-    devices = [
-        device("a", **noisy),
-        device("b", 400.0, **noisy),
-        device("c", **noisy, dies_at_seconds=0.6, returns_at_seconds=2),
-    ]
+    devices = [device("a", **noisy), device("b", 400.0, **noisy)]
+    devices.append(device("c", **noisy, dies_at_seconds=0.6, returns_at_seconds=2))
     first, second = (play(small_split(bits=8), devices) for _ in range(2))
     assert first.events == second.events
     assert first.of(SourceMasked, "c")
@@ -134,11 +113,7 @@ def test_each_node_reports_how_it_spent_an_epoch():
     ("rules", "reason", "epochs"),
     [
         ({"epochs": 20, "target_accuracy": 0.5}, "target accuracy reached", None),
-        (
-            {"epochs": 20, "stop_epochs": 2, "optimizer": OptimizerSpec(name="SGD", options={"lr": 0.0})},
-            "no improvement",
-            3,
-        ),
+        ({"epochs": 20, "stop_epochs": 2, "optimizer": OptimizerSpec(options={"lr": 0.0})}, "no improvement", 3),
         ({"epochs": 4, "test_epochs": 3}, "epochs done", 4),
     ],
 )

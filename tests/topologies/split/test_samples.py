@@ -109,14 +109,8 @@ def test_an_epoch_has_steps_then_a_test_then_a_copy():
 def test_tests_and_copies_are_as_often_as_the_job_says():
     terms = terms_of(num_samples=32, num_test_samples=10, epochs=5, test_epochs=3, backup_epochs=2)
     phases_by_epoch = [[name[:4] for name in phases(terms, epoch)] for epoch in range(1, 7)]
-    assert phases_by_epoch == [
-        ["step"],
-        ["step", "back"],
-        ["step", "test"],
-        ["step", "back"],
-        ["step", "test"],
-        ["back"],
-    ]
+    copied, tested = ["step", "back"], ["step", "test"]
+    assert phases_by_epoch == [["step"], copied, tested, copied, tested, ["back"]]
     assert phases(terms_of(num_samples=32, epochs=2, backup_epochs=0), 1)[-1] == "test 1"
 
 

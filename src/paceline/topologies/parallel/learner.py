@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,25 +14,17 @@ from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset import benchmark, benchmark_states
-from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
 from paceline.learning.shards import Array
 from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
 from paceline.topologies.events import PhaseStarted
+from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes, order_seed, round_seed
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
-from paceline.topologies.parallel.messages import (
-    Declaration,
-    Offer,
-    OrchestratorService,
-    Receipt,
-    Ticket,
-    Welcome,
-    Work,
-)
-from paceline.topologies.sessions import until_over
+from paceline.topologies.sessions import say_goodbye, until_over
 
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
 
@@ -48,7 +41,7 @@ class Learner(Member):
         self._name = node.name
         self._options = node.options
         self._own_data = own_data
-        self._orchestrator = node.connect(OrchestratorService)
+        self._orchestrator = node.connect(messages.OrchestratorService)
         self._activity = node.machine.activity(self._fill)
         self._estimator = StateEstimator(len(self._activity.states))
         self._found_in: str | None = None  # the state of the device when it joined
@@ -76,18 +69,15 @@ class Learner(Member):
         return self._enrolment.profile
 
     async def leave(self) -> None:
-        """Say goodbye, if the orchestrator can be reached."""
-        if self._session:
-            try:
-                await self._orchestrator.leave.options(timeout_seconds=5).coro(self._session)
-            except (TransportError, RemoteError):
-                return
+        await say_goodbye(self._orchestrator, self._session)
 
     # Joining.
 
     async def _join(self) -> None:
         try:
-            welcome: Welcome = await self._orchestrator.join.coro(self._name, paceline.__version__, self._options.price)
+            welcome: messages.Welcome = await self._orchestrator.join.coro(
+                self._name, paceline.__version__, self._options.price
+            )
         except RemoteError as error:
             refusal = TurnedAway if self._session else ConfigError  # who was in before has given no wrong name
             raise refusal(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
@@ -97,7 +87,7 @@ class Learner(Member):
         if welcome.offer is not None:
             await self._enrol(welcome.offer)
 
-    async def _enrol(self, offer: Offer) -> None:
+    async def _enrol(self, offer: messages.Offer) -> None:
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.task.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
@@ -120,7 +110,7 @@ class Learner(Member):
                 Outlook(state=state, probability=probability, profile=profile)
                 for state, probability, profile in zip(activity.states, probabilities, enrolment.profiles, strict=True)
             ]
-        declaration = Declaration(
+        declaration = messages.Declaration(
             max_shards=self._options.max_shards,
             profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),
@@ -139,15 +129,13 @@ class Learner(Member):
             enrolment.profile = enrolment.profiles[0]
         else:
             enrolment.profile = await benchmark(link, enrolment.trainer, **measured)
-        self._node.emit(
-            DeviceMeasured(
-                at=self._node.now(),
-                learner=self._name,
-                profile=msgspec.to_builtins(enrolment.profile),
-                seconds=self._time() - start,
-                power=self._node.machine.meter.described,
-                job=enrolment.offer.task.name,
-            )
+        self._node.record(
+            DeviceMeasured,
+            learner=self._name,
+            profile=msgspec.to_builtins(enrolment.profile),
+            seconds=self._time() - start,
+            power=self._node.machine.meter.described,
+            job=enrolment.offer.task.name,
         )
 
     async def _fill(self) -> None:
@@ -168,7 +156,7 @@ class Learner(Member):
             if self._enrolment.policy.needs_outlook and self._activity.probabilities is None:
                 await self._declare(self._enrolment)  # what it has learned about its states
 
-    async def _next_round(self) -> Ticket:
+    async def _next_round(self) -> messages.Ticket:
         """Return a ticket to a round that is open, in this job or, where it is sent, another; or to none any more."""
         while True:
             enrolment = self._enrolment
@@ -176,7 +164,7 @@ class Learner(Member):
             is_state_wanted = enrolment is not None and enrolment.policy.state_reports == "each round"
             state = self._activity.state if is_state_wanted else None
             self._start("idle", after)
-            ticket: Ticket = await self._orchestrator.next_round.coro(self._session, after, state)
+            ticket: messages.Ticket = await self._orchestrator.next_round.coro(self._session, after, state)
             if ticket.status == "move" and ticket.offer is not None:
                 await self._enrol(ticket.offer)
             elif ticket.status == "over":
@@ -186,7 +174,7 @@ class Learner(Member):
                     raise BadReply(f"the orchestrator opened round {ticket.round} after round {after}")
                 return ticket
 
-    async def _work(self, enrolment: Enrolment, ticket: Ticket) -> None:
+    async def _work(self, enrolment: Enrolment, ticket: messages.Ticket) -> None:
         start = self._time()
         usage = _Usage(self._node)
         terms = msgspec.structs.replace(enrolment.terms, deadline_seconds=max(ticket.seconds_left, 1e-6))
@@ -220,7 +208,13 @@ class Learner(Member):
         await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, usage)
 
     async def _train(
-        self, enrolment: Enrolment, work: Work, round: int, allocation: Allocation, start: float, halt_at: float
+        self,
+        enrolment: Enrolment,
+        work: messages.Work,
+        round: int,
+        allocation: Allocation,
+        start: float,
+        halt_at: float,
     ) -> _Done:
         """Train what was taken since `start`, and further portions as long as there are any."""
         done, seeds = _Done(enrolment.parameters_of(work)), (enrolment.offer.task.seed, round, self._name)
@@ -240,11 +234,11 @@ class Learner(Member):
             if not work.shards:
                 return done
 
-    async def _take(self, enrolment: Enrolment, ticket: Ticket, num_shards: int) -> Work | None:
+    async def _take(self, enrolment: Enrolment, ticket: messages.Ticket, num_shards: int) -> messages.Work | None:
         """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
-            work: Work = await self._orchestrator.take.coro(self._session, ticket.round, num_shards)
+            work: messages.Work = await self._orchestrator.take.coro(self._session, ticket.round, num_shards)
         except RemoteError as error:
             if error.type_name != "ValueError":
                 raise
@@ -259,18 +253,15 @@ class Learner(Member):
         try:
             if spent.num_samples:
                 self._start("upload", spent.round)
-                receipt: Receipt = await self._orchestrator.update.coro(
+                receipt: messages.Receipt = await self._orchestrator.update.coro(
                     self._session, spent.round, parameters, spent.num_samples
                 )
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
         finally:
             now = self._time()
             spent = usage.complete(spent)
-            self._node.emit(
-                msgspec.structs.replace(
-                    spent, at=self._node.now(), upload_seconds=upload_seconds, is_accepted=is_accepted
-                )
-            )
+            results = {"upload_seconds": upload_seconds, "is_accepted": is_accepted}
+            self._node.emit(msgspec.structs.replace(spent, at=self._node.now(), **results))
             timings = Timings(
                 down_bytes=down_bytes,
                 down_seconds=spent.download_seconds,
@@ -281,20 +272,25 @@ class Learner(Member):
             )
             enrolment.remember(timings)
             if enrolment.profiles:
-                spent_for = _spent(timings, enrolment.profiles[0].latency_seconds)
-                self._estimator.see(spent_for, [_rates(profile) for profile in enrolment.profiles])
+                self._estimate(timings, enrolment.profiles)
+
+    def _estimate(self, timings: Timings, profiles: Sequence[Profile]) -> None:
+        """Learn from a round how likely the states of this device are."""
+        seconds = max(timings.down_seconds - profiles[0].latency_seconds, 0.0)
+        work = {"num_samples": timings.num_samples, "train_seconds": timings.train_seconds}
+        spent = Spent(num_bytes=timings.down_bytes, transfer_seconds=seconds, **work)
+        self._estimator.see(spent, [StateRates(one.train.per_second, one.down.per_second) for one in profiles])
 
     def _candidate(self, enrolment: Enrolment) -> Candidate:
         # To keep time for the upload whatever state it is in, the one counts in which that takes longest.
         slowest = min(enrolment.profiles, key=lambda profile: profile.up.per_second, default=enrolment.profile)
         return Candidate(
-            name=self._name,
-            profile=slowest,
-            history=tuple(enrolment.history),
-            max_shards=self._options.max_shards,
+            name=self._name, profile=slowest, history=tuple(enrolment.history), max_shards=self._options.max_shards
         )
 
-    def _check_that_a_whole_round_would_do(self, enrolment: Enrolment, candidate: Candidate, ticket: Ticket) -> None:
+    def _check_that_a_whole_round_would_do(
+        self, enrolment: Enrolment, candidate: Candidate, ticket: messages.Ticket
+    ) -> None:
         """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one."""
         if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
             raise CannotKeepUp(
@@ -312,7 +308,7 @@ class Learner(Member):
     def _start(self, phase: Phase, round: int) -> None:
         self._activity.turn_to(phase)
         job = self._enrolment.offer.task.name if self._enrolment is not None else ""
-        self._node.emit(PhaseStarted(at=self._node.now(), learner=self._name, round=round, phase=phase, job=job))
+        self._node.record(PhaseStarted, learner=self._name, round=round, phase=phase, job=job)
 
 
 class _Usage:
@@ -358,16 +354,3 @@ class _Done:
         self.download_seconds += download_seconds
         self.train_seconds += train_seconds
         self.is_halted = trained.is_halted
-
-
-def _spent(timings: Timings, latency_seconds: float) -> Spent:
-    return Spent(
-        num_samples=timings.num_samples,
-        train_seconds=timings.train_seconds,
-        num_bytes=timings.down_bytes,
-        transfer_seconds=max(timings.down_seconds - latency_seconds, 0.0),
-    )
-
-
-def _rates(profile: Profile) -> StateRates:
-    return StateRates(samples_per_second=profile.train.per_second, bytes_per_second=profile.down.per_second)

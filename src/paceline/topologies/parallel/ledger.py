@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from paceline.topologies.parallel.events import LearnerPaid
 from paceline.topologies.parallel.rounds import OpenRound
@@ -19,14 +19,12 @@ class Ledger:
 
     Attributes:
         spent: sum paid so far.
-        lines: payments so far, by learner and round.
     """
 
     def __init__(self, total_budget: float | None) -> None:
         self._total = math.inf if total_budget is None else total_budget
         self._reserved: dict[str, float] = {}
         self.spent = 0.0
-        self.lines: list[LearnerPaid] = []
 
     @property
     def left(self) -> float:
@@ -53,31 +51,17 @@ class Ledger:
     ) -> list[LearnerPaid]:
         """Pay for the updates that count, and free the rest of what was set aside; returns the new lines."""
         lines = [
-            self._line(job, closed, learner, prices.get(learner, 0.0), shard_samples, at)
-            for learner in _in_order(closed)
+            self._line(closed, learner, shard_samples, at=at, job=job, price=prices.get(learner, 0.0))
+            for learner in sorted(closed.shares)
         ]
         self._reserved.pop(job, None)
         self.spent = math.fsum((self.spent, *(line.amount for line in lines)))
-        self.lines += lines
         return lines
 
     @staticmethod
-    def _line(job: str, closed: OpenRound, learner: str, price: float, shard_samples: int, at: float) -> LearnerPaid:
+    def _line(closed: OpenRound, learner: str, shard_samples: int, *, at: float, job: str, price: float) -> LearnerPaid:
         share, num_samples = closed.shares[learner], closed.delivered.get(learner, 0)
         # The last shard of a dataset may be a small one: never more than what was taken.
         shards = min(num_samples / (share.local_epochs * shard_samples), float(share.num_shards))
-        return LearnerPaid(
-            at=at,
-            job=job,
-            round=closed.number,
-            learner=learner,
-            num_shards=share.num_shards,
-            num_samples=num_samples,
-            shards=shards,
-            price=price,
-            amount=shards * price,
-        )
-
-
-def _in_order(closed: OpenRound) -> Iterable[str]:
-    return sorted(closed.shares)
+        work = {"num_shards": share.num_shards, "num_samples": num_samples, "shards": shards, "amount": shards * price}
+        return LearnerPaid(at=at, job=job, round=closed.number, learner=learner, price=price, **work)

@@ -15,20 +15,10 @@ import msgspec
 import torch
 
 from paceline.allocation import Candidate
-from paceline.events import Event
 from paceline.learning.averaging import State
-from paceline.topologies.base import Environment, Host, JobProgress
+from paceline.topologies.base import E, Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.messages import (
-    MAX_FILL_BYTES,
-    Declaration,
-    Offer,
-    OrchestratorService,
-    Receipt,
-    Ticket,
-    Welcome,
-    Work,
-)
+from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.rounds import OpenRound
 from paceline.topologies.parallel.training import JobTraining
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
@@ -49,12 +39,12 @@ class LearnerSession(Session):
 
     price: float = 0.0
     job: str = ""
-    declarations: dict[str, Declaration] = field(default_factory=dict)
+    declarations: dict[str, messages.Declaration] = field(default_factory=dict)
     state: str | None = None
 
     def as_candidate(self, job: str = "") -> Candidate:
         """Return the learner as a policy sees it, by what it declared for this job."""
-        declared = self.declarations.get(job) or Declaration()
+        declared = self.declarations.get(job) or messages.Declaration()
         return Candidate(
             name=self.name,
             profile=declared.profile,
@@ -65,10 +55,10 @@ class LearnerSession(Session):
         )
 
 
-class Orchestrator(Host, OrchestratorService):
+class Orchestrator(Host, messages.OrchestratorService):
     """Trains jobs with whoever joins; learners, and those who submit jobs, call its methods."""
 
-    calls: ClassVar[frozenset[str]] = OrchestratorService.__abstractmethods__
+    calls: ClassVar[frozenset[str]] = messages.OrchestratorService.__abstractmethods__
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
@@ -87,7 +77,7 @@ class Orchestrator(Host, OrchestratorService):
         """Return the job that a learner is in; raises `ValueError` if it is in none."""
 
     @abstractmethod
-    def _offer_first(self, session: LearnerSession) -> Offer | None:
+    def _offer_first(self, session: LearnerSession) -> messages.Offer | None:
         """Return the job that a newcomer begins with; None if there is none yet."""
 
     @abstractmethod
@@ -119,7 +109,7 @@ class Orchestrator(Host, OrchestratorService):
             num_ready = self._roster.num_ready
             if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
                 reported = num_ready
-                self._emit(WaitingForLearners(at=self._now(), round=number, num_ready=num_ready, min_learners=least))
+                self._record(WaitingForLearners, round=number, num_ready=num_ready, min_learners=least)
             return num_ready >= least
 
         await self._changes.until(are_enough)
@@ -131,7 +121,7 @@ class Orchestrator(Host, OrchestratorService):
         """Let nobody back in who proved to be a cheat."""
         for name in sorted(closed.exposed):
             self._roster.exclude(name, _CHEATED)
-            self._emit(LearnerLeft(at=self._now(), learner=name, reason=f"excluded: {_CHEATED}"))
+            self._record(LearnerLeft, learner=name, reason=f"excluded: {_CHEATED}")
 
     def _lose(self, session: LearnerSession) -> None:
         """Count on a learner no longer, until it asks again."""
@@ -144,15 +134,12 @@ class Orchestrator(Host, OrchestratorService):
     def _find(self, session: str) -> LearnerSession:
         return self._roster.find(session)
 
-    def _now(self) -> float:
-        return round(self.env.now(), 6)
-
-    def _emit(self, event: Event) -> None:
-        self.env.emit(event)
+    def _record(self, kind: type[E], **fields: Any) -> E:
+        return self.env.record(kind, digits=6, **fields)
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
+    async def join(self, learner: str, version: str, price: float) -> messages.Welcome:
         check_version(version)
         if not 0 <= price < math.inf:
             raise ValueError(f"price is {price}; it must be at least 0")
@@ -160,15 +147,15 @@ class Orchestrator(Host, OrchestratorService):
         session.price = price
         for job in self._jobs:
             job.give_up(learner)  # whatever its former self was doing
-        self._emit(LearnerJoined(at=self._now(), learner=learner, is_back=is_back))
+        self._record(LearnerJoined, learner=learner, is_back=is_back)
         self._changes.notify()
-        return Welcome(session=session.key, offer=self._offer_first(session))
+        return messages.Welcome(session=session.key, offer=self._offer_first(session))
 
-    async def declare(self, session: str, declaration: Declaration) -> None:
+    async def declare(self, session: str, declaration: messages.Declaration) -> None:
         found = self._find(session)
         found.declarations[found.job] = declaration
 
-    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
+    async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
         return self._training_of(self._find(session)).sample(num_shards, with_parameters)
 
     async def discard(self, session: str, data: bytes) -> None:
@@ -176,17 +163,19 @@ class Orchestrator(Host, OrchestratorService):
 
     async def fill(self, session: str, num_bytes: int) -> bytes:
         self._find(session)
-        return padding(num_bytes, MAX_FILL_BYTES)
+        return padding(num_bytes, messages.MAX_FILL_BYTES)
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:
+    async def take(self, session: str, round: int, num_shards: int) -> messages.Work:
         found = self._find(session)
         return self._training_of(found).take(found.name, round, num_shards)
 
-    async def more(self, session: str, round: int) -> Work:
+    async def more(self, session: str, round: int) -> messages.Work:
         found = self._find(session)
         return self._training_of(found).more(found.name, round)
 
-    async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
+    async def update(
+        self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
+    ) -> messages.Receipt:
         found = self._find(session)
         return self._training_of(found).update(found.name, round, parameters, num_samples)
 
@@ -194,15 +183,15 @@ class Orchestrator(Host, OrchestratorService):
         found = self._find(session)
         self._lose(found)
         self._roster.remove(found)
-        self._emit(LearnerLeft(at=self._now(), learner=found.name, reason="it said goodbye"))
+        self._record(LearnerLeft, learner=found.name, reason="it said goodbye")
 
-    def _ticket_to(self, job: JobTraining, session: LearnerSession, after: int) -> Ticket | None:
+    def _ticket_to(self, job: JobTraining, session: LearnerSession, after: int) -> messages.Ticket | None:
         """Let a learner into the round that is open; None if there is none for it."""
         opened = job.round
         if opened is None or not opened.is_open_to(session.name, after):
             return None
         opened.expect(session.name)
-        return Ticket(
+        return messages.Ticket(
             status="open",
             round=opened.number,
             seconds_left=opened.due_at - job.time(),

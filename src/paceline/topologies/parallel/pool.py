@@ -91,19 +91,14 @@ class JobPool(Orchestrator):
     # The life of a pool.
 
     async def run(self, address: str) -> None:
-        self._emit(
-            PoolStarted(
-                at=self._now(), pool=self._pool.described(), clock=self.env.clock, paceline=paceline.__version__
-            )
-        )
+        described, version = self._pool.described(), paceline.__version__
+        self._record(PoolStarted, pool=described, clock=self.env.clock, paceline=version)
         for prepared in self._first:
             self._let_in(prepared)
         while await self._has_jobs():
             await self._until_settled()
             await self._play_cycle()
-        ended = PoolEnded(at=self._now(), reason="all jobs are over", spent=self.ledger.spent)
-        self._emit(ended)
-        self._end(ended.reason)
+        self._end(self._record(PoolEnded, reason="all jobs are over", spent=self.ledger.spent).reason)
 
     @property
     def min_left(self) -> int:
@@ -133,18 +128,10 @@ class JobPool(Orchestrator):
         return bool(self._open_jobs)
 
     def _let_in(self, prepared: PreparedJob) -> PooledJob:
-        name = prepared.job.name
-        env = self.env.nested(prepared.job)
-        job = self._by_name[name] = PooledJob(name, JobTraining(prepared, env, self._changes))
-        self._emit(
-            JobSubmitted(
-                at=self._now(),
-                job=job.name,
-                rounds=prepared.job.rounds,
-                deadline_seconds=prepared.job.deadline_seconds,
-                num_shards=prepared.terms.num_shards,
-            )
-        )
+        spec, env = prepared.job, self.env.nested(prepared.job)
+        job = self._by_name[spec.name] = PooledJob(spec.name, JobTraining(prepared, env, self._changes))
+        rules = {"rounds": spec.rounds, "deadline_seconds": spec.deadline_seconds}
+        self._record(JobSubmitted, job=job.name, num_shards=prepared.terms.num_shards, **rules)
         job.training.start()
         self._is_due = True
         self._announce()  # whoever waits has something to measure
@@ -200,18 +187,16 @@ class JobPool(Orchestrator):
         for job in jobs:
             job.team = {name: placement for name, placement in placements.items() if placement.job == job.name}
             job.spare = spare
-        self._emit(
-            JobsAllocated(
-                at=self._now(),
-                placements={name: (placement.job, placement.num_shards) for name, placement in placements.items()},
-                expected_seconds=assignment.seconds,
-                bound=assignment.bound,
-                cost=assignment.cost,
-                solve_seconds=solve_seconds,
-                idle=tuple(session.name for session in ready if session.name not in placements),
-                waiting=assignment.waiting,
-                waived=assignment.waived,
-            )
+        self._record(
+            JobsAllocated,
+            placements={name: (placement.job, placement.num_shards) for name, placement in placements.items()},
+            expected_seconds=assignment.seconds,
+            bound=assignment.bound,
+            cost=assignment.cost,
+            solve_seconds=solve_seconds,
+            idle=tuple(session.name for session in ready if session.name not in placements),
+            waiting=assignment.waiting,
+            waived=assignment.waived,
         )
         self._announce()  # learners move to their jobs
 
@@ -246,8 +231,9 @@ class JobPool(Orchestrator):
         for name in opened.awaited:
             self._heard_at[name] = self._time()  # who is late by a moment may still come
         await training.close(opened, seconds)
-        for line in self.ledger.settle(job.name, opened, prices, training.prepared.terms.shard_samples, self._now()):
-            self._emit(line)
+        at, shard_samples = round(self.env.now(), 6), training.prepared.terms.shard_samples
+        for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
+            self.env.emit(line)
         self._is_due |= bool(opened.exposed)
         self._exclude_exposed(opened)
         return True
@@ -285,7 +271,7 @@ class JobPool(Orchestrator):
         member = self._roster.named(name)
         if member is not None:
             self._roster.remove(member)
-            self._emit(LearnerLeft(at=self._now(), learner=name, reason="nothing was heard of it"))
+            self._record(LearnerLeft, learner=name, reason="nothing was heard of it")
 
     def _may_come(self, name: str) -> bool:
         member = self._roster.named(name)
@@ -294,16 +280,8 @@ class JobPool(Orchestrator):
     def _end_job(self, job: PooledJob, reason: Any) -> None:
         job.is_over, job.team = True, {}
         ended = job.training.end(reason)
-        self._emit(
-            JobEnded(
-                at=self._now(),
-                job=job.name,
-                reason=ended.reason,
-                rounds=ended.rounds,
-                loss=ended.loss,
-                accuracy=ended.accuracy,
-            )
-        )
+        results = {name: getattr(ended, name) for name in ("reason", "rounds", "loss", "accuracy")}
+        self._record(JobEnded, job=job.name, **results)
         self._changes.notify()
 
     def _announce(self) -> None:

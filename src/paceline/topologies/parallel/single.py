@@ -48,7 +48,7 @@ class SingleJob(Orchestrator):
         await training.close(opened, seconds)
         self._exclude_exposed(opened)
         for session in self._roster.count_missed():
-            self._emit(LearnerLeft(at=self._now(), learner=session.name, reason="nothing was heard of it"))
+            self._record(LearnerLeft, learner=session.name, reason="nothing was heard of it")
 
     @property
     def outcome(self) -> Outcome:

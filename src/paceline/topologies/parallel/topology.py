@@ -26,7 +26,6 @@ from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
-from paceline.topologies.parallel.resuming import without_open_round
 from paceline.topologies.parallel.single import SingleJob
 from paceline.topologies.reporting import Progress, Reporting
 
@@ -52,7 +51,15 @@ class Parallel(Topology[JobSpec]):
         return LearnerProgress()
 
     def kept(self, events: Sequence[Event]) -> list[Event]:
-        return without_open_round(events)
+        """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
+
+        All else after it is dropped: the round that was open happens again, learners join again, and an end is none.
+        """
+        closings = [(index, event.round) for index, event in enumerate(events) if isinstance(event, RoundClosed)]
+        if not closings:
+            return []
+        last, last_round = closings[-1]
+        return [*events[: last + 1], *(e for e in events[last + 1 :] if 1 <= getattr(e, "round", 0) <= last_round)]
 
     def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
         if not isinstance(job, Job):

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -21,7 +21,7 @@ from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
-from paceline.topologies.base import Environment, JobProgress, Outcome
+from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.enrolment import order_seed
 from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
@@ -85,25 +85,20 @@ class JobTraining:
 
     def start(self) -> None:
         """Record that learners may come."""
-        self.emit(
-            events.RunStarted(
-                at=self.now(),
-                job=self._job.described(),
-                clock=self._env.clock,
-                first_round=self.num_closed + 1,
-                num_parameters=sum(vector.numel() for vector in self._parameters.values()),
-                num_shards=self.prepared.num_served_shards,
-                paceline=paceline.__version__,
-            )
+        self._record(
+            events.RunStarted,
+            job=self._job.described(),
+            clock=self._env.clock,
+            first_round=self.num_closed + 1,
+            num_parameters=sum(vector.numel() for vector in self._parameters.values()),
+            num_shards=self.prepared.num_served_shards,
+            paceline=paceline.__version__,
         )
 
     def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
         """Record that the job is over."""
-        ended = events.RunEnded(
-            at=self.now(), reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
-        )
-        self.emit(ended)
-        return ended
+        results = {"loss": self.loss, "accuracy": self.accuracy}
+        return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **results)
 
     # A round.
 
@@ -131,14 +126,8 @@ class JobTraining:
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
         self.round = opened
-        self.emit(
-            events.RoundOpened(
-                at=self.now(),
-                round=number,
-                deadline_seconds=opened.deadline_seconds,
-                num_learners=len(opened.awaited),
-            )
-        )
+        num_learners = len(opened.awaited)
+        self._record(events.RoundOpened, round=number, deadline_seconds=deadline_seconds, num_learners=num_learners)
         return opened
 
     async def last(self, opened: OpenRound) -> float:
@@ -158,25 +147,23 @@ class JobTraining:
         await self._evaluate()
         await self._env.run_blocking(lambda: self._env.save(closed.number, self.state))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
-        self.emit(
-            events.RoundClosed(
-                at=self.now(),
-                round=closed.number,
-                seconds=seconds,
-                truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
-                num_learners=len(closed.shares),
-                num_updates=len(closed.delivered),
-                num_samples=round(closed.average.weight),
-                num_shards=closed.num_shards,
-                staleness=closed.staleness,
-                average_staleness=closed.average_staleness,
-                fulfilment=fulfilment,
-                is_satisfied=fulfilment == 1.0 and seconds <= closed.deadline_seconds,
-                occupancy=closed.occupancy(seconds),
-                late=tuple(closed.late),
-                loss=self.loss,
-                accuracy=self.accuracy,
-            )
+        self._record(
+            events.RoundClosed,
+            round=closed.number,
+            seconds=seconds,
+            truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
+            num_learners=len(closed.shares),
+            num_updates=len(closed.delivered),
+            num_samples=round(closed.average.weight),
+            num_shards=closed.num_shards,
+            staleness=closed.staleness,
+            average_staleness=closed.average_staleness,
+            fulfilment=fulfilment,
+            is_satisfied=fulfilment == 1.0 and seconds <= closed.deadline_seconds,
+            occupancy=closed.occupancy(seconds),
+            late=tuple(closed.late),
+            loss=self.loss,
+            accuracy=self.accuracy,
         )
 
     async def _audit(self, closed: OpenRound) -> None:
@@ -202,14 +189,13 @@ class JobTraining:
                 further=further,
             )
             verdict = await self._env.run_blocking(functools.partial(auditor.judge, claim))
-            self.emit(
-                events.UpdateAudited(
-                    at=self.now(),
-                    round=closed.number,
-                    learner=learner,
-                    is_honest=verdict.is_honest,
-                    distance=verdict.distance if math.isfinite(verdict.distance) else None,
-                )
+            distance = verdict.distance if math.isfinite(verdict.distance) else None
+            self._record(
+                events.UpdateAudited,
+                round=closed.number,
+                learner=learner,
+                distance=distance,
+                is_honest=verdict.is_honest,
             )
             if verdict.is_honest:
                 closed.average.add(parameters, num_samples)
@@ -249,16 +235,9 @@ class JobTraining:
         if share is None:
             share = opened.shares[learner] = self.prepared.share(self._sampler, num_shards, allocated.local_epochs)
             opened.expect(learner)
-            self.emit(
-                events.ShardsTaken(
-                    at=self.now(),
-                    round=round,
-                    learner=learner,
-                    num_shards=share.num_shards,
-                    local_epochs=share.local_epochs,
-                    seconds=self.time() - opened.opened_at,
-                )
-            )
+            taken = {"num_shards": share.num_shards, "local_epochs": share.local_epochs}
+            seconds = self.time() - opened.opened_at
+            self._record(events.ShardsTaken, round=round, learner=learner, seconds=seconds, **taken)
         return Work(
             parameters=self._parameters,
             shards=self.prepared.shards(share.portions[0]),
@@ -278,11 +257,8 @@ class JobTraining:
             return Work(parameters={}, shards=[])
         extra = self.prepared.share(self._sampler, count, share.local_epochs)
         share.add(extra)
-        self.emit(
-            events.ShardsAdded(
-                at=self.now(), round=round, learner=learner, num_shards=extra.num_shards, seconds=seconds
-            )
-        )
+        num_shards = extra.num_shards
+        self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
         return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
 
     def update(self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
@@ -299,20 +275,15 @@ class JobTraining:
         self._changes.notify()
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
-        self.emit(
-            events.UpdateAccepted(at=self.now(), round=round, learner=learner, num_samples=num_samples, seconds=seconds)
-        )
+        self._record(events.UpdateAccepted, round=round, learner=learner, num_samples=num_samples, seconds=seconds)
         return Receipt(is_accepted=True)
 
     def _refuse(
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
         self._late.discard((round, learner))
-        self.emit(
-            events.UpdateRefused(
-                at=self.now(), round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
-            )
-        )
+        refusal = {"reason": reason, "seconds": seconds, "is_late": is_late}
+        self._record(events.UpdateRefused, round=round, learner=learner, **refusal)
         return Receipt(is_accepted=False, reason=reason)
 
     # Time.
@@ -323,13 +294,12 @@ class JobTraining:
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
-    def now(self) -> float:
-        """Seconds since the run started."""
-        return round(self._env.now(), 6)
-
     def emit(self, event: Event) -> None:
         """Record what happened."""
         self._env.emit(event)
+
+    def _record(self, kind: type[E], **fields: Any) -> E:
+        return self._env.record(kind, digits=6, **fields)
 
     def progress(self, status: Literal["waiting", "running", "over"], num_learners: int) -> JobProgress:
         """Return how far the job is."""

@@ -11,34 +11,24 @@ from typing import Any, TypeAlias
 import paceline
 from paceline.axon.retry import LONGEST_PAUSE_SECONDS, retry
 from paceline.devices.subset import fit_lane, time_transfers
-from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
 from paceline.learning.engines import Engine
 from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.sessions import until_over
+from paceline.topologies.sessions import say_goodbye, until_over
+from paceline.topologies.split import messages
 from paceline.topologies.split.averaging import AveragingAtSource
 from paceline.topologies.split.branches import BranchAtSource
 from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.events import NodeStarted
 from paceline.topologies.split.images import ImagesAtSource
-from paceline.topologies.split.messages import (
-    CALL_SECONDS,
-    Costs,
-    EpochTicket,
-    SourceWelcome,
-    SplitTerms,
-    SyncPoint,
-    SyncReply,
-    Tensors,
-    TrunkService,
-)
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schedule import schedule_of
 from paceline.topologies.split.schemes import SourceScheme
 from paceline.topologies.split.spending import Spending
 
-LoadSamples: TypeAlias = Callable[[SplitTerms, int], Samples]
+LoadSamples: TypeAlias = Callable[[messages.SplitTerms, int], Samples]
 """Makes the samples of a source, from the terms and its number; raises `ConfigError`."""
 
 _ECHO_BYTES = 1 << 19  # to time a link with; a trunk takes messages of 1 MiB in any case
@@ -69,10 +59,10 @@ class Source(Member):
         self._engine = engine
         self._load = load
         self._allowed = allowed
-        self._trunk = node.connect(TrunkService, timeout_seconds=CALL_SECONDS)
+        self._trunk = node.connect(messages.TrunkService, timeout_seconds=messages.CALL_SECONDS)
         self._session = ""
         self._number = 0
-        self._terms: SplitTerms | None = None
+        self._terms: messages.SplitTerms | None = None
         self._samples: Samples | None = None
         self._scheme: SourceScheme | None = None
         self._last_epoch = 0
@@ -86,18 +76,14 @@ class Source(Member):
             raise kind(f"{self._trunk.url} refused {self._node.name!r}: {error.remote_message}") from error
 
     async def leave(self) -> None:
-        """Say goodbye, if the trunk can be reached: the junction loses what it learned of this source."""
-        if self._session:
-            try:
-                await self._trunk.leave.options(timeout_seconds=5).coro(self._session)
-            except (TransportError, RemoteError):
-                return
+        """Say goodbye: the junction loses what it learned of this source."""
+        await say_goodbye(self._trunk, self._session)
 
     # Joining.
 
     async def _join(self) -> None:
         self._start("benchmark", 0)
-        welcome: SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__)
+        welcome: messages.SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__)
         self._session, self._number = welcome.session, welcome.number
         if self._terms is not None:
             return  # it has been in before, and has all it needs
@@ -107,7 +93,7 @@ class Source(Member):
             await self._trunk.declare.coro(self._session, await self._measure(terms))
         self._terms = terms
 
-    async def _measure(self, terms: SplitTerms) -> Costs:
+    async def _measure(self, terms: messages.SplitTerms) -> messages.Costs:
         """Run the subset benchmark: what each cut would cost here, and what the link can do."""
         cuts = await measure_cuts(terms, self._engine, self._allowed)
 
@@ -121,7 +107,7 @@ class Source(Member):
             return send
 
         up, down = fit_lane(await time_transfers(transfer(True))), fit_lane(await time_transfers(transfer(False)))
-        return Costs(
+        return messages.Costs(
             cuts=cuts,
             up_bytes_per_second=up.rate.per_second,
             down_bytes_per_second=down.rate.per_second,
@@ -132,17 +118,18 @@ class Source(Member):
 
     async def _take_part(self) -> str:
         node = self._node
-        power = node.machine.meter.described
-        node.emit(NodeStarted(at=node.now(), learner=node.name, number=self._number, power=power))
+        node.record(NodeStarted, learner=node.name, number=self._number, power=node.machine.meter.described)
         self._start("idle", self._last_epoch)
         while True:
-            ticket: EpochTicket = await self._call(lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch))
+            ticket: messages.EpochTicket = await self._call(
+                lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch)
+            )
             if ticket.status == "over":
                 return ticket.reason
             if ticket.status == "open":
                 await self._train_epoch(ticket)
 
-    async def _train_epoch(self, ticket: EpochTicket) -> None:
+    async def _train_epoch(self, ticket: messages.EpochTicket) -> None:
         """Do this source's part of an epoch, from the sync point on that the ticket is for."""
         assert self._terms is not None and self._samples is not None
         node, transport = self._node, self._node.transport
@@ -163,7 +150,7 @@ class Source(Member):
         node.emit(spending.until_now(node.now(), node.name, epoch))
         self._start("idle", ticket.epoch)
 
-    def _make_scheme(self, terms: SplitTerms, samples: Samples, cut: str) -> SourceScheme:
+    def _make_scheme(self, terms: messages.SplitTerms, samples: Samples, cut: str) -> SourceScheme:
         match terms.scheme:
             case "images":
                 return ImagesAtSource(terms, samples)
@@ -172,11 +159,13 @@ class Source(Member):
             case _:
                 return BranchAtSource(terms, cut, self._node.name, samples, self._engine, self._allowed)
 
-    async def _sync_all(self, scheme: SourceScheme, epoch: int, points: Sequence[SyncPoint], first: int) -> None:
+    async def _sync_all(
+        self, scheme: SourceScheme, epoch: int, points: Sequence[messages.SyncPoint], first: int
+    ) -> None:
         """Go through the sync points in turn; where gradients come back, a few may be under way at once."""
         assert self._terms is not None
         phase = None
-        pending: deque[tuple[SyncPoint, asyncio.Task[Tensors]]] = deque()
+        pending: deque[tuple[messages.SyncPoint, asyncio.Task[messages.Tensors]]] = deque()
 
         async def apply_first() -> None:
             point, syncing = pending.popleft()
@@ -208,11 +197,11 @@ class Source(Member):
                 syncing.cancel()
             await asyncio.gather(*(syncing for _, syncing in pending), return_exceptions=True)
 
-    async def _sync(self, epoch: int, index: int, tensors: Tensors) -> Tensors:
-        unsent: Tensors | None = tensors
+    async def _sync(self, epoch: int, index: int, tensors: messages.Tensors) -> messages.Tensors:
+        unsent: messages.Tensors | None = tensors
         while True:
             sync = functools.partial(self._trunk.sync.coro, self._session, epoch, index, unsent)
-            reply: SyncReply = await self._call(sync)
+            reply: messages.SyncReply = await self._call(sync)
             if reply.status == "ready":
                 return reply.tensors
             if reply.status == "late":
@@ -224,4 +213,4 @@ class Source(Member):
         return await retry(attempt, give_up_seconds=LONGEST_PAUSE_SECONDS)
 
     def _start(self, phase: Phase, epoch: int) -> None:
-        self._node.emit(PhaseStarted(at=self._node.now(), learner=self._node.name, round=epoch, phase=phase))
+        self._node.record(PhaseStarted, learner=self._node.name, round=epoch, phase=phase)

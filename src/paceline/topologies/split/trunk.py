@@ -14,21 +14,13 @@ from paceline.learning.averaging import State
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
-from paceline.topologies.split import events
+from paceline.topologies.split import events, messages
 from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.barrier import EpochBarrier
 from paceline.topologies.split.branches import BranchesAtTrunk
 from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.jobs import AUTO
-from paceline.topologies.split.messages import (
-    MAX_ECHO_BYTES,
-    Costs,
-    EpochTicket,
-    SourceWelcome,
-    SyncReply,
-    TrunkService,
-)
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.presence import Presence, SourceState
 from paceline.topologies.split.schedule import schedule_of
@@ -36,10 +28,10 @@ from paceline.topologies.split.schemes import EpochTotals, TrunkScheme
 from paceline.topologies.split.spending import Spending
 
 
-class Trunk(Host, TrunkService):
+class Trunk(Host, messages.TrunkService):
     """Trains a split job with whoever joins. `run` is its life; the service is for sources."""
 
-    calls: ClassVar[frozenset[str]] = TrunkService.__abstractmethods__
+    calls: ClassVar[frozenset[str]] = messages.TrunkService.__abstractmethods__
 
     def __init__(self, prepared: PreparedSplit, env: Environment) -> None:
         super().__init__(env)
@@ -86,20 +78,13 @@ class Trunk(Host, TrunkService):
         env, job = self.env, self._job
         names = [f"source {number}" for number in range(1, job.sources + 1)]
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
-        env.emit(
-            events.SplitStarted(
-                at=env.now(),
-                job=job.described(),
-                clock=env.clock,
-                num_parameters=sizes,
-                paceline=paceline.__version__,
-            )
-        )
+        version = paceline.__version__
+        env.record(events.SplitStarted, job=job.described(), clock=env.clock, num_parameters=sizes, paceline=version)
         await self._until_ready()
         if job.is_split and not self._cut:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
-        env.emit(events.NodeStarted(at=env.now(), learner=events.TRUNK, number=0, power=env.machine.meter.described))
+        env.record(events.NodeStarted, learner=events.TRUNK, number=0, power=env.machine.meter.described)
         self._ended = await self._train()
         env.emit(self._ended)
         self._changes.notify()
@@ -133,7 +118,7 @@ class Trunk(Host, TrunkService):
             num_ready = len(self._presence.ready)
             if num_ready < wanted and num_ready != reported:
                 reported = num_ready
-                self.env.emit(WaitingForLearners(at=self.env.now(), round=0, num_ready=num_ready, min_learners=wanted))
+                self.env.record(WaitingForLearners, round=0, num_ready=num_ready, min_learners=wanted)
             return num_ready >= wanted
 
         await self._changes.until(are_enough)
@@ -144,14 +129,9 @@ class Trunk(Host, TrunkService):
         costs = [cost for cost in declared if cost is not None]
         chosen = await choose_cut(self._prepared, sources, costs, self._engine)
         self._cut = chosen.cut
-        self.env.emit(
-            events.CutChosen(
-                at=self.env.now(),
-                cut=chosen.cut,
-                expected_seconds=chosen.expected_seconds,
-                num_parameters=self._prepared.num_parameters(chosen.cut, sources),
-            )
-        )
+        sizes = self._prepared.num_parameters(chosen.cut, sources)
+        seconds = chosen.expected_seconds
+        self.env.record(events.CutChosen, cut=chosen.cut, expected_seconds=seconds, num_parameters=sizes)
 
     def _make_scheme(self) -> TrunkScheme:
         merged = self._presence.ready
@@ -172,14 +152,14 @@ class Trunk(Host, TrunkService):
         spending = Spending(self._engine, env.machine.meter, lambda: (self._bytes_sent, self._bytes_received))
         self._scheme.totals = EpochTotals()
         self._presence.num_masked = 0
-        env.emit(PhaseStarted(at=env.now(), learner=events.TRUNK, round=epoch, phase="train"))
+        env.record(PhaseStarted, learner=events.TRUNK, round=epoch, phase="train")
         trained_at = await self._sync_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
         end, totals = asyncio.get_running_loop().time(), self._scheme.totals
         env.emit(spending.until_now(env.now(), events.TRUNK, epoch))
         trained_at = end if trained_at is None else trained_at
-        ended = events.SplitEpochEnded(
-            at=env.now(),
+        return env.record(
+            events.SplitEpochEnded,
             epoch=epoch,
             seconds=trained_at - spending.started,
             num_steps=totals.num_steps,
@@ -191,8 +171,6 @@ class Trunk(Host, TrunkService):
             loss=totals.loss / totals.num_tested if totals.num_tested else None,
             accuracy=totals.num_right / totals.num_tested if totals.num_tested else None,
         )
-        env.emit(ended)
-        return ended
 
     def _admit_and_remove(self, epoch: int) -> None:
         """Before an epoch, take in newcomers, and remove who said goodbye."""
@@ -215,10 +193,8 @@ class Trunk(Host, TrunkService):
                 source.lead = max(1, source.lead // 2)
         if has_changed and self._job.scheme == "fpl":
             sources = tuple(name for name, source in self._sources.items() if source.is_merged)
-            num_parameters = self._scheme.num_merged()
-            self.env.emit(
-                events.JunctionChanged(at=self.env.now(), epoch=epoch, sources=sources, num_parameters=num_parameters)
-            )
+            size = self._scheme.num_merged()
+            self.env.record(events.JunctionChanged, epoch=epoch, sources=sources, num_parameters=size)
 
     async def _sync_all(self, epoch: int) -> float | None:
         """Go through the sync points of an epoch; returns the loop's time after the last that trained something."""
@@ -243,7 +219,7 @@ class Trunk(Host, TrunkService):
 
     # What sources call.
 
-    async def join(self, source: str, version: str) -> SourceWelcome:
+    async def join(self, source: str, version: str) -> messages.SourceWelcome:
         check_version(version)
         if source == events.TRUNK:
             raise ValueError(f"{events.TRUNK!r} cannot be a source's name; it is the trunk's")
@@ -256,10 +232,12 @@ class Trunk(Host, TrunkService):
             self._presence.mask(source, self._barrier, "it joined again")
             known.status = "masked" if known.is_merged else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
-        self.env.emit(LearnerJoined(at=self.env.now(), learner=source, is_back=is_back))
+        self.env.record(LearnerJoined, learner=source, is_back=is_back)
         self._changes.notify()
         cuts = (self._cut,) if self._cut else self._prepared.cuts
-        return SourceWelcome(session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts))
+        return messages.SourceWelcome(
+            session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts)
+        )
 
     def _check_not_too_late(self, source: SourceState | None) -> None:
         is_merged = source is not None and source.is_merged
@@ -268,9 +246,9 @@ class Trunk(Host, TrunkService):
 
     async def echo(self, session: str, data: bytes, num_bytes: int) -> bytes:
         self._roster.find(session)
-        return padding(num_bytes, MAX_ECHO_BYTES)
+        return padding(num_bytes, messages.MAX_ECHO_BYTES)
 
-    async def declare(self, session: str, costs: Costs) -> None:
+    async def declare(self, session: str, costs: messages.Costs) -> None:
         source = self._sources[self._roster.find(session).name]
         cuts = self._prepared.cuts
         if set(costs.cuts) != set(cuts):
@@ -281,7 +259,7 @@ class Trunk(Host, TrunkService):
             raise ValueError("costs must be at least 0, and rates above 0")
         source.costs = costs
 
-    async def next_epoch(self, session: str, after: int) -> EpochTicket:
+    async def next_epoch(self, session: str, after: int) -> messages.EpochTicket:
         found = self._roster.find(session)
         source = self._sources[found.name]
         if self._ended is None:
@@ -296,15 +274,15 @@ class Trunk(Host, TrunkService):
             if self._ended is None:
                 self._roster.find(session)  # raises, if another one has taken its place
             ticket = self._ticket(found, after)
-        return ticket or EpochTicket(status="wait")
+        return ticket or messages.EpochTicket(status="wait")
 
-    def _ticket(self, session: Session, after: int, *, is_taken: bool = True) -> EpochTicket | None:
+    def _ticket(self, session: Session, after: int, *, is_taken: bool = True) -> messages.EpochTicket | None:
         """Return where a source goes on; None if that is not known yet."""
         if self._ended is not None:
             if is_taken:
                 self._roster.remove(session)
                 self._changes.notify()
-            return EpochTicket(status="over", reason=self._ended.reason)
+            return messages.EpochTicket(status="over", reason=self._ended.reason)
         source, barrier = self._sources[session.name], self._barrier
         if barrier is None or barrier.epoch <= after:
             return None
@@ -312,15 +290,19 @@ class Trunk(Host, TrunkService):
         if index is None:
             return None
         if not is_taken:
-            return EpochTicket(status="wait")
+            return messages.EpochTicket(status="wait")
         assert self._scheme is not None
         source.is_asking = False
         if source.status == "masked":
             source.status, source.since = "present", (barrier.epoch, index)
         parameters = self._scheme.parameters_for(session.name) if source.has_lost else {}
-        return EpochTicket(status="open", epoch=barrier.epoch, index=index, cut=self._cut, parameters=parameters)
+        return messages.EpochTicket(
+            status="open", epoch=barrier.epoch, index=index, cut=self._cut, parameters=parameters
+        )
 
-    async def sync(self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None) -> SyncReply:
+    async def sync(
+        self, session: str, epoch: int, index: int, tensors: dict[str, torch.Tensor] | None
+    ) -> messages.SyncReply:
         name, barrier = self._roster.find(session).name, self._barrier
         if self._former is not None and self._former.epoch == epoch:
             barrier = self._former  # the last reply may have been lost
@@ -328,7 +310,7 @@ class Trunk(Host, TrunkService):
             raise ValueError(f"epoch {epoch} has not begun")
         source = self._sources[name]
         if epoch < barrier.epoch or source.status != "present":
-            return SyncReply(status="late")
+            return messages.SyncReply(status="late")
         if not 0 <= index < len(barrier.points):
             raise ValueError(f"there is no sync point {index} in epoch {epoch}; there are {len(barrier.points)}")
         if tensors is not None and index >= barrier.index and not barrier.has(name, index):
@@ -347,7 +329,7 @@ class Trunk(Host, TrunkService):
         source.status, source.is_ready = "left", False
         if self._barrier is not None:
             self._barrier.discard(found.name)
-        self.env.emit(LearnerLeft(at=self.env.now(), learner=found.name, reason="it said goodbye"))
+        self.env.record(LearnerLeft, learner=found.name, reason="it said goodbye")
         self._changes.notify()
 
 
