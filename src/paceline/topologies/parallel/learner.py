@@ -277,8 +277,7 @@ class Learner(Member):
     def _estimate(self, timings: Timings, profiles: Sequence[Profile]) -> None:
         """Learn from a round how likely the states of this device are."""
         seconds = max(timings.down_seconds - profiles[0].latency_seconds, 0.0)
-        work = {"num_samples": timings.num_samples, "train_seconds": timings.train_seconds}
-        spent = Spent(num_bytes=timings.down_bytes, transfer_seconds=seconds, **work)
+        spent = Spent(timings.num_samples, timings.train_seconds, timings.down_bytes, transfer_seconds=seconds)
         self._estimator.see(spent, [StateRates(one.train.per_second, one.down.per_second) for one in profiles])
 
     def _candidate(self, enrolment: Enrolment) -> Candidate:

@@ -63,5 +63,14 @@ class Ledger:
         share, num_samples = closed.shares[learner], closed.delivered.get(learner, 0)
         # The last shard of a dataset may be a small one: never more than what was taken.
         shards = min(num_samples / (share.local_epochs * shard_samples), float(share.num_shards))
-        work = {"num_shards": share.num_shards, "num_samples": num_samples, "shards": shards, "amount": shards * price}
-        return LearnerPaid(at=at, job=job, round=closed.number, learner=learner, price=price, **work)
+        return LearnerPaid(
+            at=at,
+            job=job,
+            round=closed.number,
+            learner=learner,
+            num_shards=share.num_shards,
+            num_samples=num_samples,
+            shards=shards,
+            price=price,
+            amount=shards * price,
+        )
