@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from paceline.testing.redis_server import is_installed, started_redis
+from reproduction.redis_server import is_installed, started_redis
 
 
 @pytest.fixture

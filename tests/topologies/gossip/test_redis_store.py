@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from paceline.errors import BadReply, ConfigError, Refused, TimedOut, Unreachable
-from paceline.testing.stores import StoreContract, make_figures, read_until
 from paceline.topologies.gossip.redis_store import MAX_FIGURES_BYTES, RedisStore
+from tests.topologies.gossip.store_contract import StoreContract, make_figures, read_until
 
 INDEX = "paceline:figures:1:run"
 

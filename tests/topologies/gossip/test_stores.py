@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from paceline.errors import PacelineError, Unreachable
-from paceline.testing.stores import StoreContract, make_figures
 from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figures, Store
+from tests.topologies.gossip.store_contract import StoreContract, make_figures
 
 
 class DictStore(Store):
