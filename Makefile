@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint check bench bench-flower bench-hivemind fuzz docs results-page clean
+.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz docs results-page clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-long: .venv/.installed-dev
+	$(BIN)/python -m pytest -n auto -m long
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .

@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "systems", "metric"),
     [
-        ("rpc.py", "raw-tcp,paceline,paceline-coro,paceline-tls", "small_call_p50_us"),
+        ("rpc.py", "raw-tcp,paceline", "small_call_p50_us"),
         ("http_candidates.py", "http-transport-uvloop", "small_call_p50_us"),
         ("rounds.py", "paceline", "seconds_per_round"),
         ("simulate.py", "paceline", "rounds_per_second"),
@@ -23,9 +23,11 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
-        ("stressors.py", "training,downloading", "train_slowdown"),
+        pytest.param(*("stressors.py", "training,downloading", "train_slowdown"), marks=pytest.mark.long),
         ("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
-        ("split.py", "one-process,sockets,torch-rpc,paceline,virtual", "steps_per_second"),
+        pytest.param(
+            *("split.py", "one-process,sockets,torch-rpc,paceline,virtual", "steps_per_second"), marks=pytest.mark.long
+        ),
         ("points.py", "svd+k-means,incremental-svd+lsh,pca+lsh", "seconds"),
     ],
 )
@@ -69,7 +71,7 @@ if len(sys.argv) == 1:
         assert not psutil.pid_exists(orphan_pid)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_audits_are_measured_for_each_kind_of_learner(tmp_path):
     command = [sys.executable, BENCHMARKS / "audits.py", "--quick", "--systems", "two threads,start and noise"]
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Every experiment runs in small, and leaves rows, a figure and verdicts."""
+"""Every experiment runs in small, and leaves rows, a figure and verdicts: one of each paper in `make test`, all in CI."""
 
 import json
 import os
@@ -13,9 +13,13 @@ from reproduction.rows import read_rows
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 MISSING = re.compile(r"^paceline: (dataset '.+' was not found|a testbed needs )", re.M)
+ONE_OF_EACH_PAPER = {"sb-download", "dab-deadline", "mel-staleness", "med-tasks", "gossip-aggregation", "fpl-lean"}
+QUICK_RUNS = [
+    pytest.param(name, marks=() if name in ONE_OF_EACH_PAPER else pytest.mark.long) for name in find_experiments(FOLDER)
+]
 
 
-@pytest.mark.parametrize("name", find_experiments(FOLDER))
+@pytest.mark.parametrize("name", QUICK_RUNS)
 def test_quick_run(name, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
