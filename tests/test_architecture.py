@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import paceline
+from paceline.topologies import BUILT_IN
 
 ROOT = Path(paceline.__file__).parent
 # From the bottom up: a package may import from those before it, and from itself.
@@ -43,6 +44,15 @@ def test_imports_point_down_only():
 def test_every_package_has_a_layer():
     found = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert found - {"__init__", "__main__"} <= set(LAYERS)
+
+
+def test_topologies_are_named_in_their_folder_and_the_registry_only():
+    topologies = ROOT / "topologies"
+    for path in ROOT.rglob("*.py"):
+        if path != topologies / "__init__.py":
+            own = path.relative_to(topologies).parts[0] if topologies in path.parents else None
+            for name in BUILT_IN.keys() - {own}:
+                assert f"topologies.{name}" not in path.read_text(), path.relative_to(ROOT)
 
 
 def test_modules_say_what_they_are_for_and_export_what_exists():

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from papers.gossip.measures import (
     BASELINE,
     accuracy_lost,

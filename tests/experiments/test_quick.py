@@ -1,4 +1,4 @@
-"""Every experiment runs in small, and leaves rows, a figure and verdicts: one of each paper in `make test`, all in CI."""
+"""Every experiment runs in small, and leaves rows, a figure and verdicts; `make test` runs one of each paper."""
 
 import json
 import os

@@ -15,7 +15,7 @@ from paceline.allocation import (
     MedAllocation,
     MmttAllocation,
 )
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.errors import ConfigError
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec

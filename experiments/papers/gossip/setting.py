@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec

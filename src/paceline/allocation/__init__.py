@@ -8,8 +8,14 @@ from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Can
 from paceline.allocation.central import CsaAllocation, SyncAllocation
 from paceline.allocation.contract import AllocatedShare, Problem, Reply
 from paceline.allocation.dab import DabAllocation
+from paceline.allocation.edge_gossip import (
+    AllDataAllocation,
+    BalancingPolicy,
+    EdgeGossipAllocation,
+    Takeovers,
+    take_over,
+)
 from paceline.allocation.equal import EqualAllocation
-from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation, GossipPolicy, Takeovers, take_over
 from paceline.allocation.policies import POLICIES, describe, from_config
 from paceline.allocation.pool import Assignment, Demand, MedAllocation, MmttAllocation, Placement, PoolPolicy
 from paceline.allocation.problems import PROBLEMS, read_problem
@@ -24,13 +30,13 @@ __all__ = [
     "Allocation",
     "AllocationPolicy",
     "Assignment",
+    "BalancingPolicy",
     "Candidate",
     "CsaAllocation",
     "DabAllocation",
     "Demand",
     "EdgeGossipAllocation",
     "EqualAllocation",
-    "GossipPolicy",
     "MedAllocation",
     "MmttAllocation",
     "Placement",

@@ -12,8 +12,8 @@ import msgspec
 from paceline.allocation.contract import Problem
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.dab import DabProblem
+from paceline.allocation.edge_gossip import EdgeGossipProblem
 from paceline.allocation.equal import EtaProblem
-from paceline.allocation.gossip import EdgeGossipProblem
 from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
 from paceline.allocation.sync import SyncProblem
 from paceline.checks import why_refused

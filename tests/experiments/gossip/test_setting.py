@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from paceline.allocation.gossip import AllDataAllocation, EdgeGossipAllocation
+from paceline.allocation.edge_gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.devices.contention import RecentPredictor
 from paceline.topologies.gossip.balance import Balancer, GossipedStore
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from paceline.allocation import DabAllocation
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.partitions import PartitionSpec

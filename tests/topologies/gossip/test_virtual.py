@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.allocation.gossip import EdgeGossipAllocation
+from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.modelled import VirtualDevice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from paceline.allocation import Candidate, RoundTerms
-from paceline.allocation.gossip import GossipPolicy, take_over
+from paceline.allocation.edge_gossip import BalancingPolicy, take_over
 from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
 from paceline.events import Emit
@@ -44,7 +44,7 @@ class Balancer:
     """Decides, before each epoch, how many samples its peer trains; and whose data, if too many have failed."""
 
     def __init__(
-        self, policy: GossipPolicy, membership: Membership, store: Store, predictor: Predictor, emit: Emit
+        self, policy: BalancingPolicy, membership: Membership, store: Store, predictor: Predictor, emit: Emit
     ) -> None:
         self._policy = policy
         self._membership = membership

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from paceline.allocation import AllocationPolicy
-from paceline.allocation.gossip import AllDataAllocation
+from paceline.allocation.edge_gossip import AllDataAllocation
 from paceline.checks import Count, CountOrZero, Positive, Seed, Share, check_fields
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from paceline.allocation.gossip import GossipPolicy
+from paceline.allocation.edge_gossip import BalancingPolicy
 from paceline.devices.contention import ContentionMonitor, ContentionPredictor, Predictor, RecentPredictor, load_profile
 from paceline.errors import PacelineError
 from paceline.events import Phase
@@ -325,7 +325,7 @@ class Peer(Member, PeerService):
                 on_back=lambda: self._report(events.StoreBack, store=name),
             )
         policy = self._job.allocation
-        assert isinstance(policy, GossipPolicy)
+        assert isinstance(policy, BalancingPolicy)
         return Balancer(policy, self._membership, store, self._resources.predictor, self._node.emit)
 
     async def _download(self) -> None:

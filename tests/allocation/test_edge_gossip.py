@@ -15,7 +15,7 @@ from paceline.allocation import (
     RoundTerms,
     take_over,
 )
-from paceline.allocation.gossip import EdgeGossipProblem, GossipLearner, kept
+from paceline.allocation.edge_gossip import BalancedLearner, EdgeGossipProblem, kept
 from paceline.devices.profiles import Profile, Rate
 
 TERMS = RoundTerms(
@@ -32,7 +32,7 @@ def peer(name, samples_per_second, samples):
 def problem(*learners, **rules):
     return EdgeGossipProblem(
         learners=[
-            GossipLearner(name=f"w{number}", samples_per_second=rate, samples=samples)
+            BalancedLearner(name=f"w{number}", samples_per_second=rate, samples=samples)
             for number, (rate, samples) in enumerate(learners)
         ],
         **rules,

@@ -17,7 +17,7 @@ from paceline.allocation.rounding import TOLERANCE
 _MOST_NAMED = 5  # of learners that failed, in a message
 
 
-class GossipPolicy(AllocationPolicy):
+class BalancingPolicy(AllocationPolicy):
     """Decides how much of its own data each peer trains in an epoch.
 
     Every peer calls it with the predicted speeds of all, and follows its own part of the result. A candidate's
@@ -36,7 +36,7 @@ class GossipPolicy(AllocationPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeGossipAllocation(GossipPolicy):
+class EdgeGossipAllocation(BalancingPolicy):
     """A peer trains the share T_fastest / T_i of its data, where T_i is the time that all of it would take.
 
     Algorithm 1 of Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Computing Platforms", with
@@ -81,7 +81,7 @@ class EdgeGossipAllocation(GossipPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllDataAllocation(GossipPolicy):
+class AllDataAllocation(BalancingPolicy):
     """Every peer trains all its data, and the fast ones wait: gossip without a balancer."""
 
     def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
@@ -144,7 +144,7 @@ def take_over(failed: Iterable[str], living: Collection[str], holders: Mapping[s
     return Takeovers(heirs, tuple(missing))
 
 
-class GossipLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BalancedLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A learner of an `EdgeGossipProblem`, with its number of samples; at 0 per second, it has failed."""
 
     name: Name
@@ -160,7 +160,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
     min_samples_per_second: NotNegative = EdgeGossipAllocation.min_samples_per_second
     max_failed: checks.Ratio = EdgeGossipAllocation.max_failed
     max_ratio: checks.Share = EdgeGossipAllocation.max_ratio
-    learners: Learners[GossipLearner]
+    learners: Learners[BalancedLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Run Algorithm 1; infeasible where it halts, because too many have failed.
