@@ -89,6 +89,16 @@ def test_limits_of_the_policy_and_of_learners_are_kept():
     assert sum(shards for shards, _ in allocated) == 103
 
 
+@pytest.mark.parametrize(
+    ("caps", "shards"),
+    [([None] * 7, [18, 17, 17, 17, 17, 17, 17]), ([10, 20], [10, 20]), ([None, 1, None, 0], [60, 1, 59, 0])],
+)
+def test_equal_shares_whatever_the_devices_can_do(caps, shards):
+    candidates = [Candidate(name=f"device{n}", max_shards=cap) for n, cap in enumerate(caps)]
+    expected = [Allocation(count, TERMS.local_epochs) if count else SITS_OUT for count in shards]
+    assert EqualAllocation().allocate(TERMS, candidates) == expected
+
+
 def test_equal_shares_with_as_many_local_epochs_as_fit():
     candidates, terms = fleet(4), msgspec.structs.replace(TERMS, deadline_seconds=200.0)
     allocated = EqualAllocation(asynchronous=True).allocate(terms, candidates)

@@ -40,28 +40,19 @@ def problem(*learners, **rules):
 
 
 class TestEdgeGossip:
-    def test_all_take_as_long_as_the_fastest_with_all_of_its_data(self):
+    @pytest.mark.parametrize(("max_ratio", "counts"), [(1.0, [3750, 1500, 1500]), (0.5, [1875, 750, 750])])
+    def test_all_take_as_long_as_the_fastest_with_the_allowed_part_of_its_data(self, max_ratio, counts):
         # T is 20 s, 50 s and 15 s; the last one is the fastest, since it has little.
         fleet = [peer("a", 250.0, 5000), peer("b", 100.0, 5000), peer("c", 100.0, 1500)]
-        allocated = EdgeGossipAllocation().allocate(TERMS, fleet)
-        assert allocated == [Allocation(3750, 2), Allocation(1500, 2), Allocation(1500, 2)]
+        allocated = EdgeGossipAllocation(max_ratio=max_ratio).allocate(TERMS, fleet)
+        assert allocated == [Allocation(count, 2) for count in counts]
 
-    def test_all_may_train_less(self):
-        fleet = [peer("a", 250.0, 5000), peer("b", 100.0, 5000), peer("c", 100.0, 1500)]
-        allocated = EdgeGossipAllocation(max_ratio=0.5).allocate(TERMS, fleet)
-        assert [count for count, _ in allocated] == [1875, 750, 750]
-
-    def test_who_failed_sits_out_and_is_not_the_fastest(self):
+    def test_who_failed_or_has_no_data_sits_out_and_is_not_the_fastest(self):
         fleet = [peer("a", 100.0, 1000), peer("b", 0.0009, 1), peer("c", 0.001, 1000), peer("d", None, 1000)]
+        fleet.append(peer("e", 50.0, 0))
         policy = EdgeGossipAllocation()
         assert policy.failed(fleet) == ["b", "d"]
-        assert policy.allocate(TERMS, fleet) == [Allocation(1000, 2), SITS_OUT, Allocation(1, 2), SITS_OUT]
-
-    def test_a_peer_without_data_sits_out_but_has_not_failed(self):
-        fleet = [peer("a", 100.0, 1000), peer("b", 50.0, 0)]
-        policy = EdgeGossipAllocation()
-        assert policy.allocate(TERMS, fleet) == [Allocation(1000, 2), SITS_OUT]
-        assert policy.failed(fleet) == []
+        assert policy.allocate(TERMS, fleet) == [Allocation(1000, 2), SITS_OUT, Allocation(1, 2), SITS_OUT, SITS_OUT]
 
     @pytest.mark.parametrize(("num_failed", "is_exceptional"), [(0, False), (1, False), (2, True), (10, True)])
     def test_more_than_a_tenth_is_an_exception(self, num_failed, is_exceptional):
@@ -70,13 +61,11 @@ class TestEdgeGossip:
         assert EdgeGossipAllocation(max_failed=1.0).is_exceptional(fleet) is False
 
 
-class TestAllData:
-    def test_everybody_trains_all_it_has(self):
-        fleet = [peer("a", 100.0, 1000), peer("b", 1e-9, 70), peer("c", None, 5), peer("d", 10.0, 0)]
-        policy = AllDataAllocation()
-        assert policy.allocate(TERMS, fleet) == [*(Allocation(count, 2) for count in (1000, 70, 5)), SITS_OUT]
-        assert policy.failed(fleet) == []
-        assert policy.is_exceptional(fleet) is False
+def test_with_all_data_everybody_trains_all_it_has():
+    fleet = [peer("a", 100.0, 1000), peer("b", 1e-9, 70), peer("c", None, 5), peer("d", 10.0, 0)]
+    policy = AllDataAllocation()
+    assert policy.allocate(TERMS, fleet) == [*(Allocation(count, 2) for count in (1000, 70, 5)), SITS_OUT]
+    assert (policy.failed(fleet), policy.is_exceptional(fleet)) == ([], False)
 
 
 RATES = st.floats(1e-3, 1e6)
@@ -101,18 +90,17 @@ HOLDERS = {"a": ("b", "c"), "b": ("c", "d"), "c": ("d", "a"), "d": ("a", "b")}
 
 
 class TestTakeOver:
-    def test_the_first_living_holder_takes_the_part(self):
-        heirs, missing = take_over({"b", "a"}, {"c", "d"}, HOLDERS)
-        assert (heirs, missing) == ({"a": "c", "b": "c"}, ())
-
-    def test_a_part_stays_where_it_is_when_others_fail(self):
-        before, _ = take_over({"a"}, {"b", "c", "d"}, HOLDERS)
-        after, _ = take_over({"a", "d"}, {"b", "c"}, HOLDERS)
-        assert before["a"] == after["a"] == "b"
-
-    def test_what_nobody_holds_is_missing(self):
-        heirs, missing = take_over(["c", "d", "e"], ["b"], HOLDERS)
-        assert (heirs, missing) == ({"d": "b"}, ("c", "e"))
+    @pytest.mark.parametrize(
+        ("failed", "living", "heirs", "missing"),
+        [
+            ({"b", "a"}, {"c", "d"}, {"a": "c", "b": "c"}, ()),
+            ({"a"}, {"b", "c", "d"}, {"a": "b"}, ()),
+            ({"a", "d"}, {"b", "c"}, {"a": "b", "d": "b"}, ()),  # a's part stays where it is when d fails
+            (["c", "d", "e"], ["b"], {"d": "b"}, ("c", "e")),
+        ],
+    )
+    def test_the_first_living_holder_takes_the_part_if_there_is_one(self, failed, living, heirs, missing):
+        assert take_over(failed, living, HOLDERS) == (heirs, missing)
 
 
 class TestProblem:

@@ -55,10 +55,8 @@ def running(monkeypatch):
 
 
 def test_probabilities_may_be_unknown_and_are_followed_all_the_same():
-    activity = stressed(
-        [DeviceState(name="idle", probability=0), STATES[1], DeviceState(name="downloading", probability=0.7)],
-        are_known=False,
-    )
+    downloading = DeviceState(name="downloading", probability=0.7)
+    activity = stressed([DeviceState(name="idle", probability=0), STATES[1], downloading], are_known=False)
     assert activity.probabilities is None
     drawn = set()
     for _ in range(200):
@@ -75,9 +73,8 @@ def test_the_state_of_each_round_is_drawn():
         drawn.append(activity.state)
     assert drawn == [draw_state(STATES, chance).name for _ in drawn]
     assert drawn.count("training") / len(drawn) == pytest.approx(0.3, abs=0.04)
-    assert (
-        len({tuple(drawn[start : start + 5]) for start in range(0, 2000, 5)}) > 50
-    )  # one round says nothing of the next
+    fives = {tuple(drawn[start : start + 5]) for start in range(0, 2000, 5)}
+    assert len(fives) > 50  # one round says nothing of the next
 
 
 @pytest.mark.parametrize("phase", get_args(Phase))
@@ -132,17 +129,14 @@ def test_it_can_be_closed_at_any_time_and_used_again(run_virtual):
     async def main():
         activity = stressed([DeviceState(name="downloading", probability=1)])
         await activity.aclose()
-        activity.turn_to("download")
-        assert len(asyncio.all_tasks()) == 2
-        await activity.aclose()
-        await activity.aclose()
-        assert len(asyncio.all_tasks()) == 1
-        activity.turn_to("download")
-        assert len(asyncio.all_tasks()) == 2
-        await activity.aclose()
-        return asyncio.all_tasks() == {asyncio.current_task()}
+        for _ in range(2):
+            activity.turn_to("download")
+            assert len(asyncio.all_tasks()) == 2
+            await activity.aclose()
+            await activity.aclose()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    assert run_virtual(main())
+    run_virtual(main())
 
 
 @pytest.mark.parametrize(

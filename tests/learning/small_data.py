@@ -22,10 +22,3 @@ def write_npz(path, **arrays):
 
 def load_path(path):
     return load(DataSpec(path=str(path)))
-
-
-def scaled(dataset):
-    """The training samples as floats, normalised."""
-    how = dataset.normalisation
-    side = (1, -1) + (1,) * (dataset.x_train.ndim - 2)
-    return (dataset.x_train * how.scale - np.reshape(how.mean, side)) / np.reshape(how.std, side)

@@ -20,12 +20,12 @@ from paceline.learning.datasets import (
     load_local,
     load_unlabelled,
 )
-from tests.learning.small_data import load_path, scaled, small, write_npz
+from tests.learning.small_data import load_path, small, write_npz
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
-def write_idx(folder, arrays, parts=("train", "t10k"), suffix=""):
+def write_idx(folder, arrays, parts, suffix):
     folder.mkdir(parents=True, exist_ok=True)
     kinds = [f"{part}-{kind}" for part in parts for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
     for name, key in zip(kinds, KEYS, strict=True):
@@ -48,19 +48,11 @@ def test_bad_specs_are_refused(fields, message):
         msgspec.convert(fields, DataSpec)
 
 
-def test_digits_are_embedded_and_split_once_and_for_all():
-    data = load(DataSpec(), directories=[])
-    assert (data.name, data.input_shape, data.num_classes) == ("digits", (1, 8, 8), 10)
-    assert (len(data.x_train), len(data.x_test)) == (len(data.y_train), len(data.y_test)) == (1438, 359)
-    assert (data.x_train.dtype, data.y_train.dtype) == (np.uint8, np.uint8)
-    assert (data.x_train.min(), data.x_train.max()) == (0, 255)
-    shares = np.bincount(data.y_test) / (np.bincount(data.y_train) + np.bincount(data.y_test))
-    assert np.allclose(shares, 0.2, atol=0.003)
-    assert zlib.crc32(data.x_test.tobytes() + data.y_test.tobytes()) == 3000327782
-
-
-def test_digits_are_those_of_scikit_learn_a_fifth_of_each_class_for_testing():
+def test_digits_are_those_of_scikit_learn_a_fifth_of_each_class_for_testing_once_and_for_all():
     data, original = load(DataSpec(), directories=[]), load_digits()
+    assert (data.name, data.input_shape, data.num_classes) == ("digits", (1, 8, 8), 10)
+    assert (data.x_train.dtype, data.y_train.dtype) == (np.uint8, np.uint8)
+    assert zlib.crc32(data.x_test.tobytes() + data.y_test.tobytes()) == 3000327782
     random, is_test = np.random.RandomState(0), np.zeros(1797, bool)
     for label in range(10):
         members = np.flatnonzero(original.target == label)
@@ -71,19 +63,10 @@ def test_digits_are_those_of_scikit_learn_a_fifth_of_each_class_for_testing():
         assert np.array_equal(y, original.target[part])
 
 
-def test_normalised_samples_have_mean_0_and_variance_1_per_channel(tmp_path):
-    arrays = small((9, 9, 3))
-    arrays["x_train"][..., 1] //= 2
-    data = load_path(write_npz(tmp_path / "colours.npz", **arrays))
-    assert data.normalisation.scale == 1 / 255
-    assert len(data.normalisation.mean) == len(data.normalisation.std) == 3
-    assert np.allclose(scaled(data).mean((0, 2, 3)), 0)
-    assert np.allclose(scaled(data).std((0, 2, 3)), 1)
-
-
 def test_statistics_of_many_chunks_are_those_of_the_whole():
     x = np.random.default_rng(0).integers(0, 256, (700, 2, 40, 40), dtype=np.uint8)
     how = Normalisation.of(x)
+    assert how.scale == 1 / 255
     assert how.mean == pytest.approx(x.mean((0, 2, 3)) / 255)
     assert how.std == pytest.approx(x.std((0, 2, 3)) / 255)
 
@@ -112,25 +95,25 @@ def test_a_named_dataset_has_no_more_classes_than_it_was_published_with(tmp_path
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize(("name", "folder"), [("mnist", "mnist"), ("mnist", "."), ("fashion-mnist", "fashion-mnist")])
-def test_original_files_are_read(tmp_path, name, folder, suffix):
+@pytest.mark.parametrize(
+    ("name", "folder", "parts"),
+    [
+        ("mnist", "mnist", ("train", "t10k")),
+        ("mnist", ".", ("train", "t10k")),
+        ("fashion-mnist", "fashion-mnist", ("train", "t10k")),
+        ("emnist", "emnist", ("emnist-byclass-train", "emnist-byclass-test")),
+    ],
+)
+def test_original_files_are_read_and_those_of_emnist_turned_upright(tmp_path, name, folder, parts, suffix):
     arrays = small()
-    write_idx(tmp_path / folder, arrays, suffix=suffix)
+    write_idx(tmp_path / folder, arrays, parts, suffix)
     data = load(DataSpec(name=name), [tmp_path])
     assert (data.name, data.input_shape, data.x_train.flags.c_contiguous) == (name, (1, 28, 28), True)
-    assert np.array_equal(data.x_train[:, 0], arrays["x_train"])
-    assert np.array_equal(data.x_test[:, 0], arrays["x_test"])
-    assert np.array_equal(data.y_train, arrays["y_train"])
-    assert np.array_equal(data.y_test, arrays["y_test"])
-
-
-def test_original_files_of_emnist_are_turned_upright(tmp_path):
-    arrays = small(num_classes=62, num_train=70)
-    write_idx(tmp_path / "emnist", arrays, ("emnist-byclass-train", "emnist-byclass-test"), ".gz")
-    data = load(DataSpec(name="emnist"), [tmp_path])
-    assert np.array_equal(data.x_train[:, 0], arrays["x_train"].transpose(0, 2, 1))
-    assert np.array_equal(data.x_test[:, 0], arrays["x_test"].transpose(0, 2, 1))
-    assert data.x_train.flags.c_contiguous
+    for part in ("train", "test"):
+        images = arrays[f"x_{part}"]
+        upright = images.transpose(0, 2, 1) if name == "emnist" else images
+        assert np.array_equal(getattr(data, f"x_{part}")[:, 0], upright)
+        assert np.array_equal(getattr(data, f"y_{part}"), arrays[f"y_{part}"])
 
 
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])

@@ -37,13 +37,6 @@ def stirred(junction):
     return junction
 
 
-@each_form
-@pytest.mark.parametrize("num_sources", [1, 2, 3])
-def test_a_junction_has_as_many_weights_as_the_formula_says(form, num_sources):
-    junction = make(form, sources=NAMES[:num_sources])
-    assert sum(each.numel() for each in junction.parameters()) == num_sources * FORMS[form][1] + WIDTH
-
-
 def test_a_full_junction_is_one_linear_layer_over_all_inputs():
     junction, x = stirred(make()), inputs()
     layer = nn.Linear(3 * WIDTH, WIDTH)

@@ -14,24 +14,16 @@ from paceline.errors import ConfigError
 from paceline.learning.models import MODELS, ModelSpec, build, loss_function
 
 MNIST, DIGITS, CIFAR10 = (1, 28, 28), (1, 8, 8), (3, 32, 32)
-NUM_PARAMETERS = {
-    "two-nn": 40_480,
-    "three-nn": 573_910,
-    "conv-net": 102_250,
-    "fashion-net": 2_079_310,
-    "deadline-net": 1_663_370,
-    "mel-net": 280_934,
-    "lenet-5": 61_706,
+PAPERS = {
+    "two-nn": (40_480, ["784-50", "50-20", "20-10"]),
+    "three-nn": (573_910, ["784-500", "500-300", "300-100", "100-10"]),
+    "conv-net": (102_250, ["1-6 3×3+0", "6-16 3×3+0", "400-200", "200-100", "100-10"]),
+    "fashion-net": (2_079_310, ["1-16 3×3+1", "16-32 3×3+1", "1568-1000", "1000-500", "500-10"]),
+    "deadline-net": (1_663_370, ["1-32 5×5+2", "32-64 5×5+2", "3136-512", "512-10"]),
+    "mel-net": (280_934, ["784-300", "300-124", "124-60", "60-10"]),
+    "lenet-5": (61_706, ["1-6 5×5+2", "6-16 5×5+0", "400-120", "120-84", "84-10"]),
 }
-LAYERS = {
-    "two-nn": ["784-50", "50-20", "20-10"],
-    "three-nn": ["784-500", "500-300", "300-100", "100-10"],
-    "conv-net": ["1-6 3×3+0", "6-16 3×3+0", "400-200", "200-100", "100-10"],
-    "fashion-net": ["1-16 3×3+1", "16-32 3×3+1", "1568-1000", "1000-500", "500-10"],
-    "deadline-net": ["1-32 5×5+2", "32-64 5×5+2", "3136-512", "512-10"],
-    "mel-net": ["784-300", "300-124", "124-60", "60-10"],
-    "lenet-5": ["1-6 5×5+2", "6-16 5×5+0", "400-120", "120-84", "84-10"],
-}
+"""Parameters and layers of each model, as published."""
 SMALLEST = {"conv-net": 10, "lenet-5": 12, "alexnet": 29, "squeezenet": 8, "leaf-cnn": 4}  # pixels a side
 
 
@@ -64,11 +56,11 @@ def by_import(path):
     return ModelSpec(import_path=path)
 
 
-@pytest.mark.parametrize("name", NUM_PARAMETERS)
+@pytest.mark.parametrize("name", PAPERS)
 def test_sizes_are_those_of_the_papers(name):
     model = build(ModelSpec(name=name), MNIST, 10)
-    assert sum(parameter.numel() for parameter in model.parameters()) == NUM_PARAMETERS[name]
-    assert [describe(layer) for layer in model if isinstance(layer, nn.Linear | nn.Conv2d)] == LAYERS[name]
+    layers = [describe(layer) for layer in model if isinstance(layer, nn.Linear | nn.Conv2d)]
+    assert (sum(parameter.numel() for parameter in model.parameters()), layers) == PAPERS[name]
 
 
 @pytest.mark.parametrize("shape", [DIGITS, CIFAR10, (1, 13, 40)])

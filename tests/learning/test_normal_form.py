@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.learning.datasets import Normalisation
 from tests.learning.small_data import load_path, small, write_npz
 
 
@@ -26,6 +27,7 @@ def test_images_become_channels_first(tmp_path, shape, input_shape):
     arrays = small(shape)
     data = load_path(write_npz(tmp_path / "own.npz", **arrays))
     assert (data.name, data.input_shape) == ("own", input_shape)
+    assert data.normalisation == Normalisation.of(data.x_train)
     for x, original in ((data.x_train, arrays["x_train"]), (data.x_test, arrays["x_test"])):
         assert x.dtype == np.uint8
         assert x.flags.c_contiguous

@@ -44,16 +44,6 @@ def test_options_reach_the_optimizer(name, options):
         assert made.defaults[option] == (tuple(value) if isinstance(value, list) else value)
 
 
-def test_each_optimizer_is_made_anew():
-    """No momentum is carried from one round into the next."""
-    model = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
-    start, shards = model.state(), make_shards(8)
-    list(model.minibatches(start, shards, seed=0))
-    first = model.state()
-    list(model.minibatches(start, shards, seed=0))
-    assert are_equal(first, model.state())
-
-
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

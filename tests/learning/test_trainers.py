@@ -145,21 +145,7 @@ async def begun(model):
         await asyncio.sleep(0)
 
 
-def test_the_loop_is_not_held_up():
-    model = HeldModel(make_model())
-
-    async def main():
-        work = asyncio.ensure_future(ThreadTrainer(model).train(model.parameters(), make_shards(8)))
-        for _ in range(2):
-            await begun(model)
-            assert not work.done()
-            model.let_go.release()
-        return await work
-
-    assert asyncio.run(main()).num_samples == 8
-
-
-def test_cancelling_ends_the_thread_within_a_minibatch():
+def test_the_loop_is_not_held_up_and_cancelling_ends_the_thread_within_a_minibatch():
     model = HeldModel(make_model())
 
     async def main():
@@ -167,6 +153,7 @@ def test_cancelling_ends_the_thread_within_a_minibatch():
         await begun(model)
         model.let_go.release()
         await begun(model)
+        assert not work.done()
         work.cancel()
         await asyncio.sleep(0)
         assert not work.done()  # it waits for the thread: the model is still in use
@@ -233,15 +220,6 @@ def test_an_optimizer_that_is_kept_goes_on_with_what_it_remembers():
     assert not are_equal(anew.parameters, whole.parameters)
 
 
-def test_samples_are_trained_in_their_order_if_not_shuffled():
-    shards = make_shards(6, 4)
-    trained = train(ThreadTrainer(make_model()), shards, is_shuffled=False)
-    model = make_model()
-    list(model.minibatches(model.state(), shards, 99, is_shuffled=False))
-    assert are_equal(trained.parameters, model.parameters())
-    assert not are_equal(trained.parameters, train(ThreadTrainer(make_model()), shards).parameters)
-
-
 def test_losses_are_those_of_the_model_and_take_their_time():
     clock, (shard,) = HandClock(), make_shards(600)
     model = make_model("two-nn")
@@ -264,24 +242,19 @@ def test_points_are_aggregated_once_and_then_found(tmp_path):
     assert made.seconds >= 0
 
 
-def timed_aggregation(clock, shard):
-    """Stands in for `cached`: each of three classes takes a unit of time, and then what is left another."""
-
-    def cached(x, y, spec, folder, progress):
-        for number in (1, 2, 3):
-            clock.now += UNIT_SECONDS
-            clock.busy += UNIT_SECONDS
-            progress(number, 3)
-        clock.now += UNIT_SECONDS
-        clock.busy += UNIT_SECONDS
-        return Found(aggregate(x, y, spec), False)
-
-    return cached
-
-
 def test_a_slower_device_takes_longer_to_aggregate(monkeypatch):
     clock, (shard,) = HandClock(), make_shards(40)
-    monkeypatch.setattr(trainers, "cached", timed_aggregation(clock, shard))
+
+    def cached(x, y, spec, folder, progress):
+        """Each of three classes takes a unit of time, and then what is left another."""
+        for number in (1, 2, 3, None):
+            clock.now += UNIT_SECONDS
+            clock.busy += UNIT_SECONDS
+            if number:
+                progress(number, 3)
+        return Found(aggregate(x, y, spec), False)
+
+    monkeypatch.setattr(trainers, "cached", cached)
     made = asyncio.run(ThreadTrainer(make_model(), 3.0, clock).aggregate(shard, POINTS))
     assert made.seconds == 4 * 3 * UNIT_SECONDS
     assert clock.pauses == [2 * UNIT_SECONDS] * 4

@@ -17,6 +17,8 @@ from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.training import LocalModel, normalise
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
 
+MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})
+
 
 @pytest.mark.parametrize(
     ("sizes", "batch_size", "local_epochs", "batches"),
@@ -46,39 +48,31 @@ class Seen(nn.Module):
         return self.layer(x)
 
 
-def test_every_pass_sees_each_sample_once_in_an_order_of_its_own(monkeypatch):
+@pytest.mark.parametrize("is_shuffled", [True, False])
+def test_every_pass_sees_each_sample_once_in_an_order_of_its_own_or_in_that_of_the_shards(monkeypatch, is_shuffled):
     seen = Seen()
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
     model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
     shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
-    list(model.minibatches(model.state(), shards, seed=0, local_epochs=3))
+    list(model.minibatches(model.state(), shards, seed=0, local_epochs=3, is_shuffled=is_shuffled))
+    assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 3
     fed = [list(itertools.chain(*seen.inputs[start : start + 3])) for start in (0, 3, 6)]
-    assert [sorted(samples) for samples in fed] == [list(range(20))] * 3
-    assert fed[0] != fed[1] != fed[2] != sorted(fed[2])
-
-
-def test_every_pass_has_the_order_of_the_shards_if_it_is_not_shuffled(monkeypatch):
-    seen = Seen()
-    monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
-    model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
-    shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
-    list(model.minibatches(model.state(), shards, seed=0, local_epochs=2, is_shuffled=False))
-    assert list(itertools.chain(*seen.inputs)) == [*range(20), *range(20)]
-    assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 2
+    if is_shuffled:
+        assert [sorted(samples) for samples in fed] == [list(range(20))] * 3
+        assert fed[0] != fed[1] != fed[2] != sorted(fed[2])
+    else:
+        assert fed == [list(range(20))] * 3
 
 
 def test_those_who_share_a_model_keep_their_optimizers_apart():
-    shared = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
-    alone = make_model(optimizer=OptimizerSpec(options={"lr": 0.1, "momentum": 0.9}))
+    shared, alone = make_model(optimizer=MOMENTUM), make_model(optimizer=MOMENTUM)
     mine, others, start = make_shards(8), make_shards(8, seed=1), shared.state()
-    optimizers = [shared.new_optimizer() for _ in range(2)]
-    states = [start, start]
+    optimizers, states = [shared.new_optimizer() for _ in range(2)], [start, start]
     for number in range(6):
         who = number % 2
         list(shared.minibatches(states[who], (mine, others)[who], seed=number, optimizer=optimizers[who]))
         states[who] = shared.state()
-    optimizer = alone.new_optimizer()
-    state = start
+    optimizer, state = alone.new_optimizer(), start
     for number in (0, 2, 4):
         list(alone.minibatches(state, mine, seed=number, optimizer=optimizer))
         state = alone.state()
@@ -99,8 +93,8 @@ def test_losses_are_those_of_each_sample():
     assert are_equal(model.state(), state)
 
 
-def test_training_follows_from_the_seed():
-    model, shards = make_model("two-nn"), make_shards(20)
+def test_training_follows_from_the_seed_and_carries_no_momentum_into_the_next():
+    model, shards = make_model("two-nn", optimizer=MOMENTUM), make_shards(20)
     start, ends = model.state(), []
     for seed in (5, 5, 6):
         list(model.minibatches(start, shards, seed))

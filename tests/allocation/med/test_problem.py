@@ -33,8 +33,9 @@ def test_expected_seconds_weigh_the_states():
     assert instance.unit_seconds[:, 0] == pytest.approx([2.5, 2.5])
 
 
-def test_equal_learners_share_equally():
-    reply = read(MED).solve()
+@pytest.mark.parametrize("problem", [MED, {key: MED[key] for key in MED if key != "budget"}])
+def test_equal_learners_share_equally(problem):
+    reply = read(problem).solve()
     assert (reply.status, reply.objective, reply.cost) == ("optimal", pytest.approx(14.0), pytest.approx(12.0))
     assert sorted((share.task, share.shards, share.iterations) for share in reply.allocation) == [
         ("t0", 3, 1),
@@ -42,11 +43,6 @@ def test_equal_learners_share_equally():
         ("t1", 3, 2),
         ("t1", 3, 2),
     ]
-
-
-def test_budget_and_iterations_may_be_left_out():
-    plain = {key: value for key, value in MED.items() if key != "budget"}
-    assert read(plain).solve().objective == pytest.approx(14.0)
 
 
 def test_the_budget_makes_cheap_learners_work_longer():
@@ -113,7 +109,7 @@ def test_greedy_does_not_look_at_the_budget():
     reply = read({**MED, "policy": "greedy"}, learners=learners, budget=8).solve()
     assert "greedy: its allocation costs 9, more than budget, 8" in reply.reason
     reply = read({**MED, "policy": "greedy"}).solve()
-    assert reply.objective == pytest.approx(14.0)
+    assert (reply.status, reply.objective) == ("feasible", pytest.approx(14.0))
 
 
 @pytest.mark.parametrize(
@@ -169,44 +165,27 @@ def run(problem, *arguments):
     )
 
 
-@pytest.mark.parametrize("policy", ["med", "mmtt", "greedy"])
-def test_the_command_line_keeps_the_contract(policy):
-    result = run({**MED, "policy": policy}, "--json", "--time-limit", "20")
+def test_the_command_line_names_the_tasks():
+    result = run(MED, "--json", "--time-limit", "20")
     assert (result.returncode, result.stderr) == (0, "")
     reply = json.loads(result.stdout)
-    assert list(reply) == ["status", "objective", "bound", "allocation", "cost", "solve_seconds", "reason"]
-    assert reply["status"] == ("feasible" if policy == "greedy" else "optimal")
     assert reply["bound"] <= reply["objective"] == pytest.approx(14.0)
-    assert (reply["cost"], reply["reason"]) == (pytest.approx(12.0), None)
+    assert (reply["status"], reply["cost"], reply["reason"]) == ("optimal", pytest.approx(12.0), None)
     assert all(set(share) == {"learner", "task", "shards", "iterations"} for share in reply["allocation"])
-    infeasible = run({**MED, "policy": policy, "budget": 1}, "--json")
-    assert infeasible.returncode == 3
-    assert "budget, 1, is at least 11 short" in json.loads(infeasible.stdout)["reason"]
-    assert run({**MED, "policy": policy, "tasks": []}, "--json").returncode == 2
-
-
-def test_a_table_names_the_tasks():
-    result = run(MED)
-    assert result.returncode == 0
-    assert "optimal: 14 seconds, summed over tasks" in " ".join(result.stdout.split())
-    assert "t1" in result.stdout
+    table = run(MED)
+    assert table.returncode == 0
+    assert "optimal: 14 seconds, summed over tasks" in " ".join(table.stdout.split())
+    assert "t1" in table.stdout
 
 
 def test_a_time_limit_gives_the_best_found_and_its_bound():
     """Of fifty learners nothing can be proven in a fifth of a second."""
-    rates = [0.6 + 0.017 * number for number in range(50)]
-    learners = [
-        {
-            "name": f"w{number}",
-            "states": [
-                {
-                    "bytes_per_second": 900 + 37 * (number * 7 % 50),
-                    "shards_per_second": {f"t{task}": rate * (1 + 0.013 * (number * task % 11)) for task in range(5)},
-                }
-            ],
-        }
-        for number, rate in enumerate(rates)
-    ]
+    learners = []
+    for number in range(50):
+        rate = 0.6 + 0.017 * number
+        rates = {f"t{task}": rate * (1 + 0.013 * (number * task % 11)) for task in range(5)}
+        state = {"bytes_per_second": 900 + 37 * (number * 7 % 50), "shards_per_second": rates}
+        learners.append({"name": f"w{number}", "states": [state]})
     tasks = [{**TASK, "name": f"t{task}", "shards": 97 + task, "deadline_seconds": 500} for task in range(5)]
     result = run({**MED, "budget": None, "tasks": tasks, "learners": learners}, "--json", "--time-limit", "0.2")
     assert result.returncode == 0

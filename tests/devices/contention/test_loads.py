@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -27,12 +28,13 @@ def test_loads_for_a_device_go_from_none_to_more_than_it_has(num_cores):
 
 
 def test_they_work_and_end_with_the_block():
-    load = Load(num_processes=1, disk_bytes_per_second=2e7, network_bytes_per_second=2e7)
+    load = Load(num_processes=1, disk_bytes_per_second=2e8, network_bytes_per_second=2e8)
     with running(load):
         started = children()
         assert len(started) == 3
         waiting = set(started)
         while waiting:
+            time.sleep(0.02)  # leaves them the processor
             waiting = {process for process in waiting if sum(process.cpu_times()[:2]) < 0.05}
     assert not any(process.is_running() for process in started)
 

@@ -34,12 +34,6 @@ def spread(values, sets):
     return within / np.square(values - values.mean(0)).sum()
 
 
-@pytest.mark.parametrize("name", DIVISIONS)
-def test_sets_are_narrower_than_random_ones(name):
-    values = features(num=600, size=2)
-    assert spread(values, DIVISIONS[name](values, 60, np.random.default_rng(0))) < 0.3
-
-
 def test_a_large_class_in_parts_is_divided_about_as_well(monkeypatch):
     values = features(num=2000, size=4)
     whole = k_means(values, 200, np.random.default_rng(0))
