@@ -24,6 +24,7 @@ def make_trainer(model=None, *, is_time_only=False, meter=None, **fields):
     condition = Condition(device, Line(Link()), random.Random(0))
     condition.begin_round()
     model = model or make_model()
+    meter = meter or ModelledMeter(PowerModel(), lambda: 0.0)
     return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, condition, 0, meter)
 
 

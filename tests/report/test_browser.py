@@ -72,7 +72,7 @@ def browse(tmp_path):
 def test_every_section_is_drawn(kind, width, browse, make_any):
     folder = make_any(kind)
     summary = folder.summary()
-    sections = folder.reporting.sections(summary.tables)
+    sections = folder.reporting.shown(summary.tables)
     found = browse(write_report(folder), width=width)
     assert found["isDrawn"]
     assert found["title"] == f"{folder.path.name} – Paceline {folder.reporting.kind}"

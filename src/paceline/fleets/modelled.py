@@ -136,6 +136,11 @@ class Condition(Activity):
         noise = self.device.speed_noise * (2 * chance.random() - 1)
         return per_second * self.device.cpu_share * self.speed * (1 + noise)
 
+    async def work(self, seconds: float, meter: ModelledMeter) -> None:
+        """Take so much time, in which the processor works on this as far as it is not busy with something else."""
+        meter.work(seconds * self.device.cpu_share * self.speed)
+        await asyncio.sleep(seconds)
+
     def begin_round(self) -> None:
         if self.device.states:
             self._be_in(draw_state(self.device.states, self._chance))
@@ -168,7 +173,7 @@ class ModelledTrainer(Trainer):
         condition: of the device; what it leaves of the speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
-        meter: counts how long the processor worked; None if nobody asks for it.
+        meter: counts how long the processor worked.
     """
 
     def __init__(
@@ -178,7 +183,7 @@ class ModelledTrainer(Trainer):
         model: LocalModel | None,
         condition: Condition,
         seed: int,
-        meter: ModelledMeter | None = None,
+        meter: ModelledMeter,
     ) -> None:
         self._task = task
         self._condition = condition
@@ -209,7 +214,7 @@ class ModelledTrainer(Trainer):
                 num_samples += next(minibatches)
             parameters = self._model.parameters()
         seconds = num_samples / per_second
-        await self._work(seconds)
+        await self._condition.work(seconds, self._meter)
         if self._device.skips:
             num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
@@ -219,20 +224,14 @@ class ModelledTrainer(Trainer):
         if self._model is not None:
             values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
         seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._task.name))
-        await self._work(seconds)
+        await self._condition.work(seconds, self._meter)
         return Losses(values, seconds)
 
     async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
         seconds = shard.num_samples / self._now(self._device.aggregates_per_second)
         points = remembered(shard.x, shard.y, spec)  # devices that hold the same still take the time each
-        await self._work(seconds)
+        await self._condition.work(seconds, self._meter)
         return Aggregated(points, seconds, is_cached=False)
-
-    async def _work(self, seconds: float) -> None:
-        """Take so much time, in which the processor works on this as far as it is not busy with something else."""
-        if self._meter is not None:
-            self._meter.work(seconds * self._device.cpu_share * self._condition.speed)
-        await asyncio.sleep(seconds)
 
     def _now(self, per_second: float) -> float:
         return self._condition.pace(per_second, self._chance)
@@ -260,8 +259,7 @@ class ModelledEngine(Engine):
     async def _run(self, work: Callable[[], T], operations: float) -> T:
         result = work()
         seconds = operations / self._condition.pace(self._per_second, self._chance)
-        self._meter.work(seconds * self._condition.device.cpu_share * self._condition.speed)
-        await asyncio.sleep(seconds)
+        await self._condition.work(seconds, self._meter)
         return result
 
 
@@ -305,19 +303,15 @@ class ModelledMachine(Machine):
         self._seed = seed
         self._models = models
         self._condition = Condition(device, line, random.Random(seed))
-        self._meter = ModelledMeter(device.power, asyncio.get_running_loop().time)
-
-    @property
-    def meter(self) -> ModelledMeter:
-        return self._meter
+        self.meter: ModelledMeter = ModelledMeter(device.power, asyncio.get_running_loop().time)
 
     def trainer(self, task: Task) -> Trainer:
         model, initial = self._models.of(task)
-        return ModelledTrainer(task, initial, model, self._condition, self._seed, self._meter)
+        return ModelledTrainer(task, initial, model, self._condition, self._seed, self.meter)
 
     def engine(self, operations_per_sample: float) -> Engine:
         operations_per_second = self._device.speed("") * operations_per_sample
-        return ModelledEngine(operations_per_second, self._condition, self._meter, self._seed)
+        return ModelledEngine(operations_per_second, self._condition, self.meter, self._seed)
 
     def activity(self, fetch: Fetch) -> Activity:
         return self._condition
@@ -327,11 +321,7 @@ class InstantMachine(Machine):
     """A machine whose work takes no time; nobody trains on it."""
 
     def __init__(self) -> None:
-        self._meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
-
-    @property
-    def meter(self) -> ModelledMeter:
-        return self._meter
+        self.meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
 
     def trainer(self, task: Task) -> Trainer:
         raise NotImplementedError("a machine that takes no time cannot be trained on by the clock")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -204,8 +204,7 @@ def join_options(device: msgspec.Struct, names: Iterable[str]) -> list[str]:
 
 def emulation_options(**settings: float) -> list[str]:
     """Write how a device is held back as an option of ``paceline join``."""
-    changed = [f"{name}={value}" for name, value in settings.items() if value != EMULATION[name]]
-    return ["--emulate", ",".join(changed)] if changed else []
+    return _option_of("--emulate", settings, EMULATION)
 
 
 def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str]:
@@ -218,13 +217,13 @@ def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str
 
 def power_options(power: PowerModel) -> list[str]:
     """Write what a device draws as an option of ``paceline join``."""
-    default = PowerModel()
-    changed = [
-        f"{name}={getattr(power, name)}"
-        for name in power.__struct_fields__
-        if getattr(power, name) != getattr(default, name)
-    ]
-    return ["--energy", ",".join(changed)] if changed else []
+    return _option_of("--energy", msgspec.structs.asdict(power), msgspec.structs.asdict(PowerModel()))
+
+
+def _option_of(option: str, settings: Mapping[str, float], defaults: Mapping[str, float]) -> list[str]:
+    """Write what differs from the defaults as one option; nothing if all is as by default."""
+    changed = [f"{name}={value}" for name, value in settings.items() if value != defaults[name]]
+    return [option, ",".join(changed)] if changed else []
 
 
 class DeviceProcess:

@@ -68,7 +68,7 @@ def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: f
 def make_content(name: str, reporting: Reporting, summary: Summary, folder: RunFolder) -> PageContent:
     """Gather what the page of a run shows, with its settings and versions."""
     tables = dict(summary.tables)
-    sections = reporting.sections(tables)
+    sections = reporting.shown(tables)
     for title, settings in (("Settings", folder.settings), ("Versions", folder.versions)):
         tables[title] = Table(title, _SETTINGS, list(_flat(settings)))
         sections.append(TableSection(title=title, group="Settings and versions", table=title, is_half=True))

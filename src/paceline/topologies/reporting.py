@@ -127,7 +127,14 @@ class Reporting(ABC):
 
     @abstractmethod
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
-        """Choose what a page shows of these tables, in order; refers to no others, nor to columns they lack."""
+        """Choose what a page shows of these tables, in order; refers to no others, nor to columns they lack.
+
+        Sections of tables without rows may be among them.
+        """
+
+    def shown(self, tables: Mapping[str, Table]) -> list[AnySection]:
+        """Return the sections that have something to show."""
+        return [section for section in self.sections(tables) if tables[section.table].rows]
 
     @abstractmethod
     def progress(self) -> Progress:

@@ -143,7 +143,7 @@ def test_the_record_of_a_lone_peer():
     assert (row_of(summary, "c")["own_samples"], row_of(summary, "c")["mean_ratio"]) == (None, None)
     assert summary.tables["happenings"].values("at") == [1.0, 2.0, 5.0, 7.0]
     assert (summary.loss, summary.accuracy) == (0.5, 0.8)  # without an average, that of its own
-    titles = [section.title for section in REPORTING.sections(summary.tables)]
+    titles = [section.title for section in REPORTING.shown(summary.tables)]
     assert "Accuracy over time" in titles
     assert "Distance of the peers from their average" not in titles
 
@@ -163,4 +163,4 @@ def test_a_store_that_never_came_back_and_nothing_at_all():
     assert gone.tables["outages"].rows == [("a", "s", 2.0, None, "r")]
     nothing = summed_up()
     assert (nothing.seconds, nothing.mean_ratio, nothing.tables["peers"].rows) == (0.0, None, [])
-    assert [type(section).__name__ for section in REPORTING.sections(nothing.tables)] == ["Tiles"]
+    assert [type(section).__name__ for section in REPORTING.shown(nothing.tables)] == ["Tiles"]

@@ -46,7 +46,7 @@ def test_jobs_without_a_round_do_not_count_in_the_mean():
     assert (b["state"], b["rounds"], b["paid"]) == ("under way", 0, 0.0)
     nothing = summed_up()
     assert (nothing.spent, nothing.seconds, nothing.total_budget, nothing.fulfilment) == (0, 0, 120.0, None)
-    assert [type(section).__name__ for section in REPORTING.sections(nothing.tables)] == ["Tiles"]
+    assert [type(section).__name__ for section in REPORTING.shown(nothing.tables)] == ["Tiles"]
 
 
 def test_accounts_and_money(summary):

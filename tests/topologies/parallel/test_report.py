@@ -151,7 +151,7 @@ def test_a_fleet_too_large_to_be_shown_one_by_one():
     assert [one["learner"] for one in fleet_records] == ["all 60", "all 60"]
     assert fleet_records[0]["train"] == pytest.approx(sum(one["train"] for one in work if one["round"] == 1) / 60)
     assert sum(summary.tables["deadline_use"].values("num_learners")) == 60
-    titles = [section.title for section in REPORTING.sections(summary.tables)]
+    titles = [section.title for section in REPORTING.shown(summary.tables)]
     assert "Learners by their use of the deadline" in titles
 
 

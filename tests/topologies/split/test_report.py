@@ -136,4 +136,4 @@ def test_waits_are_listed_once_and_nothing_at_all():
     assert summed_up(*waits).tables["happenings"].values("at") == [1, 3]
     nothing = summed_up()
     assert (nothing.seconds, nothing.mean_seconds, nothing.bytes_moved, nothing.accuracy) == (0.0, None, 0, None)
-    assert [type(section).__name__ for section in REPORTING.sections(nothing.tables)] == ["Tiles"]
+    assert [type(section).__name__ for section in REPORTING.shown(nothing.tables)] == ["Tiles"]

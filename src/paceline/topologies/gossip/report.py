@@ -38,15 +38,14 @@ class GossipReporting(Reporting):
         sections += _time(tables)
         if summary["bytes_sent"]:
             sections.append(_bytes(summary))
-        if tables["peers"].rows:
-            caption = "Times are means over a peer's epochs; when the load is balanced, all peers take equally long."
-            shown = _peer_columns(tables["peers"])
-            sections.append(TableSection(title="Peers", group="Peers", table="peers", caption=caption, columns=shown))
+        caption = "Times are means over a peer's epochs; when the load is balanced, all peers take equally long."
+        shown = _peer_columns(tables["peers"])
+        sections.append(TableSection(title="Peers", group="Peers", table="peers", caption=caption, columns=shown))
         if tables["epochs"].rows:
             sections += usage_section(tables, "in their epochs")
-            caption = "A row per epoch of all who ended it; the distance of the peers from their average stays small."
-            sections.append(TableSection(title="Epochs", group="Epochs", table="all_epochs", caption=caption))
-        return [*sections, *_missing(tables)]
+        caption = "A row per epoch of all who ended it; the distance of the peers from their average stays small."
+        sections.append(TableSection(title="Epochs", group="Epochs", table="all_epochs", caption=caption))
+        return [*sections, *_missing(), happenings_section("A quiet run has only joins and its end here.")]
 
 
 def _tiles(summary: dict[str, Any]) -> Tiles:
@@ -135,20 +134,17 @@ def _time(tables: Mapping[str, Table]) -> list[AnySection]:
                 **lanes,
             )
         )
-    if tables["presence"].rows:
-        sections.append(
-            Gantt(
-                title="Who was there",
-                table="presence",
-                caption="Good lanes reach from start to end; dark marks every other epoch, hatching marks time without "
-                "the shared store.",
-                state="state",
-                looks={"there": "back", "epoch": "front", "without the store": "hatched"},
-                details=("learner", "state", "epoch", "start", "end", "reason"),
-                **lanes,
-            )
-        )
-    return sections
+    presence = Gantt(
+        title="Who was there",
+        table="presence",
+        caption="Good lanes reach from start to end; dark marks every other epoch, hatching marks time without "
+        "the shared store.",
+        state="state",
+        looks={"there": "back", "epoch": "front", "without the store": "hatched"},
+        details=("learner", "state", "epoch", "start", "end", "reason"),
+        **lanes,
+    )
+    return [*sections, presence]
 
 
 def _bytes(summary: dict[str, Any]) -> Line:
@@ -165,15 +161,11 @@ def _bytes(summary: dict[str, Any]) -> Line:
     )
 
 
-def _missing(tables: Mapping[str, Table]) -> list[AnySection]:
-    group, sections = "What was missing", []
-    if tables["missing"].rows:
-        caption = "Where more peers fail than is allowed, others train their data, if they have a copy of it."
-        sections.append(TableSection(title="Data of peers that failed", group=group, table="missing", caption=caption))
-    if tables["outages"].rows:
-        caption = "Without the store, peers use the figures that they send each other; a dash means to the end."
-        title = "Peers without the shared store"
-        sections.append(TableSection(title=title, group=group, table="outages", caption=caption))
-    if tables["happenings"].rows:
-        sections.append(happenings_section("A quiet run has only joins and its end here."))
-    return list(sections)
+def _missing() -> list[TableSection]:
+    group = "What was missing"
+    failed = "Where more peers fail than is allowed, others train their data, if they have a copy of it."
+    alone = "Without the store, peers use the figures that they send each other; a dash means to the end."
+    return [
+        TableSection(title="Data of peers that failed", group=group, table="missing", caption=failed),
+        TableSection(title="Peers without the shared store", group=group, table="outages", caption=alone),
+    ]

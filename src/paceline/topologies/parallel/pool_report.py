@@ -322,23 +322,16 @@ class PoolReporting(Reporting):
         sections: list[AnySection] = [_tiles(summary)]
         if tables["jobs"].rows:
             sections += _job_sections(tables, summary)
-        if tables["lanes"].rows:
-            sections.append(_lanes(summary))
-        if tables["allocations"].rows:
-            caption = "A good placement is close to the bound, gives nothing up, and lets no job wait."
-            sections.append(
-                TableSection(title="Allocations", group="Allocations", table="allocations", caption=caption)
-            )
-        if tables["accounts"].rows:
-            caption = "Work that counts is paid at the learner's price; shards given and paid should be the same."
-            sections.append(
-                TableSection(title="Ledger", group="Ledger", table="accounts", caption=caption, file="ledger.csv")
-            )
+        good = "A good placement is close to the bound, gives nothing up, and lets no job wait."
+        paid = "Work that counts is paid at the learner's price; shards given and paid should be the same."
+        sections += [
+            _lanes(summary),
+            TableSection(title="Allocations", group="Allocations", table="allocations", caption=good),
+            TableSection(title="Ledger", group="Ledger", table="accounts", caption=paid, file="ledger.csv"),
+        ]
         if summary["num_played"]:
             sections += usage_section(tables, ROUNDS_COUNTED)
-        if tables["happenings"].rows:
-            sections.append(happenings_section("A quiet pool has only joins and the jobs' ends here."))
-        return sections
+        return [*sections, happenings_section("A quiet pool has only joins and the jobs' ends here.")]
 
 
 def _tiles(summary: dict[str, Any]) -> Tiles:

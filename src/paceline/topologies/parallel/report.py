@@ -60,19 +60,12 @@ class RunReporting(Reporting):
             sections += learning_lines("rounds", "round", (f"{notes[0]} at last", f"{notes[1]} at last"))
         if tables["work"].rows:
             sections += _time(tables, summary)
-        if tables["rounds"].rows:
-            sections.append(_truancy(summary))
-        if tables["learners"].rows:
-            sections.append(_learners_table())
-        if tables["devices"].rows:
-            caption = "What each device measured of itself before its first round: its speed, and its link."
-            sections.append(TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption))
+        caption = "What each device measured of itself before its first round: its speed, and its link."
+        devices = TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption)
+        sections += [_truancy(summary), _learners_table(), devices]
         if tables["rounds"].rows:
             sections += usage_section(tables, ROUNDS_COUNTED)
-            sections.append(_rounds_table())
-        if tables["happenings"].rows:
-            sections.append(happenings_section("A quiet run has only joins here."))
-        return sections
+        return [*sections, _rounds_table(), happenings_section("A quiet run has only joins here.")]
 
 
 def _tiles(summary: dict[str, Any]) -> Tiles:
@@ -157,7 +150,7 @@ def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySecti
 
 
 def _truancy(summary: dict[str, Any]) -> Line:
-    most, average = (format_lateness(summary[name]) for name in ("truancy_max", "truancy_mean"))
+    most, average = (format_known(summary[name], format_lateness) for name in ("truancy_max", "truancy_mean"))
     return Line(
         title="Last update of each round, against the deadline",
         group="Punctuality",

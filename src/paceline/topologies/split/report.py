@@ -133,22 +133,20 @@ def _bytes() -> Line:
 
 
 def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
-    shown: list[AnySection] = []
-    if tables["presence"].rows:
-        shown.append(
-            Gantt(
-                title="Who was there",
-                group="Sources",
-                table="presence",
-                caption="Good lanes reach from start to end; hatched, training went on without a source.",
-                row="learner",
-                start="start",
-                end="end",
-                state="state",
-                looks={"there": "back", "masked": "hatched"},
-                details=("learner", "state", "start", "end", "epoch", "step", "reason"),
-            )
+    shown: list[AnySection] = [
+        Gantt(
+            title="Who was there",
+            group="Sources",
+            table="presence",
+            caption="Good lanes reach from start to end; hatched, training went on without a source.",
+            row="learner",
+            start="start",
+            end="end",
+            state="state",
+            looks={"there": "back", "masked": "hatched"},
+            details=("learner", "state", "start", "end", "epoch", "step", "reason"),
         )
+    ]
     changing = {
         "num_sources": ("Sources per epoch", "The more sources take part, the better the model sees."),
         "num_masked": ("Inputs missing per epoch", "Good epochs miss none."),
@@ -163,31 +161,19 @@ def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySe
 
 
 def _tables(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
-    shown: list[AnySection] = []
-    if tables["parts"].rows:
-        caption = "Each source has a branch; the junction merges what they put out, and the trunk has the rest."
-        total = ("whole", "", "", summary["num_parameters"])
-        shown.append(
-            TableSection(title="Parts", group="Model", table="parts", caption=caption, total=total, is_half=True)
-        )
-    if tables["cuts"].rows:
-        caption = "Where the model could be cut; the cut with the shortest expected epoch is chosen."
-        shown.append(TableSection(title="Cuts", group="Model", table="cuts", caption=caption, is_half=True))
-    if tables["totals"].rows:
-        caption = "Times are means over a node's epochs; the slowest node should hardly wait."
-        shown.append(TableSection(title="Nodes", group="Nodes", table="totals", caption=caption))
-        shown += usage_section(tables, "in their epochs, and to hand over what they learned")
-    if tables["epochs"].rows:
-        shown.append(
-            TableSection(
-                title="Epochs",
-                group="Epochs",
-                table="progress",
-                caption="Good epochs miss no inputs, and the loss falls.",
-                columns=_EPOCH_COLUMNS,
-                file="epochs.csv",
-            )
-        )
-    if tables["happenings"].rows:
-        shown.append(happenings_section("A quiet run has only joins here."))
-    return shown
+    merged = "Each source has a branch; the junction merges what they put out, and the trunk has the rest."
+    whole = ("whole", "", "", summary["num_parameters"])
+    chosen = "Where the model could be cut; the cut with the shortest expected epoch is chosen."
+    means = "Times are means over a node's epochs; the slowest node should hardly wait."
+    good = "Good epochs miss no inputs, and the loss falls."
+    used = usage_section(tables, "in their epochs, and to hand over what they learned")
+    return [
+        TableSection(title="Parts", group="Model", table="parts", caption=merged, total=whole, is_half=True),
+        TableSection(title="Cuts", group="Model", table="cuts", caption=chosen, is_half=True),
+        TableSection(title="Nodes", group="Nodes", table="totals", caption=means),
+        *(used if tables["totals"].rows else []),
+        TableSection(
+            title="Epochs", group="Epochs", table="progress", caption=good, columns=_EPOCH_COLUMNS, file="epochs.csv"
+        ),
+        happenings_section("A quiet run has only joins here."),
+    ]
