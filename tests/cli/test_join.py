@@ -125,7 +125,7 @@ def test_a_job_is_submitted_to_a_pool(paceline_in, refused, served, change):
         *("submit", "large.toml", "--to", url, *TOKEN)
     )
     code, out, _ = paceline_in("submit", "small.toml", "--to", url, *TOKEN)
-    assert (code, out) == (0, "small is in the pool: 2 rounds to play\n")
+    assert (code, out) == (0, "small is in the pool: 2 rounds to train\n")
     code, out, _ = paceline_in("status", url, *TOKEN, "--json")
     assert [(job["job"], job["status"]) for job in json.loads(out)["jobs"]] == [
         *(("large", "waiting"), ("small", "waiting"))

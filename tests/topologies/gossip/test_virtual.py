@@ -184,7 +184,7 @@ def test_too_few_to_begin_is_no_endless_wait():
 
 
 def test_a_fleet_that_is_too_small_is_refused():
-    with pytest.raises(ConfigError, match="the fleet has 4 devices; the job begins with 5"):
+    with pytest.raises(ConfigError, match="the fleet has 4 devices; the job needs 5 to begin"):
         play(fleet(), min_peers=5)
 
 
