@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from paceline.allocation.steps import Counts, total_of
+from paceline.allocation.csa.steps import Counts, total_of
 
 MAX_STEPS = 5_000_000
 """Limit of sums in the dynamic program, half a second; the best found by then is still a cover."""

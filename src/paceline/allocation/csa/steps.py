@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from paceline.allocation.contract import MOST
-from paceline.allocation.cycle import CycleProblem
+from paceline.allocation.cycle_problem import CycleProblem
+from paceline.allocation.problem_base import MOST
 from paceline.allocation.rounding import TOLERANCE
 
 Counts = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ Seconds = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """Times and limits of a fleet, as arrays with a value per learner, except for the cycle.
+    """Times and limits of learners, as arrays with a value per learner, except for the cycle.
 
     Attributes:
         c2: seconds per sample and local epoch, above 0.

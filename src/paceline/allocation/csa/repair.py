@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from paceline.allocation.exact import take_back
+from paceline.allocation.csa.exact import take_back
+from paceline.allocation.csa.steps import Counts, Seconds, Steps, total_of
 from paceline.allocation.rounding import split_evenly
-from paceline.allocation.steps import Counts, Seconds, Steps, total_of
 
 
 def repair(steps: Steps, real: Seconds, total: int, min_local_epochs: int) -> Counts:

@@ -5,10 +5,10 @@ import random
 
 import numpy as np
 
-from paceline.allocation import exact
-from paceline.allocation.cycle import Conflict
-from paceline.allocation.exact import CyclePlan, find_conflict, least_staleness
-from paceline.allocation.steps import Steps
+from paceline.allocation.csa import exact
+from paceline.allocation.csa.exact import CyclePlan, find_conflict, least_staleness
+from paceline.allocation.csa.steps import Steps
+from paceline.allocation.cycle_problem import Conflict
 
 
 def solve(*, total, min_local_epochs=1, **fleet):

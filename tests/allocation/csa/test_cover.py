@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from paceline.allocation.cover import Options, cheapest_cover
+from paceline.allocation.csa.cover import Options, cheapest_cover
 
 
 def make_options(groups):

@@ -1,15 +1,16 @@
-"""CSA: the shares of a cycle with the least staleness, exactly and by the paper's two methods."""
+"""CSA as problems of ``paceline allocate``: solved exactly, and by the paper's two methods."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from paceline.allocation.contract import Reply
-from paceline.allocation.cycle import CycleProblem, staleness
+from paceline.allocation.cycle_problem import CycleProblem
+from paceline.allocation.problem_base import Reply
+from paceline.allocation.staleness import staleness
 
 # NumPy and SciPy are imported when something is solved, so that the problems without them start at once.
 if TYPE_CHECKING:
-    from paceline.allocation.steps import Counts, Steps
+    from paceline.allocation.csa.steps import Counts, Steps
 
 
 class CsaProblem(CycleProblem, frozen=True, kw_only=True):
@@ -24,8 +25,8 @@ class CsaProblem(CycleProblem, frozen=True, kw_only=True):
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Share out the samples; the optimum takes milliseconds, so the time limit is not needed."""
-        from paceline.allocation.exact import find_conflict
-        from paceline.allocation.steps import Steps
+        from paceline.allocation.csa.exact import find_conflict
+        from paceline.allocation.csa.steps import Steps
 
         steps = Steps.of(self)
         conflict = find_conflict(steps, self.samples, self.min_iterations)
@@ -38,7 +39,7 @@ class CsaProblem(CycleProblem, frozen=True, kw_only=True):
         return Reply(status=status, objective=objective, bound=bound, allocation=shares)
 
     def _counts(self, steps: Steps) -> Counts:
-        from paceline.allocation.exact import least_staleness
+        from paceline.allocation.csa.exact import least_staleness
 
         return least_staleness(steps, self.samples, self.min_iterations).counts
 
@@ -49,7 +50,7 @@ class RelaxedCsaProblem(CsaProblem, frozen=True, kw_only=True):
     is_exact: ClassVar[bool] = False
 
     def _counts(self, steps: Steps) -> Counts:
-        from paceline.allocation.relaxed import relax_and_round
+        from paceline.allocation.csa.relaxed import relax_and_round
 
         return relax_and_round(steps, self.samples, self.min_iterations)
 
@@ -60,6 +61,6 @@ class SuggestedCsaProblem(CsaProblem, frozen=True, kw_only=True):
     is_exact: ClassVar[bool] = False
 
     def _counts(self, steps: Steps) -> Counts:
-        from paceline.allocation.suggest import suggest_and_improve
+        from paceline.allocation.csa.suggest import suggest_and_improve
 
         return suggest_and_improve(steps, self.samples, self.min_iterations)

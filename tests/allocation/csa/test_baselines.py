@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
-from paceline.allocation.cycle import CycleLearner
-from paceline.allocation.relaxed import relaxed_counts
-from paceline.allocation.repair import repair
-from paceline.allocation.steps import Steps
-from paceline.allocation.suggest import suggested_counts
+from paceline.allocation.csa.relaxed import relaxed_counts
+from paceline.allocation.csa.repair import repair
+from paceline.allocation.csa.steps import Steps
+from paceline.allocation.csa.suggest import suggested_counts
+from paceline.allocation.cycle_problem import CycleLearner
 
 
 def paper_fields(seed, *, is_data_sent, num_learners=12):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from paceline.allocation.pace import estimate
+from paceline.allocation.pace_estimate import estimate
 
 
 def pace_of(past, optimism=0.8, caution=2.2):

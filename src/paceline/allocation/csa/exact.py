@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.allocation.cover import Options, cheapest_cover
-from paceline.allocation.cycle import Conflict
+from paceline.allocation.csa.cover import Options, cheapest_cover
+from paceline.allocation.csa.steps import Counts, Steps, total_of
+from paceline.allocation.cycle_problem import Conflict
 from paceline.allocation.rounding import split_evenly
-from paceline.allocation.steps import Counts, Steps, total_of
 
 MAX_OPTIONS = 500_000
 """Limit of options, over all learners; beyond it, only those near the ends of the window are considered."""

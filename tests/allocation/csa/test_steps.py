@@ -5,8 +5,8 @@ import random
 import numpy as np
 
 from paceline.allocation.csa import CsaProblem
-from paceline.allocation.cycle import CycleLearner
-from paceline.allocation.steps import Steps, total_of
+from paceline.allocation.csa.steps import Steps, total_of
+from paceline.allocation.cycle_problem import CycleLearner
 from tests.allocation.cycles import exact_learner, learner, small_fields
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from paceline.allocation.contract import MOST
-from paceline.allocation.cycle import sum_of_differences
-from paceline.allocation.repair import repair
+from paceline.allocation.csa.repair import repair
+from paceline.allocation.csa.steps import Counts, Seconds, Steps
+from paceline.allocation.problem_base import MOST
 from paceline.allocation.rounding import split_evenly
-from paceline.allocation.steps import Counts, Seconds, Steps
+from paceline.allocation.staleness import sum_of_differences
 
 MAX_MOVES_PER_LEARNER = 20
 

@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
-from paceline.allocation.repair import repair
-from paceline.allocation.steps import Counts, Seconds, Steps
+from paceline.allocation.csa.repair import repair
+from paceline.allocation.csa.steps import Counts, Seconds, Steps
 from paceline.extras import extra
 
 with extra("solvers"):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
-from paceline.allocation.cycle import CycleLearner, staleness
+from paceline.allocation.cycle_problem import CycleLearner
+from paceline.allocation.staleness import staleness
 from paceline.allocation.sync import SyncProblem
 from tests.allocation.cycles import largest_sum, learner, small_fields, try_all
 

@@ -1,4 +1,4 @@
-"""What is told of the shares of a cycle."""
+"""Staleness of shares."""
 
 import itertools
 import random
@@ -6,7 +6,7 @@ import random
 import pytest
 
 from paceline.allocation import AllocatedShare
-from paceline.allocation.cycle import average_staleness, staleness
+from paceline.allocation.staleness import average_staleness, staleness
 
 
 def test_average_staleness_is_that_of_all_pairs():
