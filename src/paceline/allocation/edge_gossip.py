@@ -51,7 +51,7 @@ class EdgeGossipAllocation(BalancingPolicy):
 
     min_samples_per_second: checks.NotNegative = 0.001
     max_failed: checks.Ratio = 0.1
-    max_ratio: checks.Share = 1.0
+    max_ratio: checks.PositiveRatio = 1.0
 
     needs_profiles: ClassVar[bool] = True
 
@@ -159,7 +159,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
 
     min_samples_per_second: NotNegative = EdgeGossipAllocation.min_samples_per_second
     max_failed: checks.Ratio = EdgeGossipAllocation.max_failed
-    max_ratio: checks.Share = EdgeGossipAllocation.max_ratio
+    max_ratio: checks.PositiveRatio = EdgeGossipAllocation.max_ratio
     learners: Learners[BalancedLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:

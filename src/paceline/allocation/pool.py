@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.checks import Count, CountOrZero, NotNegative, Remainder, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -193,7 +193,7 @@ class MedAllocation(PoolPolicy):
             first; 0 is MED as in the thesis.
     """
 
-    held_back: Remainder = 0.0
+    held_back: RatioBelowOne = 0.0
 
     @property
     def held_share(self) -> float:

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from paceline.errors import ConfigError
+from paceline.learning.aggregated_points.aggregation import Progress, aggregate
+from paceline.learning.aggregated_points.sets import AggregatedPoints, Sets
+from paceline.learning.aggregated_points.specs import PointsSpec
 from paceline.learning.datasets import default_directories
-from paceline.learning.normal_form import read_npz
-from paceline.learning.points.aggregation import Progress, aggregate
-from paceline.learning.points.sets import AggregatedPoints, Sets
-from paceline.learning.points.specs import PointsSpec
+from paceline.learning.npz import read_npz
 from paceline.learning.shards import Array
 
 _VERSION = 1  # of the algorithm; raise it to ignore older files

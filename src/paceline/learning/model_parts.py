@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.averaging import State
-from paceline.learning.cutting import Chain
+from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import copy_of, load_into

@@ -1,4 +1,4 @@
-"""Local training: passes over shards in minibatches, as an iterator that can be stopped after any of them."""
+"""A model that trains: passes over shards in minibatches, as an iterator that can be stopped after any of them."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 
 from paceline.errors import ConfigError
-from paceline.learning.points.division import DIVISIONS
-from paceline.learning.points.reduction import REDUCTIONS
-from paceline.learning.points.sets import AggregatedPoints, Sets
-from paceline.learning.points.specs import PointsSpec
+from paceline.learning.aggregated_points.division import DIVISIONS
+from paceline.learning.aggregated_points.reduction import REDUCTIONS
+from paceline.learning.aggregated_points.sets import AggregatedPoints, Sets
+from paceline.learning.aggregated_points.specs import PointsSpec
 from paceline.learning.shards import Array
 
 Progress: TypeAlias = Callable[[int, int], None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paceline.learning.points import PointsSpec, reduce
+from paceline.learning.aggregated_points import PointsSpec, reduce
 
 
 def images(num=40, shape=(1, 28, 28), seed=0):

@@ -4,12 +4,12 @@ Samples are reduced to a few features; those of a class are divided into sets th
 original samples is its point. A model's loss at a point shows how much it can still learn from the whole set.
 """
 
-from paceline.learning.points.aggregation import aggregate, average, divide, reduce
-from paceline.learning.points.cache import Found, cached, default_folder, remembered
-from paceline.learning.points.division import DIVISIONS
-from paceline.learning.points.reduction import REDUCTIONS
-from paceline.learning.points.sets import AggregatedPoints, Sets
-from paceline.learning.points.specs import COMPARED, PointsSpec
+from paceline.learning.aggregated_points.aggregation import aggregate, average, divide, reduce
+from paceline.learning.aggregated_points.cache import Found, cached, default_folder, remembered
+from paceline.learning.aggregated_points.division import DIVISIONS
+from paceline.learning.aggregated_points.reduction import REDUCTIONS
+from paceline.learning.aggregated_points.sets import AggregatedPoints, Sets
+from paceline.learning.aggregated_points.specs import COMPARED, PointsSpec
 
 __all__ = [
     "COMPARED",

@@ -5,7 +5,7 @@ import torch
 
 from paceline.errors import ConfigError
 from paceline.learning import models
-from paceline.learning.cutting import Chain
+from paceline.learning.chain import Chain
 from paceline.learning.models import ModelSpec
 from tests.learning import own_models
 

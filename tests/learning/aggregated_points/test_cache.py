@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline.learning.points import PointsSpec, cache, cached, remembered
-from tests.learning.points.samples import heaps
+from paceline.learning.aggregated_points import PointsSpec, cache, cached, remembered
+from tests.learning.aggregated_points.samples import heaps
 
 SPEC = PointsSpec(reduction="hash", division="lsh", ratio=5)
 

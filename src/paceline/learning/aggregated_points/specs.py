@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from paceline.checks import Count, check_fields
-from paceline.learning.points.division import DIVISIONS
-from paceline.learning.points.reduction import REDUCTIONS
+from paceline.learning.aggregated_points.division import DIVISIONS
+from paceline.learning.aggregated_points.reduction import REDUCTIONS
 from paceline.spelling import check_known
 
 COMPARED = (

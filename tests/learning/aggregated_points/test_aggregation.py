@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.points import (
+from paceline.learning.aggregated_points import (
     DIVISIONS,
     REDUCTIONS,
     PointsSpec,
     aggregate,
     aggregation,
 )
-from tests.learning.points.samples import HEAP_SAMPLES, heaps
+from tests.learning.aggregated_points.samples import HEAP_SAMPLES, heaps
 
 PAIRS = list(itertools.product(REDUCTIONS, DIVISIONS))
 

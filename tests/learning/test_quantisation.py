@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from paceline.learning.coding import decode, encode
+from paceline.learning.quantisation import decode, encode
 
 SHAPES = [(5, 7), (3, 2, 4, 4), (1, 1), (4, 0)]
 

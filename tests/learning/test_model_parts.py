@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from paceline.learning.junction import JunctionSpec
-from paceline.learning.segments import (
+from paceline.learning.model_parts import (
     Branch,
     SplitModel,
     count_parameters,

@@ -1,4 +1,4 @@
-"""Samples and labels from files, checked and converted to one form.
+"""Samples and labels from .npz files, checked and converted to one form.
 
 Samples become uint8 or float32, as images (N, channels, height, width) or features (N, features). Labels become
 class numbers from 0: uint8, or int32 with more than 256 classes. All arrays are C-contiguous.

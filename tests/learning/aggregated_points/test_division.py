@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from paceline.learning.points import DIVISIONS, division
-from paceline.learning.points.division import k_means, lsh
+from paceline.learning.aggregated_points import DIVISIONS, division
+from paceline.learning.aggregated_points.division import k_means, lsh
 
 
 def features(num=200, size=3, seed=0):
