@@ -1,6 +1,5 @@
 """Real processes over real sockets: workers and clients that are killed in the middle of a call."""
 
-import json
 import signal
 import time
 
@@ -108,4 +107,4 @@ def test_worker_stops_on_signal_after_the_call(worker):
     worker.send_signal(signal.SIGTERM)
     assert handle.join(10) == "done"
     assert worker.wait(10) == 0
-    assert json.dumps(worker.stderr.read()) == '""'
+    assert worker.stderr.read() == ""

@@ -28,8 +28,6 @@ from paceline.errors import WireError
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 
-PREFIX_BYTES = 8
-
 
 def joined(parts) -> memoryview:
     """A frame as a receiver gets it: one buffer, writable and its own."""

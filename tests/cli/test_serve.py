@@ -44,22 +44,20 @@ def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp
     assert str(tmp_path / "nowhere") in err
 
 
-def test_what_is_over_cannot_be_resumed(run, refused):
-    events = run() / "events.jsonl"
+@pytest.mark.parametrize(
+    ("job", "rounds", "message"),
+    [
+        ("job.toml", "rounds = 2", "run: all 2 rounds are done; there is nothing to resume"),
+        ("job.toml", "rounds = 50\ntarget_accuracy = 0.3", "target_accuracy, 0.3, is reached"),
+        ("pool.toml", "rounds = 2", "cannot be resumed"),
+    ],
+)
+def test_what_is_over_cannot_be_resumed(run, refused, change, job, rounds, message):
+    change("job.toml", "rounds = 2", rounds)
+    events = run(job) / "events.jsonl"
     before = events.read_bytes()
-    assert refused("serve", "--resume", "run") == "paceline: run: all 2 rounds are done; there is nothing to resume"
+    assert message in refused("serve", "--resume", "run")
     assert events.read_bytes() == before
-
-
-def test_a_run_that_reached_its_target_is_not_resumed(run, refused, change):
-    change("job.toml", "rounds = 2", "rounds = 50\ntarget_accuracy = 0.3")
-    run()
-    assert "target_accuracy, 0.3, is reached" in refused("serve", "--resume", "run")
-
-
-def test_a_pool_cannot_be_resumed(run, refused):
-    run("pool.toml")
-    assert "cannot be resumed" in refused("serve", "--resume", "run")
 
 
 def test_a_damaged_entrance_gets_one_clear_line(run, refused):

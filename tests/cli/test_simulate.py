@@ -127,11 +127,11 @@ def test_bad_files_get_one_clear_line_and_leave_no_folder(
 
 def test_what_no_fleet_can_do_gets_one_clear_line(paceline_in, few_digits, change):
     change("fleet.toml", "= 200", "= {small = 200, big = 100}")
-    for arguments, message in (
-        (("pool.toml", "fleet.toml"), "samples_per_second has no speed for job 'large', only for 'small', 'big'"),
-        (("split.toml", "fleet.toml", "--time-only"), "--time-only: the messages of a split job are made of its gra"),
+    for job, options, message in (
+        ("pool.toml", (), "samples_per_second has no speed for job 'large', only for 'small', 'big'"),
+        ("split.toml", ("--time-only",), "--time-only: the messages of a split job are made of its gradients; leave"),
     ):
-        code, _, err = paceline_in("simulate", *arguments)
+        code, _, err = paceline_in("simulate", job, "fleet.toml", "--folder", f"run of {job}", *options)
         assert (code, err.count("\n")) == (2, 1)
         assert message in err
 
