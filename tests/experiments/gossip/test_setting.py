@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.allocation.gossip import EdgeGossipAllocation
-from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of
+from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of, sgd
 
 
 def test_platforms_are_as_many_times_slower_as_there_are_fewer_samples(case):
@@ -34,6 +34,7 @@ def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):
     ground = base_job(case.workload, case.size, case.seed)
     job = job_of(case, edge_gossip(), ground.job.data)
     assert job.optimizer.options == {"lr": 0.01, "momentum": 0.9}
+    assert job_of(case, {"optimizer": sgd(0.1)}, ground.job.data).optimizer.options["lr"] == 0.1
     assert (job.epochs, job.batch_size, job.min_peers, job.ranks) == (3, 16, 4, "class")
     assert len(ground.dataset.y_train) == 360
     assert len(ground.dataset.y_test) == 100
