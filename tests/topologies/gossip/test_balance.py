@@ -55,24 +55,15 @@ def test_who_published_nothing_yet_or_left_plays_no_part():
     assert trial.events == []
 
 
-def test_a_dead_peer_is_not_the_fastest():
-    assert Trial([known("b", rate=1000.0, status="dead"), *map(known, "cdefghijk")]).decide() == 50
-
-
-def test_the_part_of_one_that_failed_is_taken_over_once():
+def test_the_part_of_one_that_failed_is_taken_over_once_and_given_back_when_its_peer_returns():
     trial = Trial([known("b", num_samples=30, parts=(3, 2), status="dead")], copies=(3,))
     assert trial.decide() == 130
     assert trial.decide(epoch=2) == 130
     assert trial.data.taken == (3,)
     (taken,) = trial.events
     assert taken == PartTakenOver(at=0.0, learner="m", other="b", epoch=1, num_samples=30)
-
-
-def test_a_part_is_given_back_when_its_peer_is():
-    trial = Trial([known("b", parts=(3,), status="dead")], copies=(3,))
-    trial.decide()
-    trial.membership.merge([known("b", rate=50.0, life=2, parts=(3,))])
-    assert trial.decide(epoch=2) == 100
+    trial.membership.merge([known("b", rate=50.0, life=2, parts=(3, 2))])
+    assert trial.decide(epoch=3) == 100
     assert trial.data.taken == ()
 
 
@@ -103,9 +94,9 @@ def test_data_that_nobody_has_is_reported_once():
     assert (missing.others, missing.num_samples, missing.share_failed) == (("b",), 30, pytest.approx(1 / 3))
 
 
-def test_few_failures_change_nothing():
-    others = [known("b", parts=(3,), status="dead"), *(known(f"c{number}", rate=50.0) for number in range(10))]
-    trial = Trial(others, copies=(3,))
+def test_few_failures_change_nothing_and_a_dead_peer_is_not_the_fastest():
+    dead = known("b", rate=1000.0, parts=(3,), status="dead")
+    trial = Trial([dead, *(known(f"c{number}", rate=50.0) for number in range(10))], copies=(3,))
     assert trial.decide() == 100
     assert trial.events == []
 

@@ -111,8 +111,14 @@ def test_what_is_no_loss_is_not_hidden_and_both_are_closed_even_so(run_virtual):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"learner": ""}, {"learner": "a\nb"}, {"samples_per_second": -1.0}, {"samples_per_second": float("nan")}),
-        *({"num_samples": -1}, {"epoch": -1}, {"executors": (0.1, 0.0)}, {"executors": (1.0,) * (MAX_EXECUTORS + 1)}),
+        {"learner": ""},
+        {"learner": "a\nb"},
+        {"samples_per_second": -1.0},
+        {"samples_per_second": float("nan")},
+        {"num_samples": -1},
+        {"epoch": -1},
+        {"executors": (0.1, 0.0)},
+        {"executors": (1.0,) * (MAX_EXECUTORS + 1)},
     ],
 )
 def test_figures_that_cannot_be(changes):
