@@ -11,8 +11,8 @@ from paceline.topologies.gossip.events import DataMissing, PartTakenOver
 from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership
-from paceline.topologies.gossip.stores import Figures, Store
-from tests.topologies.gossip.answers import StillTrainer, record
+from paceline.topologies.gossip.stores import Figures
+from tests.topologies.gossip.answers import DictStore, StillTrainer, record
 from tests.topologies.gossip.swarm import shard
 
 
@@ -101,24 +101,10 @@ def test_few_failures_change_nothing_and_a_dead_peer_is_not_the_fastest():
     assert trial.events == []
 
 
-class Lying(Store):
-    """A store that anybody can write to."""
-
-    name = "lying"
-
-    async def publish(self, figures):
-        return
-
-    async def read(self):
-        return {
-            "b": Figures(learner="b", samples_per_second=1.0, num_samples=10**400, epoch=0),
-            "nobody": Figures(learner="nobody", samples_per_second=1e300, num_samples=1, epoch=0),
-        }
-
-    async def aclose(self):
-        return
-
-
 @pytest.mark.parametrize("policy", [EdgeGossipAllocation(), AllDataAllocation()])
 def test_absurd_figures_of_a_store_do_no_harm(policy):
-    assert Trial([record("b")], policy, store=Lying()).decide() == 100
+    absurd = {
+        "b": Figures(learner="b", samples_per_second=1.0, num_samples=10**400, epoch=0),
+        "nobody": Figures(learner="nobody", samples_per_second=1e300, num_samples=1, epoch=0),
+    }
+    assert Trial([record("b")], policy, store=DictStore(shared=absurd)).decide() == 100

@@ -81,9 +81,11 @@ def averaged(results):
     return {name: "".join(result.averaged) for name, result in results.items()}
 
 
-def test_all_find_each_other_from_one_and_end_with_the_same_model():
+def test_all_find_each_other_by_one_that_knows_two_and_end_with_the_same_model():
     async def main():
-        swarm = started("abcde", {"min_peers": 5})
+        swarm = Swarm(job(min_peers=5))
+        for name, known in {"a": "", "b": "", "c": "ab", "d": "a", "e": "b"}.items():
+            swarm.start(name, known)
         results = await swarm.results()
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return swarm, results
@@ -92,17 +94,6 @@ def test_all_find_each_other_from_one_and_end_with_the_same_model():
     assert averaged(results) == dict.fromkeys("abcde", "abcde")
     assert len({tuple(result.parameters["float32"].tolist()) for result in results.values()}) == 1
     assert of(PeerLost, swarm) == []
-
-
-def test_two_that_nobody_told_of_each_other_are_brought_together_by_a_third():
-    async def main():
-        swarm = Swarm(job(min_peers=3))
-        swarm.start("a")
-        swarm.start("b")
-        swarm.start("c", ["a", "b"])
-        return await swarm.results()
-
-    assert averaged(play(main())) == dict.fromkeys("abc", "abc")
 
 
 def test_calls_before_it_begins_are_answered():

@@ -7,39 +7,8 @@ import pytest
 
 from paceline.errors import PacelineError, Unreachable
 from paceline.testing.stores import StoreContract, make_figures
-from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figures, Store
-
-
-class DictStore(Store):
-    """Keeps figures in a dictionary, which may be shared, and fails if a test wants that."""
-
-    def __init__(self, name="a dictionary", shared=None):
-        self.name = name
-        self.kept = {} if shared is None else shared
-        self.fails_with = None
-        self.is_away = False
-        self.num_closed = 0
-        self.num_tries = 0
-
-    async def publish(self, figures):
-        self._try()
-        self.kept[figures.learner] = figures
-
-    async def read(self):
-        self._try()
-        return dict(self.kept)
-
-    async def aclose(self):
-        self.num_closed += 1
-        if self.fails_with is not None:
-            raise self.fails_with
-
-    def _try(self):
-        self.num_tries += 1
-        if self.is_away:
-            raise Unreachable("nobody there")
-        if self.fails_with is not None:
-            raise self.fails_with
+from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figures
+from tests.topologies.gossip.answers import DictStore
 
 
 class TestFallbackStore(StoreContract):

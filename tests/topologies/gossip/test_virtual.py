@@ -151,27 +151,25 @@ def test_a_joiner_takes_part_from_then_on(exchange):
     assert begun.at > 3.0
 
 
-def test_who_would_come_after_the_end_is_not_waited_for():
-    outcome, events, _ = play(fleet(joins_at_seconds=1000.0), is_time_only=True)
-    assert averaged(outcome) == "abc"
+LIVES = {
+    "all but one die": (
+        {"a": {"dies_at_seconds": 3.0}, "b": {"dies_at_seconds": 4.0}, "c": {"dies_at_seconds": 5.0}},
+        "d",
+    ),
+    "one joins when the first are dead": (
+        {"a": {"dies_at_seconds": 4.0}, "b": {"dies_at_seconds": 4.0}, "d": {"joins_at_seconds": 7.0}},
+        "cd",
+    ),
+    "one would come after the end": ({"d": {"joins_at_seconds": 1000.0}}, "abc"),
+}
+
+
+@pytest.mark.parametrize(("lives", "left"), LIVES.values(), ids=LIVES)
+def test_whoever_is_left_ends_the_run(lives, left):
+    devices = [device(name, 500.0, **lives.get(name, {})) for name in "abcd"]
+    outcome, events, _ = play(devices, epochs=30, is_time_only=True)
+    assert averaged(outcome) == left
     assert events[-1].at < 100
-
-
-def test_one_can_join_though_the_first_devices_are_dead():
-    devices = [
-        device("a", dies_at_seconds=4.0),
-        device("b", dies_at_seconds=4.0),
-        device("c", 500.0),
-        device("d", 500.0, joins_at_seconds=7.0),
-    ]
-    outcome, _, _ = play(devices, epochs=30, is_time_only=True)
-    assert averaged(outcome) == "cd"
-
-
-def test_all_but_one_may_die():
-    devices = [device(name, dies_at_seconds=3.0 + number) for number, name in enumerate("abc")] + [device("d")]
-    outcome, _, _ = play(devices, epochs=20, is_time_only=True)
-    assert averaged(outcome) == "d"
 
 
 @pytest.mark.parametrize(
