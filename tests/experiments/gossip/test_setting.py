@@ -2,7 +2,6 @@
 
 import pytest
 
-from paceline.allocation.gossip import EdgeGossipAllocation
 from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of, sgd
 
 
@@ -20,14 +19,6 @@ def test_drawn_speeds_are_the_same_for_the_first_platforms():
     assert sixteen[:4] == four
     assert drawn_speeds(4, seed=2) != four
     assert all(1 <= speed <= 5 for speed in sixteen)
-
-
-def test_rules_of_edge_gossip_are_the_papers_or_changed():
-    rules = edge_gossip("incremental-svd", ratio=5, rank_epochs=2)
-    assert (rules["points"].reduction, rules["points"].division, rules["points"].ratio) == ("incremental-svd", "lsh", 5)
-    assert rules["rank_epochs"] == 2
-    assert rules["allocation"] == EdgeGossipAllocation()
-    assert edge_gossip(points=None)["points"] is None
 
 
 def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):

@@ -151,22 +151,19 @@ def test_a_joiner_takes_part_from_then_on(exchange):
     assert begun.at > 3.0
 
 
-LIVES = {
-    "all but one die": (
-        {"a": {"dies_at_seconds": 3.0}, "b": {"dies_at_seconds": 4.0}, "c": {"dies_at_seconds": 5.0}},
-        "d",
-    ),
-    "one joins when the first are dead": (
-        {"a": {"dies_at_seconds": 4.0}, "b": {"dies_at_seconds": 4.0}, "d": {"joins_at_seconds": 7.0}},
-        "cd",
-    ),
-    "one would come after the end": ({"d": {"joins_at_seconds": 1000.0}}, "abc"),
-}
-
-
-@pytest.mark.parametrize(("lives", "left"), LIVES.values(), ids=LIVES)
-def test_whoever_is_left_ends_the_run(lives, left):
-    devices = [device(name, 500.0, **lives.get(name, {})) for name in "abcd"]
+@pytest.mark.parametrize(
+    ("dies_at_seconds", "joins_at_seconds", "left"),
+    [
+        ({"a": 3.0, "b": 4.0, "c": 5.0}, {}, "d"),
+        ({"a": 4.0, "b": 4.0}, {"d": 7.0}, "cd"),  # joins though the first devices are dead
+        ({}, {"d": 1000.0}, "abc"),  # would come after the end
+    ],
+)
+def test_whoever_is_left_ends_the_run(dies_at_seconds, joins_at_seconds, left):
+    devices = [
+        device(name, 500.0, dies_at_seconds=dies_at_seconds.get(name), joins_at_seconds=joins_at_seconds.get(name, 0.0))
+        for name in "abcd"
+    ]
     outcome, events, _ = play(devices, epochs=30, is_time_only=True)
     assert averaged(outcome) == left
     assert events[-1].at < 100
