@@ -17,11 +17,11 @@ from paceline.allocation import (
 )
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.errors import ConfigError
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.job_files import load_job, parse_job, parse_submitted
 

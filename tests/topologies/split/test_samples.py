@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.segments import epoch_order
+from paceline.learning.model_parts import epoch_order
 from paceline.learning.views import ViewSpec, apply_view
 from paceline.topologies.split.messages import SyncPoint
 from paceline.topologies.split.samples import Minibatches, inputs_of, load_samples, view_of
@@ -100,13 +100,9 @@ def phases(terms, epoch):
     return [f"{phase} {number}" for phase, number in schedule_of(terms, epoch)]
 
 
-def test_an_epoch_has_steps_then_a_test_then_a_copy():
-    terms = terms_of(num_samples=70, num_test_samples=257, epochs=3)
-    assert phases(terms, 1) == ["step 0", "step 1", "step 2", "test 0", "test 1", "backup 0"]
-    assert phases(terms, 4) == ["backup 0"]  # in the end
-
-
-def test_tests_and_copies_are_as_often_as_the_job_says():
+def test_an_epoch_has_steps_then_a_test_and_a_copy_as_often_as_the_job_says():
+    usual = terms_of(num_samples=70, num_test_samples=257, epochs=3)
+    assert phases(usual, 1) == ["step 0", "step 1", "step 2", "test 0", "test 1", "backup 0"]
     terms = terms_of(num_samples=32, num_test_samples=10, epochs=5, test_epochs=3, backup_epochs=2)
     phases_by_epoch = [[name[:4] for name in phases(terms, epoch)] for epoch in range(1, 7)]
     copied, tested = ["step", "back"], ["step", "test"]
