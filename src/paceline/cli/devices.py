@@ -40,7 +40,7 @@ _TRAINING, _EMULATION = "Training", "Emulation"
 
 Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", _TRAINING)]
 Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), or part I of N of the job's.", _TRAINING)]
-ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to that data.", _TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to the --data file.", _TRAINING)]
 MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", _TRAINING)]
 Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", _TRAINING)]
 AllowModel: TypeAlias = Annotated[
@@ -52,10 +52,10 @@ Energy: TypeAlias = Annotated[
     str, option("HOW", "model (default), codecarbon, or a power model: busy_watts=4,idle_watts=2.", _TRAINING)
 ]
 Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", _TRAINING)]
-Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Where peers call this one (127.0.0.1:0).", NETWORK)]
-Address: TypeAlias = Annotated[str | None, option("URL", "How peers reach it, if not there.", NETWORK)]
+Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
+Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
 States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", _EMULATION)]
-HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Do not report those probabilities.", _EMULATION)]
+HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.", _EMULATION)]
 Emulate: TypeAlias = Annotated[
     str | None, option("KEY=N,…", "Be slower: slowdown, down_mbit, up_mbit, latency_ms.", _EMULATION)
 ]

@@ -48,4 +48,4 @@ def _load_command() -> ModuleType:
         if (folder / "reproduction").is_dir():
             sys.path.append(str(folder))
             return importlib.import_module("reproduction.command")
-    raise ConfigError("experiments come with a checkout of Paceline, not with the package; go there")
+    raise ConfigError("experiments come with a checkout of Paceline, not with the package: run this in one")
