@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from paceline import events
-from paceline.axon import trust
+from paceline.axon import access
 from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import PacelineError
@@ -50,7 +50,7 @@ class Order:
 
     name: str
     options: Sequence[str]
-    listen: str = trust.LOOPBACK
+    listen: str = access.LOOPBACK
     prefix: Sequence[str] = ()
     num_threads: int = 1
     on_start: Callable[[int], None] = lambda process_id: None

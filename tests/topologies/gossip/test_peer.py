@@ -264,10 +264,10 @@ def test_two_sides_that_were_apart_find_each_other_again():
         swarm = started("ab", {"epochs": 300})
         await asyncio.sleep(2)
         listener = swarm.network.listeners["b", DEFAULT_PORT]
-        listener.line.cut()
+        listener.link.cut()
         await asyncio.sleep(10)
         apart = [peer._membership.get(other).status for peer, other in zip(swarm.peers, "ba", strict=True)]
-        listener.line.mend()
+        listener.link.mend()
         return apart, await swarm.results()
 
     apart, results = play(main())
