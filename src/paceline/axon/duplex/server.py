@@ -137,7 +137,7 @@ class DuplexServer:
         return len(self._calls)
 
     def knows(self, call_id: str) -> bool:
-        """Whether a call of that id runs, waits to be confirmed, or has ended lately."""
+        """Return whether a call of that id runs, waits to be confirmed, or has ended lately."""
         return call_id in self._calls or call_id in self._ended
 
     def confirm_known(self, request: Request, call_id: str) -> Reply | None:

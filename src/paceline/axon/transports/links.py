@@ -36,12 +36,12 @@ class Link:
     """How a link behaves.
 
     Attributes:
-        latency_seconds: added once each way.
-        up_bytes_per_second: shared by the requests that are sent over it at the same time.
+        latency_seconds: delay, added once each way.
+        up_bytes_per_second: bandwidth shared by the requests that are sent over it at the same time.
         down_bytes_per_second: the same for replies.
         loss: probability that an exchange is lost, on its way there or back alike.
         jitter: how far the time of a transfer varies at random, as a ratio: 0.2 is ± 20 %.
-        seed: of what happens by chance.
+        seed: seed of losses and jitter.
     """
 
     latency_seconds: float = 0.0
