@@ -79,9 +79,9 @@ class VirtualFleet(Fleet):
         try:
             outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).play(self._server))
         finally:
+            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             gc.unfreeze()
             gc.set_threshold(*thresholds)
-            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             torch.set_num_threads(num_threads)
         return outcome
 
