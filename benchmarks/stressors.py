@@ -26,7 +26,7 @@ import commandline
 import processes
 from paceline import axon
 from paceline.axon import loops
-from paceline.devices.activities import StressedActivity
+from paceline.devices.background_load import StressorLoad
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.errors import ConfigError
@@ -167,27 +167,27 @@ async def measure(url: str, state: str, settings: Settings) -> dict[str, float]:
     figures = {}
     far = axon.connect(url)
     states = [DeviceState(name="idle", probability=1), DeviceState(name=state, probability=0)]
-    activity = StressedActivity(states, far.matrix.coro, random.Random(0))
-    activity.turn_to("benchmark")
+    load = StressorLoad(states, far.matrix.coro, random.Random(0))
+    load.enter_phase("benchmark")
     try:
         for measured in MEASURED:
-            idle, stressed = await alternate(activity, await turn_of(measured, far, settings), settings.num_turns)
+            idle, stressed = await alternate(load, await turn_of(measured, far, settings), settings.num_turns)
             figures |= {
                 f"{measured}_idle": statistics.median(idle),
                 f"{measured}_stressed": statistics.median(stressed),
                 f"{measured}_slowdown": statistics.median(a / b for a, b in zip(idle, stressed, strict=True)),
             }
     finally:
-        await activity.aclose()
+        await load.aclose()
     return figures
 
 
-async def alternate(activity: StressedActivity, turn: Turn, num_turns: int) -> tuple[list[float], list[float]]:
-    """Rates of turns in the two states of an activity, each after a turn that does not count."""
+async def alternate(load: StressorLoad, turn: Turn, num_turns: int) -> tuple[list[float], list[float]]:
+    """Rates of turns in the two states of a load, each after a turn that does not count."""
     rates: tuple[list[float], list[float]] = [], []
     for _ in range(num_turns):
-        for state, found in zip(activity.states, rates, strict=True):
-            with activity.held_in(state):
+        for state, found in zip(load.states, rates, strict=True):
+            with load.held_in(state):
                 await turn()
                 found.append(await turn())
     return rates

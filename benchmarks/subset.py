@@ -20,7 +20,7 @@ from paceline import axon
 from paceline.axon import loops
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link
 from paceline.devices.flops import measure_flops, predict_training_seconds
-from paceline.devices.subset import fit_lane, measure_training, time_transfers
+from paceline.devices.subset_benchmark import fit_direction, measure_training, time_transfers
 from paceline.learning.datasets import DataSpec
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
@@ -114,11 +114,11 @@ async def _download(prepared: PreparedJob, link: Link | None, num_shards: int, n
         async def transfer(count: int) -> int:
             return sum(x.nbytes + y.nbytes for x, y in await remote.fetch.coro(count))
 
-        lane = fit_lane(await time_transfers(lambda is_large: transfer(num_shards if is_large else 1)))
+        fitted = fit_direction(await time_transfers(lambda is_large: transfer(num_shards if is_large else 1)))
         start = asyncio.get_running_loop().time()
         num_bytes = await transfer(num_downloaded)
         actual = asyncio.get_running_loop().time() - start
-    return {"error": _error(lane.latency_seconds + num_bytes / lane.rate.per_second, actual)}
+    return {"error": _error(fitted.latency_seconds + num_bytes / fitted.rate.per_second, actual)}
 
 
 def _error(predicted: float, actual: float) -> float:

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from paceline.allocation import AdaptiveDabAllocation, EdgeGossipAllocation, MedAllocation, SyncAllocation
 from paceline.checks import Count, Positive, PositiveRatio, Ratio, RatioBelowOne, range_of, why_outside, why_refused
-from paceline.devices.cell import Cell
-from paceline.devices.contention import Usage
+from paceline.devices.contention import ForeignUsage
 from paceline.devices.energy import PowerModel
+from paceline.devices.lte_cell import Cell
 from paceline.devices.profiles import Profile, Rate
 from paceline.devices.states import DeviceState
 from paceline.learning.aggregated_points import PointsSpec
@@ -63,7 +63,7 @@ def test_what_is_inside_or_no_number_is_not_refused(hint, value):
         ),
         (lambda: msgspec.structs.replace(TERMS, overtime=101.0), "overtime is 101.0; allowed: 0 to 100"),
         (lambda: Cell(station_dbm=101.0), "station_dbm is 101.0; allowed: -200 to 100"),
-        (lambda: Usage(cpu_ratio=-0.1), "cpu_ratio is -0.1; allowed: 0 to 1"),
+        (lambda: ForeignUsage(cpu_ratio=-0.1), "cpu_ratio is -0.1; allowed: 0 to 1"),
         (lambda: PowerModel(idle_watts=-1.0), "idle_watts is -1.0; it must be at least 0"),
         (lambda: Rate(math.inf), "per_second is inf; it must be above 0"),
         (lambda: Profile(train=RATE, down=RATE, up=RATE, latency_seconds=-1.0), "latency_seconds is -1.0; it must be"),

@@ -16,8 +16,8 @@ import typer.main
 from paceline import GossipJob, Job, LocalDevice, Pool, SplitJob, VirtualDevice, topologies
 from paceline.allocation import POLICIES, from_config
 from paceline.cli.main import COMMANDS
-from paceline.devices.cell import Cell
 from paceline.devices.energy import PowerModel
+from paceline.devices.lte_cell import Cell
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.events import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from paceline.devices.cell import Cell
+from paceline.devices.lte_cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from papers.fpl.measures import epochs_to_target, seconds_to_target

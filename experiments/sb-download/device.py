@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline import axon
 from paceline.axon.transports import FaultyTransport, HttpTransport, Link
-from paceline.devices.subset import Transfer, fit_lane, time_transfers
+from paceline.devices.subset_benchmark import Transfer, fit_direction, time_transfers
 from paceline.fleets.live import run_live
 from reproduction.companions import answer_all
 
@@ -34,11 +34,11 @@ async def answer(*, num_benchmark: int, num_shards: int, **link: Any) -> dict[st
     await Downloads(**link).fetch(1)  # what Python loads for its first call is not of the link
     plain = await Downloads(**link).timed(num_benchmark)
     kept = Downloads(**link)
-    lane = fit_lane(await time_transfers(lambda is_large: kept.fetch(num_benchmark if is_large else 1)))
+    fitted = fit_direction(await time_transfers(lambda is_large: kept.fetch(num_benchmark if is_large else 1)))
     actual = await kept.timed(num_shards)
     return {
         "plain": num_shards / num_benchmark * plain.seconds,
-        "fitted": lane.latency_seconds + actual.num_bytes / lane.rate.per_second,
+        "fitted": fitted.latency_seconds + actual.num_bytes / fitted.rate.per_second,
         "seconds": actual.seconds,
     }
 

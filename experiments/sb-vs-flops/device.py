@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from paceline.devices.flops import measure_flops, predict_training_seconds
-from paceline.devices.subset import measure_training
+from paceline.devices.subset_benchmark import measure_training
 from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
 from paceline.learning.local_model import LocalModel

@@ -1,10 +1,12 @@
 from .allocation import AdaptiveDabAllocation as AdaptiveDabAllocation
 from .allocation import AllDataAllocation as AllDataAllocation
+from .allocation import CsaAllocation as CsaAllocation
 from .allocation import DabAllocation as DabAllocation
 from .allocation import EdgeGossipAllocation as EdgeGossipAllocation
 from .allocation import EqualAllocation as EqualAllocation
 from .allocation import MedAllocation as MedAllocation
 from .allocation import MmttAllocation as MmttAllocation
+from .allocation import SyncAllocation as SyncAllocation
 from .devices.energy import PowerModel as PowerModel
 from .devices.states import DeviceState as DeviceState
 from .fleets.joined import JoinedFleet as JoinedFleet

@@ -7,8 +7,8 @@ import pytest
 from paceline.cli import contention as module
 from paceline.devices.contention import load_profile
 from paceline.devices.contention.regression import Observation
-from paceline.devices.contention.usage import Usage
-from paceline.devices.subset import measure_training
+from paceline.devices.contention.usage import ForeignUsage
+from paceline.devices.subset_benchmark import measure_training
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def quiet_machine(monkeypatch):
         speed = (await measure_training(trainer, shards)).per_second
         observations = [
             Observation(
-                load=f"cpu {ratio:.0%}", usage=Usage(cpu_ratio=ratio), seconds_per_sample=(1 + ratio / 2) / speed
+                load=f"cpu {ratio:.0%}", usage=ForeignUsage(cpu_ratio=ratio), seconds_per_sample=(1 + ratio / 2) / speed
             )
             for ratio in 3 * [step / 10 for step in range(11)]
         ]
@@ -37,7 +37,7 @@ def test_writes_a_profile_and_prints_its_figures(printed, quiet_machine, tmp_pat
     assert figures["seconds_per_sample"] == profile.seconds_per_sample > 0
     assert figures["error_ratio"] == profile.error_ratio < 0.3
     assert len(figures["observations"]) == profile.num_observations == 33
-    assert 1.3 < profile.slowdown.ratio(Usage(cpu_ratio=1.0)) < 1.8
+    assert 1.3 < profile.slowdown.ratio(ForeignUsage(cpu_ratio=1.0)) < 1.8
     assert profile.model == "two-nn"
 
 

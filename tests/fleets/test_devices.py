@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.devices.cell import Cell, rates
+from paceline.devices.lte_cell import Cell, rates
 from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell, singles
 from paceline.fleets.modelled import VirtualDevice

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from paceline.devices.cell import Cell
 from paceline.devices.energy import PowerModel
+from paceline.devices.lte_cell import Cell
 from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell
 from paceline.fleets.fleet_files import load_fleet

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from paceline.axon.transports.links import Line, Link
+from paceline.axon.transports.links import Link, LinkInUse
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.states import DeviceState
-from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
+from paceline.fleets.modelled import ModelledLoad, ModelledTrainer, VirtualDevice
 from paceline.learning.aggregated_points import PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import TrainOptions
@@ -21,11 +21,11 @@ POINTS = PointsSpec(reduction="hash", division="lsh", ratio=4)
 
 def make_trainer(model=None, *, is_time_only=False, meter=None, **fields):
     device = VirtualDevice(**{"name": "pi", "samples_per_second": 10.0} | fields)
-    condition = Condition(device, Line(Link()), random.Random(0))
-    condition.begin_round()
+    load = ModelledLoad(device, LinkInUse(Link()), random.Random(0))
+    load.begin_round()
     model = model or make_model()
     meter = meter or ModelledMeter(PowerModel(), lambda: 0.0)
-    return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, condition, 0, meter)
+    return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, load, 0, meter)
 
 
 def timed(run_virtual, work):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from paceline.devices.cell import Cell
+from paceline.devices.lte_cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec

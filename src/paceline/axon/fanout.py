@@ -33,7 +33,7 @@ async def fan_out_coro(calls: Mapping[str, BoundCall], *, deadline_seconds: floa
     """Make all calls at once and wait for them, at most until the deadline.
 
     Args:
-        calls: by device, made with `bind`: ``{"pi1": pi1.train.bind(3), "pi2": pi2.train.bind(5)}``.
+        calls: calls by device, made with `bind`: ``{"pi1": pi1.train.bind(3), "pi2": pi2.train.bind(5)}``.
         deadline_seconds: calls that have not ended by then are cancelled and count as `TimedOut`.
     """
     if not deadline_seconds > 0:

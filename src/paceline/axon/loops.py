@@ -214,7 +214,7 @@ _closing: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def is_shutting_down() -> bool:
-    """Whether the running loop ends because its process does, so that work for later should be left alone."""
+    """Return whether the running loop ends because its process does, so that work for later should be left alone."""
     return asyncio.get_running_loop() in _closing
 
 

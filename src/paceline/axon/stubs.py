@@ -37,7 +37,7 @@ class Handle:
             raise TimedOut(f"call {self.call_id} has not ended within {timeout:g} s; it goes on") from error
 
     def done(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Return whether it has ended, one way or another."""
         return self._future.done()
 
     def cancel(self) -> bool:

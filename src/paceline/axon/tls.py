@@ -84,7 +84,7 @@ class ClientTrust:
         return context
 
     def verify(self, der: bytes | None) -> bool:
-        """Whether this is the pinned certificate; true where none is pinned (the handshake has checked it)."""
+        """Return whether this is the pinned certificate; true where none is pinned (the handshake has checked it)."""
         if self.fingerprint is None:
             return True
         expected = "sha256:" + self.fingerprint.removeprefix("sha256:").lower()
@@ -97,7 +97,7 @@ def fingerprint_of(der: bytes) -> str:
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether this can be a certificate's fingerprint."""
+    """Return whether this can be a certificate's fingerprint."""
     return re.fullmatch("(sha256:)?[0-9a-fA-F]{64}", text) is not None
 
 

@@ -15,7 +15,7 @@ from paceline.cli.devices import parse_contact
 from paceline.cli.options import NETWORK, JobFile, ResultAsJson, Token, option
 from paceline.devices.flops import measure_flops
 from paceline.devices.profiles import Profile
-from paceline.devices.subset import measure_training
+from paceline.devices.subset_benchmark import measure_training
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
 from paceline.learning.local_model import LocalModel

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from paceline import events
-from paceline.axon import trust
+from paceline.axon import access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
@@ -116,7 +116,7 @@ def make_device(
     patience: Patience = 300.0,
     token: Token = None,
     ca_file: CaFile = None,
-    listen: Listen = f"{trust.LOOPBACK}:0",
+    listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
     tls: Tls = False,
     cert: Cert = None,
@@ -127,7 +127,7 @@ def make_device(
     emulate: Emulate = None,
 ) -> Device:
     """Make a device of the options of a command; raises `ConfigError` for values that are not allowed."""
-    trust.check_token(token)
+    access.check_token(token)
     name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
     check_name(name)
     emulated = _parse_emulation(name, emulate)

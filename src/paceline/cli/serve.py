@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from paceline import topologies
-from paceline.axon import ServerIdentity, trust
+from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
@@ -47,7 +47,7 @@ def serve(
     """
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
-    trust.check_token(token)
+    access.check_token(token)
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -91,7 +91,7 @@ def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> Pre
 class _KeptListenOptions(msgspec.Struct, kw_only=True):
     """Network settings of a run, kept in its folder, so that devices find a resumed run where it was."""
 
-    host: str = trust.LOOPBACK
+    host: str = access.LOOPBACK
     port: int = DEFAULT_PORT
     token: str | None = None
     tls: bool = False
@@ -109,7 +109,7 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
             raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
         for name, value in given.items():
             setattr(kept, name, value)
-        if kept.token is None and not kept.insecure and not trust.is_loopback(kept.host):
+        if kept.token is None and not kept.insecure and not access.is_loopback(kept.host):
             kept.token = secrets.token_urlsafe(16)
         return kept
 

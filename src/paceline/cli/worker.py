@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.axon import modules, trust
+from paceline.axon import access, modules
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
@@ -21,7 +21,7 @@ def worker(
     location: Annotated[str, typer.Argument(metavar="FILE", help="Python file, or name of a module.")],
     device: Annotated[str | None, option("NAME", "Name of this device, shown to callers.")] = None,
     as_json: Annotated[bool, flag("--json", "Print the address as JSON.")] = False,
-    host: Annotated[str, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = trust.LOOPBACK,
+    host: Annotated[str, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = access.LOOPBACK,
     port: Annotated[
         int, option("PORT", f"Port to listen on ({DEFAULT_PORT}); 0: any free one.", NETWORK)
     ] = DEFAULT_PORT,

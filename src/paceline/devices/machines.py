@@ -1,4 +1,4 @@
-"""Machines that roles run on: their trainers and engines, their other work, and their energy."""
+"""Machines that roles run on: their trainers and engines, their background load, and their energy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from paceline.devices.activities import Activity, StressedActivity, Undisturbed
+from paceline.devices.background_load import BackgroundLoad, NoBackgroundLoad, StressorLoad
 from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import Fetch
@@ -42,8 +42,8 @@ class Machine(ABC):
         """
 
     @abstractmethod
-    def activity(self, fetch: Fetch) -> Activity:
-        """Make the machine's other work; `fetch` downloads dummy data."""
+    def background_load(self, fetch: Fetch) -> BackgroundLoad:
+        """Make the load that slows the machine down; `fetch` downloads dummy data."""
 
     def close(self) -> None:
         """Release what it measures with."""
@@ -82,7 +82,7 @@ class LiveMachine(Machine):
         self._are_states_known = are_states_known
         self._make_meter = make_meter
         self._watch_points = watch_points
-        self.activity(_fetch_nothing)  # raises now if something is wrong with the states
+        self.background_load(_fetch_nothing)  # raises now if something is wrong with the states
 
     @functools.cached_property
     def meter(self) -> Meter:  # type: ignore[override]  # made once there is a loop
@@ -94,10 +94,10 @@ class LiveMachine(Machine):
     def engine(self, operations_per_sample: float) -> Engine:
         return ThreadEngine(self.slowdown)
 
-    def activity(self, fetch: Fetch) -> Activity:
+    def background_load(self, fetch: Fetch) -> BackgroundLoad:
         if not self._states:
-            return Undisturbed()
-        return StressedActivity(self._states, fetch, random.Random(), are_known=self._are_states_known)
+            return NoBackgroundLoad()
+        return StressorLoad(self._states, fetch, random.Random(), are_known=self._are_states_known)
 
     def close(self) -> None:
         if "meter" in self.__dict__:

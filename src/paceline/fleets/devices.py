@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from paceline.checks import Count, NotNegative, Positive, check_fields
-from paceline.devices.cell import Cell, rates
 from paceline.devices.energy import PowerModel
+from paceline.devices.lte_cell import Cell, rates
 from paceline.devices.states import DeviceState, check_states
 from paceline.errors import ConfigError
 from paceline.topologies.sessions import NAME, NAME_RULE

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from paceline.config import check_keys, convert, read_tables, table_named
-from paceline.devices.cell import Cell
+from paceline.devices.lte_cell import Cell
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice, in_cell
 from paceline.fleets.local import LocalDevice

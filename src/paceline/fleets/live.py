@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from paceline.axon import ServerIdentity, loops, trust
+from paceline.axon import ServerIdentity, access, loops
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
@@ -32,7 +32,7 @@ class ListenOptions:
         insecure: whether callers on other machines need no token.
     """
 
-    host: str = trust.LOOPBACK
+    host: str = access.LOOPBACK
     port: int = DEFAULT_PORT
     token: str | None = None
     identity: ServerIdentity | None = None

@@ -12,9 +12,9 @@ from typing import Annotated, TypeVar
 import numpy as np
 from msgspec import Meta
 
-from paceline.axon.transports.links import Line, Link
+from paceline.axon.transports.links import Link, LinkInUse
 from paceline.checks import NotNegative, RatioBelowOne
-from paceline.devices.activities import Activity, Undisturbed
+from paceline.devices.background_load import BackgroundLoad, NoBackgroundLoad
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.machines import Machine
 from paceline.devices.states import DeviceState, draw_state
@@ -109,21 +109,21 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
 _IDLE = DeviceState(name="idle", probability=1.0)
 
 
-class Condition(Activity):
-    """What a device does besides, by what that leaves of its speed and of its link.
+class ModelledLoad(BackgroundLoad):
+    """Background load of a modelled device: what it leaves of its speed and of its link.
 
     Args:
-        line: its link.
+        link: its link.
         chance: that the states are drawn with.
 
     Attributes:
         speed: that is left, as a ratio.
     """
 
-    def __init__(self, device: VirtualDevice, line: Line, chance: random.Random) -> None:
+    def __init__(self, device: VirtualDevice, link: LinkInUse, chance: random.Random) -> None:
         self.device = device
         self.speed = 1.0
-        self._line = line
+        self._link = link
         self._chance = chance
         self._known = {state.name: state for state in device.states or (_IDLE,)}
         self.states = tuple(self._known)
@@ -147,15 +147,15 @@ class Condition(Activity):
 
     @contextlib.contextmanager
     def held_in(self, state: str) -> Iterator[None]:
-        before, speed, bandwidth = self.state, self.speed, self._line.bandwidth
+        before, speed, bandwidth = self.state, self.speed, self._link.bandwidth
         self._be_in(self._known[state])
         try:
             yield
         finally:
-            self.state, self.speed, self._line.bandwidth = before, speed, bandwidth
+            self.state, self.speed, self._link.bandwidth = before, speed, bandwidth
 
     def _be_in(self, state: DeviceState) -> None:
-        self.state, self.speed, self._line.bandwidth = state.name, state.speed, state.bandwidth
+        self.state, self.speed, self._link.bandwidth = state.name, state.speed, state.bandwidth
 
 
 # Samples whose loss is found in the time that one is trained. Measured on one core, minibatches of 64: 3.3 for two-nn,
@@ -170,7 +170,7 @@ class ModelledTrainer(Trainer):
 
     Args:
         initial: untrained parameters.
-        condition: of the device; what it leaves of the speed.
+        load: background load of the device, which lowers its speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: of the noise.
         meter: counts how long the processor worked.
@@ -181,15 +181,15 @@ class ModelledTrainer(Trainer):
         task: Task,
         initial: Vectors,
         model: LocalModel | None,
-        condition: Condition,
+        load: ModelledLoad,
         seed: int,
         meter: ModelledMeter,
     ) -> None:
         self._task = task
-        self._condition = condition
+        self._load = load
         self._initial = initial
         self._model = model
-        self._device = condition.device
+        self._device = load.device
         self._chance = random.Random(seed)
         self._meter = meter
         self._kept = KeptOptimizer()
@@ -214,7 +214,7 @@ class ModelledTrainer(Trainer):
                 num_samples += next(minibatches)
             parameters = self._model.parameters()
         seconds = num_samples / per_second
-        await self._condition.work(seconds, self._meter)
+        await self._load.work(seconds, self._meter)
         if self._device.skips:
             num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
@@ -224,17 +224,17 @@ class ModelledTrainer(Trainer):
         if self._model is not None:
             values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
         seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._task.name))
-        await self._condition.work(seconds, self._meter)
+        await self._load.work(seconds, self._meter)
         return Losses(values, seconds)
 
     async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
         seconds = shard.num_samples / self._now(self._device.aggregates_per_second)
         points = remembered(shard.x, shard.y, spec)  # devices that hold the same still take the time each
-        await self._condition.work(seconds, self._meter)
+        await self._load.work(seconds, self._meter)
         return Aggregated(points, seconds, is_cached=False)
 
     def _now(self, per_second: float) -> float:
-        return self._condition.pace(per_second, self._chance)
+        return self._load.pace(per_second, self._chance)
 
 
 class ModelledEngine(Engine):
@@ -242,15 +242,15 @@ class ModelledEngine(Engine):
 
     Args:
         operations_per_second: that the device can do when it has nothing else to do.
-        condition: what it leaves of the speed.
+        load: background load of the device, which lowers its speed.
         seed: seed of the noise.
     """
 
-    def __init__(self, operations_per_second: float, condition: Condition, meter: ModelledMeter, seed: int) -> None:
+    def __init__(self, operations_per_second: float, load: ModelledLoad, meter: ModelledMeter, seed: int) -> None:
         super().__init__()
         self._meter = meter
         self._per_second = operations_per_second
-        self._condition = condition
+        self._load = load
         self._chance = random.Random(seed)
 
     async def rehearse(self, work: Callable[[], object], operations: float) -> None:
@@ -258,8 +258,8 @@ class ModelledEngine(Engine):
 
     async def _run(self, work: Callable[[], T], operations: float) -> T:
         result = work()
-        seconds = operations / self._condition.pace(self._per_second, self._chance)
-        await self._condition.work(seconds, self._meter)
+        seconds = operations / self._load.pace(self._per_second, self._chance)
+        await self._load.work(seconds, self._meter)
         return result
 
 
@@ -294,27 +294,27 @@ class ModelledMachine(Machine):
     """A device that is modelled.
 
     Args:
-        line: its link, slower while the device is busy with something else.
+        link: its link, slower while the device is busy with something else.
         seed: seed of its states and its noise.
     """
 
-    def __init__(self, device: VirtualDevice, line: Line, seed: int, models: SharedModels) -> None:
+    def __init__(self, device: VirtualDevice, link: LinkInUse, seed: int, models: SharedModels) -> None:
         self._device = device
         self._seed = seed
         self._models = models
-        self._condition = Condition(device, line, random.Random(seed))
+        self._load = ModelledLoad(device, link, random.Random(seed))
         self.meter: ModelledMeter = ModelledMeter(device.power, asyncio.get_running_loop().time)
 
     def trainer(self, task: Task) -> Trainer:
         model, initial = self._models.of(task)
-        return ModelledTrainer(task, initial, model, self._condition, self._seed, self.meter)
+        return ModelledTrainer(task, initial, model, self._load, self._seed, self.meter)
 
     def engine(self, operations_per_sample: float) -> Engine:
         operations_per_second = self._device.speed("") * operations_per_sample
-        return ModelledEngine(operations_per_second, self._condition, self.meter, self._seed)
+        return ModelledEngine(operations_per_second, self._load, self.meter, self._seed)
 
-    def activity(self, fetch: Fetch) -> Activity:
-        return self._condition
+    def background_load(self, fetch: Fetch) -> BackgroundLoad:
+        return self._load
 
 
 class InstantMachine(Machine):
@@ -329,5 +329,5 @@ class InstantMachine(Machine):
     def engine(self, operations_per_sample: float) -> Engine:
         return InstantEngine()
 
-    def activity(self, fetch: Fetch) -> Activity:
-        return Undisturbed()
+    def background_load(self, fetch: Fetch) -> BackgroundLoad:
+        return NoBackgroundLoad()

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from paceline import events
-from paceline.axon import trust
+from paceline.axon import access
 from paceline.devices.energy import PowerModel
 from paceline.errors import PacelineError
 from paceline.events import Emit, Event
@@ -51,7 +51,7 @@ class ProcessSpec:
 
     name: str
     options: Sequence[str]
-    listen: str = trust.LOOPBACK
+    listen: str = access.LOOPBACK
     prefix: Sequence[str] = ()
     num_threads: int = 1
     on_start: Callable[[int], None] = lambda process_id: None

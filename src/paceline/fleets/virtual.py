@@ -105,7 +105,7 @@ class _VirtualRun:
         machine: Machine = InstantMachine()
         if server is not None:
             transport = self._network.host(HOST, server.link(seed))
-            machine = ModelledMachine(server, transport.line, seed, self._models)
+            machine = ModelledMachine(server, transport.link, seed, self._models)
         host = self._plan.host(replace(self._env, machine=machine, now=self._now))
         async with serving(host, self._plan, HOST, transport=transport) as address:
             lives = [asyncio.ensure_future(self._live(number, host, address)) for number in range(len(self._devices))]
@@ -155,7 +155,7 @@ class _VirtualRun:
             emit=host.hear,
             now=self._now,
             run_blocking=self._env.run_blocking,
-            machine=ModelledMachine(device, transport.line, seed, self._models),
+            machine=ModelledMachine(device, transport.link, seed, self._models),
             trains=self._env.trains,
             rng=random.Random(seed),
         )
@@ -169,7 +169,7 @@ class _VirtualRun:
                 await member.leave()
                 return None
             except asyncio.CancelledError:
-                transport.line.cut()  # it vanishes without a word
+                transport.link.cut()  # it vanishes without a word
                 raise
 
     def _contacts(self, number: int) -> list[Contact]:

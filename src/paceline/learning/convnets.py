@@ -28,7 +28,7 @@ def check_images(name: str, input_shape: Sequence[int], smallest: int) -> None:
 
 
 def alexnet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
-    """AlexNet (Krizhevsky et al., 2012), as it is usual for CIFAR-10: 2,472,266 parameters.
+    """Make AlexNet (Krizhevsky et al., 2012), as it is usual for CIFAR-10: 2,472,266 parameters.
 
     The five convolutions are those of the one-column version (Krizhevsky, 2014), poolings are 2×2 instead of 3×3, and
     the first convolution is padded by 5 instead of 2, so that its 4-fold stride leaves 8×8. One linear layer follows in
@@ -52,7 +52,7 @@ def alexnet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
 
 
 def squeezenet(input_shape: Sequence[int], num_classes: int) -> nn.Module:
-    """SqueezeNet 1.1 (Iandola et al., 2016): 727,626 parameters, as many as the original has for 10 classes.
+    """Make SqueezeNet 1.1 (Iandola et al., 2016): 727,626 parameters, as the original has for 10 classes.
 
     The first convolution has a stride of 1 instead of 2, and poolings are 2×2 instead of 3×3.
     """
@@ -89,7 +89,7 @@ _BOTTLENECKS = (
 
 
 def mobilenet_v2(input_shape: Sequence[int], num_classes: int) -> nn.Module:
-    """MobileNetV2 (Sandler et al., 2018): 2,236,682 parameters, as many as the original has for 10 classes.
+    """Make MobileNetV2 (Sandler et al., 2018): 2,236,682 parameters, as the original has for 10 classes.
 
     The first convolution has a stride of 1 instead of 2. Many leave out a second stride for CIFAR-10, which makes it
     four times as slow.
@@ -127,7 +127,7 @@ def _normalised(convolution: nn.Conv2d) -> list[nn.Module]:
 
 
 def leaf_cnn(input_shape: Sequence[int], num_classes: int) -> nn.Module:
-    """The FEMNIST network of LEAF (Caldas et al., 2018), which Malandrino and Chiasserini (2022, FPL) cut in two.
+    """Make the FEMNIST network of LEAF (Caldas et al., 2018), which Malandrino and Chiasserini (2022, FPL) cut.
 
     6,603,710 parameters for 1×28×28 and 62 classes: 832 in ``c1``, 51,264 in ``c2``, 6,424,576 in ``f1`` and 127,038 in
     ``f2``. They put junctions before ``c2``, ``f1`` or ``f2``; here one may come before any layer but the first.
@@ -160,7 +160,7 @@ class ResNet(nn.Sequential):
 
 
 def resnet_8(input_shape: Sequence[int], num_classes: int) -> nn.Module:
-    """A ResNet of eight layers for small images: 77,850 parameters for 3×32×32 and 10 classes.
+    """Make a ResNet of eight layers for small images: 77,850 parameters for 3×32×32 and 10 classes.
 
     He et al. (2016) built networks of 6n + 2 layers for CIFAR-10; this is n = 1. Where a block changes the shape, its
     shortcut is a 1×1 convolution. GroupNorm (Wu and He, 2018) replaces their BatchNorm, so that a sample's output does

@@ -35,7 +35,7 @@ def between(run_virtual, caller, answerer, use):
             loop = asyncio.get_running_loop()
             await remote.echo.coro(b"")  # it asks once what there is
             start = loop.time()
-            return await use(remote, near.line, far.line), loop.time() - start
+            return await use(remote, near.link, far.link), loop.time() - start
 
     return run_virtual(main())
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from paceline.devices.contention import ContentionMonitor, Usage
+from paceline.devices.contention import ContentionMonitor, ForeignUsage
 from paceline.devices.contention.usage import Counters
 
 
@@ -46,7 +46,7 @@ def test_the_thread_reads_and_ends():
 
     with ContentionMonitor(reading, interval_seconds=0.001) as monitor:
         assert has_read.wait(10)
-        assert monitor.usage() == Usage()
+        assert monitor.usage() == ForeignUsage()
     num_reads = read.num_reads
     assert not [thread for thread in threading.enumerate() if thread.name == "contention"]
     monitor.read()

@@ -4,9 +4,9 @@ import pytest
 
 from paceline.devices.contention import (
     ContentionPredictor,
+    ForeignUsage,
     RecentPredictor,
     SlowdownModel,
-    Usage,
 )
 from paceline.errors import ConfigError
 
@@ -17,7 +17,7 @@ class Usages:
     """What others use, to be set."""
 
     def __init__(self):
-        self.now = Usage()
+        self.now = ForeignUsage()
 
     def __call__(self):
         return self.now
@@ -36,25 +36,25 @@ def test_contention_is_seen_before_an_epoch_is_slow():
     usages = Usages()
     predictor = ContentionPredictor(0.01, HALVES, usages)
     assert predictor.samples_per_second() == pytest.approx(100)
-    usages.now = Usage(cpu_ratio=0.5)
+    usages.now = ForeignUsage(cpu_ratio=0.5)
     assert predictor.samples_per_second() == pytest.approx(50)
-    usages.now = Usage(cpu_ratio=0.75)
+    usages.now = ForeignUsage(cpu_ratio=0.75)
     assert predictor.samples_per_second() == pytest.approx(25)
 
 
 def test_contention_is_not_mistaken_for_a_slower_device():
     usages = Usages()
-    usages.now = Usage(cpu_ratio=0.5)
+    usages.now = ForeignUsage(cpu_ratio=0.5)
     predictor = ContentionPredictor(0.01, HALVES, usages)
     for _ in range(5):
         predictor.observe(100, 2.0)
     assert predictor.seconds_per_sample_alone == pytest.approx(0.01)
-    usages.now = Usage()
+    usages.now = ForeignUsage()
     assert predictor.samples_per_second() == pytest.approx(100)
 
 
 def test_a_device_that_is_slower_for_good_is_followed():
-    predictor = ContentionPredictor(0.01, HALVES, Usage)
+    predictor = ContentionPredictor(0.01, HALVES, ForeignUsage)
     for _ in range(2):
         predictor.observe(100, 3.0)
     assert predictor.samples_per_second() == pytest.approx(100 / 3)
@@ -64,4 +64,4 @@ def test_a_device_that_is_slower_for_good_is_followed():
 
 def test_a_sample_takes_time():
     with pytest.raises(ConfigError, match="seconds_per_sample is -1"):
-        ContentionPredictor(-1, HALVES, Usage)
+        ContentionPredictor(-1, HALVES, ForeignUsage)

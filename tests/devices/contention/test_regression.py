@@ -12,13 +12,13 @@ from paceline.devices.contention.regression import (
     cross_validate,
     fit_slowdown,
 )
-from paceline.devices.contention.usage import Usage
+from paceline.devices.contention.usage import ForeignUsage
 
 
 def usages(num_usages, seed=0):
     chance = random.Random(seed)
     return [
-        Usage(
+        ForeignUsage(
             cpu_ratio=chance.random() * 0.9,
             network_bytes_per_second=chance.choice([0.0, 1e7, 2e8]),
             disk_bytes_per_second=chance.choice([0.0, 2e7, 1e8]),
@@ -61,7 +61,7 @@ def test_what_was_never_seen_is_not_believed_to_be_faster():
     alone, found = fit_slowdown(busy)
     least = min(o.seconds_per_sample for o in busy)
     assert alone >= 0.9 * least
-    assert found.ratio(Usage(cpu_ratio=0.25)) == 1
+    assert found.ratio(ForeignUsage(cpu_ratio=0.25)) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -69,11 +69,13 @@ def test_at_least_one_and_never_falling_whatever_it_was_fitted_to(seed):
     chance = random.Random(seed)
     observations = observed(lambda usage: 0.01 * chance.uniform(0.1, 10), seed=seed)
     _, found = fit_slowdown(observations)
-    assert found.ratio(Usage()) == 1
+    assert found.ratio(ForeignUsage()) == 1
     for cpu, network, disk in itertools.product(np.linspace(0, 1, 9), (0.0, 1e8), (0.0, 1e8)):
-        here = found.ratio(Usage(cpu_ratio=cpu, network_bytes_per_second=network, disk_bytes_per_second=disk))
+        here = found.ratio(ForeignUsage(cpu_ratio=cpu, network_bytes_per_second=network, disk_bytes_per_second=disk))
         more = found.ratio(
-            Usage(cpu_ratio=min(1, cpu + 0.1), network_bytes_per_second=2 * network, disk_bytes_per_second=2 * disk)
+            ForeignUsage(
+                cpu_ratio=min(1, cpu + 0.1), network_bytes_per_second=2 * network, disk_bytes_per_second=2 * disk
+            )
         )
         assert 1 <= here <= more < float("inf")
 

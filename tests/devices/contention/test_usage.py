@@ -9,21 +9,21 @@ import psutil
 import pytest
 
 from paceline.devices.contention import usage as module
-from paceline.devices.contention.usage import Counters, SystemReader, Usage, usage_between
+from paceline.devices.contention.usage import Counters, ForeignUsage, SystemReader, usage_between
 
 
 def test_differences_are_means():
     earlier = Counters(10.0, 100.0, 40.0, 1000, 5000)
     later = Counters(14.0, 108.0, 42.0, 9000, 5400)
-    assert usage_between(earlier, later) == Usage(
+    assert usage_between(earlier, later) == ForeignUsage(
         cpu_ratio=0.25, network_bytes_per_second=2000.0, disk_bytes_per_second=100.0
     )
 
 
 def test_what_cannot_be_is_cut_off():
     earlier = Counters(10.0, 100.0, 40.0, 1000, 5000)
-    assert usage_between(earlier, Counters(11.0, 102.0, 39.0, 900, 4000)) == Usage()
-    assert usage_between(earlier, Counters(11.0, 102.0, 45.0, 1000, 5000)) == Usage(cpu_ratio=1.0)
+    assert usage_between(earlier, Counters(11.0, 102.0, 39.0, 900, 4000)) == ForeignUsage()
+    assert usage_between(earlier, Counters(11.0, 102.0, 45.0, 1000, 5000)) == ForeignUsage(cpu_ratio=1.0)
 
 
 def burn(seconds):

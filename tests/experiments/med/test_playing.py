@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.fleets.modelled import Condition
+from paceline.fleets.modelled import ModelledLoad
 from paceline.learning.models import ModelSpec
 from paceline.topologies.parallel.events import JobsAllocated, RoundClosed
 from papers.med.playing import job_row, learning_rows, play, time_rows
@@ -15,13 +15,13 @@ LARGE = ModelSpec(name="three-nn")  # whose upload takes longer than a minibatch
 
 def test_schemes_differ_in_where_learners_are_and_not_in_the_states_they_are_in(monkeypatch):
     drawn = {}
-    begin_round = Condition.begin_round
+    begin_round = ModelledLoad.begin_round
 
-    def begin(condition):
-        begin_round(condition)
-        drawn.setdefault(condition.device.name, []).append(condition.state)
+    def begin(load):
+        begin_round(load)
+        drawn.setdefault(load.device.name, []).append(load.state)
 
-    monkeypatch.setattr(Condition, "begin_round", begin)
+    monkeypatch.setattr(ModelledLoad, "begin_round", begin)
     seen, num_allocations = {}, {}
     for scheme in SCHEMES:
         drawn.clear()

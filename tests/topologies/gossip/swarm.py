@@ -10,7 +10,7 @@ import torch
 from paceline.axon.transports import CountedTransport, Link
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
-from paceline.devices.activities import Undisturbed
+from paceline.devices.background_load import NoBackgroundLoad
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.machines import Machine
 from paceline.fleets import virtual_loop
@@ -67,8 +67,8 @@ class DriftingMachine(Machine):
     def engine(self, operations_per_sample):
         raise NotImplementedError
 
-    def activity(self, fetch):
-        return Undisturbed()
+    def background_load(self, fetch):
+        return NoBackgroundLoad()
 
 
 class DriftingJob(PreparedJob):
@@ -158,7 +158,7 @@ class Swarm:
             async with self.serving(peer, transport) as address:
                 return await peer.run(address)
         except asyncio.CancelledError:
-            transport.line.cut()
+            transport.link.cut()
             raise
 
     async def kill(self, name):

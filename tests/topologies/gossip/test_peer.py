@@ -249,11 +249,11 @@ def test_newcomers_while_others_finish_do_not_keep_them_for_ever(exchange):
 def test_two_sides_that_were_apart_find_each_other_again():
     async def act(swarm):
         listener = swarm.network.listeners["b", DEFAULT_PORT]
-        listener.line.cut()
+        listener.link.cut()
         await asyncio.sleep(10)
         apart = [peer._membership.get(other).status for peer, other in zip(swarm.peers, "ba", strict=True)]
         assert apart == ["dead", "dead"]
-        listener.line.mend()
+        listener.link.mend()
 
     _, results = played("ab", {"epochs": 300}, act)
     assert averaged(results) == dict.fromkeys("ab", "ab")

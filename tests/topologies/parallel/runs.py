@@ -106,7 +106,7 @@ async def node_of(host, plan, events, **options):
             transport=CountedTransport(transport),
             options=DeviceOptions(**options),
             emit=events.append,
-            machine=ModelledMachine(device("a"), transport.line, 0, SharedModels(is_trained=True)),
+            machine=ModelledMachine(device("a"), transport.link, 0, SharedModels(is_trained=True)),
         )
 
 

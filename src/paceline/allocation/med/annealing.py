@@ -37,11 +37,11 @@ class _Point:
     """Targets and all that follows from them.
 
     Attributes:
-        targets: of tasks, in seconds.
+        targets: targets of tasks, in seconds.
         most: shards that learners can take by them.
-        shard_prices: that share out the learners.
-        parts: of learners, by task.
-        value: the sum of targets and the price of what is missing.
+        shard_prices: prices that share out the learners.
+        parts: part of each learner, by task.
+        value: sum of targets and the price of what is missing.
     """
 
     targets: Floats

@@ -22,10 +22,10 @@ class Columns:
     """Sets of learners with a target, a row each.
 
     Attributes:
-        tasks: that a set is for.
-        members: of the set, by learner.
-        targets: in seconds.
-        costs: of the task's shards.
+        tasks: task of each set.
+        members: whether a learner is in the set, by learner.
+        targets: targets in seconds.
+        costs: costs of the task's shards.
     """
 
     tasks: Indices

@@ -38,7 +38,7 @@ class Instance:
         deadlines: T, in seconds.
         shards: D, whole numbers of at least 1, as floats.
         prices: p, price of a shard by learner, at least 0.
-        budget: for all shards; infinite if there is none.
+        budget: limit of the cost of all shards; infinite if there is none.
         min_shards: D_l. With 0 a learner may be idle; otherwise each is in exactly one task.
     """
 

@@ -40,11 +40,11 @@ class Intervals:
     """Intervals of all tasks, a row each, by task, then by target.
 
     Attributes:
-        tasks: of each row.
-        low: the least target.
-        high: the largest.
+        tasks: task of each row.
+        low: least target of each row.
+        high: largest target of each row.
         most: capacities by `high`, by row and learner; 0 where a learner cannot be in the task.
-        shard_prices: λ, the last that was found.
+        shard_prices: λ, shard price that was found last.
     """
 
     instance: Instance

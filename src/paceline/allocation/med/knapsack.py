@@ -31,11 +31,11 @@ class Knapsacks:
     """Tables of some intervals, a row each.
 
     Attributes:
-        weights: of learners, by row; infinite where one cannot be in the task.
-        constants: of rows, with the least target in them.
+        weights: weights of learners, by row; infinite where one cannot be in the task.
+        constants: constants of rows, with the least target in them.
         most: capacities in units, by row and learner.
-        needed: units, by row.
-        tables: by learner, row and units that are needed; one more than there are learners.
+        needed: units that are needed, by row.
+        tables: least weights by learner, row and needed units; one more than there are learners.
     """
 
     weights: Floats

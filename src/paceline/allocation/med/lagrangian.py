@@ -38,12 +38,12 @@ class Bound:
     """What the prices prove.
 
     Attributes:
-        value: no plan is better than this or the best known one.
-        prices: that prove it.
-        intervals: in which the targets of better plans are; a task has none left if there are no better plans.
+        value: lower bound of all plans better than the best known one.
+        prices: prices that prove it.
+        intervals: intervals that hold the targets of better plans; a task has none left if there are no better plans.
         parts: part of each learner that each task took in the last ascent; a hint at good plans.
-        temperature: of the next ascent, as a part of the average price of a learner.
-        num_steps: of the next ascent, at most.
+        temperature: temperature of the next ascent, as a part of the average price of a learner.
+        num_steps: maximum of steps in the next ascent.
     """
 
     value: float
@@ -136,6 +136,6 @@ def _nearest(intervals: Intervals, values: Floats) -> Indices:
 
 
 def _is_too_wide(intervals: Intervals, gap: float) -> Bools:
-    """Whether each row is so wide that the bound is much the worse for it."""
+    """Return whether each row is so wide that the bound is much the worse for it."""
     width = gap / (_FINENESS * intervals.instance.num_tasks)
     return intervals.is_wide & (intervals.high - intervals.low > width)

@@ -28,8 +28,8 @@ class LocalSearch:
     """An assignment of learners to tasks that gets better.
 
     Attributes:
-        tasks: of each learner, or `IDLE`.
-        values: of each task: its target, plus the price of its shards and of being late.
+        tasks: task of each learner, or `IDLE`.
+        values: value of each task: its target, plus the price of its shards and of being late.
     """
 
     def __init__(self, instance: Instance, tasks: Indices, money_price: float = 0.0) -> None:

@@ -67,7 +67,7 @@ class MedProblem(Problem, frozen=True, kw_only=True):
     than the budget, and each learner gets at least `min_shards`; with 0 it may be idle.
 
     Attributes:
-        budget: for all shards; None if there is none.
+        budget: limit of the cost of all shards; None if there is none.
     """
 
     objective_name: ClassVar[str] = "seconds, summed over tasks"
@@ -93,7 +93,7 @@ class MedProblem(Problem, frozen=True, kw_only=True):
                     raise ConfigError(f"{key}[{number}].shards_per_second names {unknown[0]!r}, which is no task")
 
     def instance(self) -> Instance:
-        """The problem on arrays."""
+        """Convert the problem to arrays."""
         import numpy as np
 
         from paceline.allocation.med.instance import Instance
@@ -118,7 +118,7 @@ class MedProblem(Problem, frozen=True, kw_only=True):
         )
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """The optimum if it can be proven in time, otherwise the best that was found, with the bound that is proven."""
+        """Find the optimum if it can be proven in time, else the best that is found, with the bound that is proven."""
         from paceline.allocation.med.limit import Limit
         from paceline.allocation.med.solver import DEFAULT_SECONDS, explain, solve
 
@@ -178,7 +178,7 @@ class GreedyProblem(MedProblem, frozen=True, kw_only=True):
     """
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
-        """What the rule gives; infeasible if that breaks a constraint, though another allocation may keep them all."""
+        """Apply the rule; infeasible if that breaks a constraint, though another allocation may keep them all."""
         from paceline.allocation.med.greedy import greedy
 
         instance = self.instance()

@@ -38,9 +38,9 @@ def ascend(
     """Find prices at which the smooth bound is about the largest, and the part of each learner each task takes then.
 
     Args:
-        intervals: with the best shard prices at these prices.
-        prices: to start from.
-        temperature: in seconds, above 0.
+        intervals: intervals with the best shard prices at these prices.
+        prices: prices to start from.
+        temperature: temperature in seconds, above 0.
         goal: value that is high enough; if there is no plan, there is no maximum.
     """
     dual = SmoothDual(intervals, prices, temperature)

@@ -52,12 +52,12 @@ _PARTS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Solution:
-    """What was found.
+    """Best plan that was found, and what is proven of it.
 
     Attributes:
-        plan: the best, or None.
-        bound: that no plan is below.
-        is_proven: the plan is optimal; or, if there is none, that there can be none.
+        plan: best plan; None if none was found.
+        bound: lower bound of all plans.
+        is_proven: whether the plan is proven optimal; or, if there is none, that there can be none.
     """
 
     plan: Plan | None

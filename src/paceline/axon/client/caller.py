@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.axon import loops, wire
+from paceline.axon.access import bearer, check_token
 from paceline.axon.messages import AXON_TYPE, Body, ItemStream, Reply, Request, Stream
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Address, Transport
-from paceline.axon.trust import bearer, check_token
 from paceline.axon.wire import Kind, Limits
 from paceline.errors import (
     BadReply,

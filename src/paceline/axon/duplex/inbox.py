@@ -9,10 +9,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from paceline.axon import loops, wire
+from paceline.axon.access import refuse_stranger
 from paceline.axon.messages import Body, Reply, Request
 from paceline.axon.tls import ClientTrust, ServerIdentity, is_fingerprint
 from paceline.axon.transports.base import Address, Transport
-from paceline.axon.trust import refuse_stranger
 from paceline.errors import PacelineError
 
 _AHEAD = 16  # messages of a stream that may wait for its consumer

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paceline.axon import loops
+from paceline.axon.access import bearer
 from paceline.axon.duplex.inbox import ReplyTo
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.retry import retry
 from paceline.axon.transports.base import Address, Transport
-from paceline.axon.trust import bearer
 from paceline.axon.wire import Kind
 from paceline.axon.wire.codings import Bodies
 from paceline.errors import Refused, TransportError
@@ -137,7 +137,7 @@ class DuplexServer:
         return len(self._calls)
 
     def knows(self, call_id: str) -> bool:
-        """Whether a call of that id runs, waits to be confirmed, or has ended lately."""
+        """Return whether a call of that id runs, waits to be confirmed, or has ended lately."""
         return call_id in self._calls or call_id in self._ended
 
     def confirm_known(self, request: Request, call_id: str) -> Reply | None:

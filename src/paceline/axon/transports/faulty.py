@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from paceline.axon.messages import Reply, Request
 from paceline.axon.transports.base import Address, Transport, TransportWrapper
-from paceline.axon.transports.links import Fault, Line, Link
+from paceline.axon.transports.links import Fault, Link, LinkInUse
 
 
 class FaultyTransport(TransportWrapper):
-    """Another transport's requests over a bad link, which `cut` and `mend` break and make whole again; see `Line`."""
+    """Sends another transport's requests over a bad link, which `cut` breaks and `mend` mends; see `LinkInUse`."""
 
     def __init__(
         self,
@@ -19,11 +19,11 @@ class FaultyTransport(TransportWrapper):
         plan: Callable[[Request], Fault] | None = None,
     ) -> None:
         super().__init__(inner)
-        self._line = Line(link, plan)
-        self.cut = self._line.cut
-        self.mend = self._line.mend
+        self._link = LinkInUse(link, plan)
+        self.cut = self._link.cut
+        self.mend = self._link.mend
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
-        return await self._line.exchange(
+        return await self._link.exchange(
             address, request, lambda: self._inner.request(address, request, timeout=timeout), timeout=timeout
         )

@@ -36,12 +36,12 @@ class Link:
     """How a link behaves.
 
     Attributes:
-        latency_seconds: added once each way.
-        up_bytes_per_second: shared by the requests that are sent over it at the same time.
+        latency_seconds: delay, added once each way.
+        up_bytes_per_second: bandwidth shared by the requests that are sent over it at the same time.
         down_bytes_per_second: the same for replies.
         loss: probability that an exchange is lost, on its way there or back alike.
         jitter: how far the time of a transfer varies at random, as a ratio: 0.2 is ± 20 %.
-        seed: of what happens by chance.
+        seed: seed of losses and jitter.
     """
 
     latency_seconds: float = 0.0
@@ -68,7 +68,7 @@ class Link:
         )
 
 
-class Line:
+class LinkInUse:
     """A link in use: exchanges go over it, take their time, and may be lost.
 
     A `plan` decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
@@ -78,8 +78,8 @@ class Line:
         self._loss = link.loss
         self.random = random.Random(link.seed)
         self._fate = plan or self._by_chance
-        self._up = _Lane(link.up_bytes_per_second, link, self)
-        self._down = _Lane(link.down_bytes_per_second, link, self)
+        self._up = _Direction(link.up_bytes_per_second, link, self)
+        self._down = _Direction(link.down_bytes_per_second, link, self)
         self.bandwidth = 1.0  # what is left of the link; it may change, and what is queued goes on as before
         self._is_cut = False
         self._under_way: dict[asyncio.Task[Reply], None] = {}  # in the order in which they began
@@ -98,7 +98,7 @@ class Line:
         self._is_cut = False
 
     async def exchange(
-        self, address: Address, request: Request, ask: Ask, *, timeout: float, far: Line | None = None
+        self, address: Address, request: Request, ask: Ask, *, timeout: float, far: LinkInUse | None = None
     ) -> Reply:
         """Have a request answered by `ask`, there and back over the link, in a task of its own.
 
@@ -110,20 +110,20 @@ class Line:
         if self._is_cut or ends[1]._is_cut:
             raise Unreachable(f"{address}: the link is cut")
         exchange = asyncio.get_running_loop().create_task(self._there_and_back(address, request, ask, far))
-        for line in ends:
-            line._under_way[exchange] = None
+        for link in ends:
+            link._under_way[exchange] = None
         try:
             if not await loops.settled(exchange, timeout):
                 raise TimedOut(f"{address} did not answer within {timeout:g} s")
         finally:
             exchange.cancel()  # does nothing to one that is done
-            for line in ends:
-                line._under_way.pop(exchange, None)
+            for link in ends:
+                link._under_way.pop(exchange, None)
         if exchange.cancelled():
             raise ConnectionLost(f"{address}: the connection was cut while the call was under way")
         return exchange.result()
 
-    async def _there_and_back(self, address: Address, request: Request, ask: Ask, far: Line | None) -> Reply:
+    async def _there_and_back(self, address: Address, request: Request, ask: Ask, far: LinkInUse | None) -> Reply:
         fault = self._fate(request)
         await _carry(request.body, [self._up] if far is None else [self._up, far._down])
         if fault is Fault.LOSE_REQUEST:
@@ -136,10 +136,10 @@ class Line:
         way_back = [self._down] if far is None else [self._down, far._up]
         await _carry(reply.body, way_back)
         if reply.stream is not None:
-            carry = functools.partial(_carry, lanes=way_back)
+            carry = functools.partial(_carry, directions=way_back)
             pump = Pump(reply.stream, carry, f"{address}: the link was cut in the middle of an answer")
-            for line in (self, far or self):
-                line._pumps.add(pump)
+            for link in (self, far or self):
+                link._pumps.add(pump)
             reply.stream = pump.stream
         return reply
 
@@ -149,34 +149,34 @@ class Line:
         return self.random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))
 
 
-class _Lane:
+class _Direction:
     """One direction of a link: what is sent over it queues up."""
 
-    def __init__(self, bytes_per_second: float, link: Link, line: Line) -> None:
+    def __init__(self, bytes_per_second: float, settings: Link, link: LinkInUse) -> None:
         self._bytes_per_second = bytes_per_second
-        self.latency_seconds = link.latency_seconds
-        self.is_free = bytes_per_second == math.inf and not link.latency_seconds  # nothing takes any time
-        self._jitter = link.jitter
-        self._line = line
+        self.latency_seconds = settings.latency_seconds
+        self.is_free = bytes_per_second == math.inf and not settings.latency_seconds  # nothing takes any time
+        self._jitter = settings.jitter
+        self._link = link
         self._free_at = 0.0  # loop time when all that is queued has been sent
 
     def book(self, body: Body) -> float:
         """Queue a body up; returns the loop time when it has been sent."""
-        seconds = (_HEAD_BYTES + num_bytes(body)) / (self._line.bandwidth * self._bytes_per_second)
+        seconds = (_HEAD_BYTES + num_bytes(body)) / (self._link.bandwidth * self._bytes_per_second)
         if self._jitter:
-            seconds *= 1 + self._jitter * (2 * self._line.random.random() - 1)
+            seconds *= 1 + self._jitter * (2 * self._link.random.random() - 1)
         self._free_at = max(asyncio.get_running_loop().time(), self._free_at) + seconds
         return self._free_at
 
 
-async def _carry(body: Body, lanes: list[_Lane]) -> Body:
-    """Take as long as the body takes over lanes one behind the other, and return it."""
-    taking_time = [lane for lane in lanes if not lane.is_free]
+async def _carry(body: Body, directions: list[_Direction]) -> Body:
+    """Take as long as the body takes over links one behind the other, and return it."""
+    taking_time = [direction for direction in directions if not direction.is_free]
     if taking_time:
-        sent_at = max(lane.book(body) for lane in taking_time)
+        sent_at = max(direction.book(body) for direction in taking_time)
         loop = asyncio.get_running_loop()
         arrived = loop.create_future()
-        timer = loop.call_at(sent_at + sum(lane.latency_seconds for lane in taking_time), _arrive, arrived)
+        timer = loop.call_at(sent_at + sum(direction.latency_seconds for direction in taking_time), _arrive, arrived)
         try:
             await arrived
         finally:

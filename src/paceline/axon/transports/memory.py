@@ -10,7 +10,7 @@ from weakref import WeakSet
 from paceline.axon.messages import Body, Reply, Request, num_bytes
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport, answer
-from paceline.axon.transports.links import Line, Link, Pump
+from paceline.axon.transports.links import Link, LinkInUse, Pump
 from paceline.errors import ConfigError, Unreachable
 
 
@@ -29,9 +29,9 @@ class MemoryNetwork:
 class MemoryListener(Listener):
     """An app at an address of the network, behind its host's link."""
 
-    def __init__(self, network: MemoryNetwork, app: App, address: Address, line: Line) -> None:
+    def __init__(self, network: MemoryNetwork, app: App, address: Address, link: LinkInUse) -> None:
         self.app = app
-        self.line = line
+        self.link = link
         self.address = address
         self.exchanges: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.pumps: WeakSet[Pump] = WeakSet()
@@ -54,12 +54,12 @@ class MemoryTransport(Transport):
     def __init__(self, network: MemoryNetwork, host: str, link: Link) -> None:
         self._network = network
         self._host = host
-        self.line = Line(link)  # to be cut and mended, or made slower
+        self.link = LinkInUse(link)  # to be cut and mended, or made slower
 
     async def request(self, address: Address, request: Request, *, timeout: float) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))
-        far = None if listener is None else listener.line
-        return await self.line.exchange(address, request, lambda: self._ask(address, request), timeout=timeout, far=far)
+        far = None if listener is None else listener.link
+        return await self.link.exchange(address, request, lambda: self._ask(address, request), timeout=timeout, far=far)
 
     async def _ask(self, address: Address, request: Request) -> Reply:
         listener = self._network.listeners.get((address.host, address.port))
@@ -90,7 +90,7 @@ class MemoryTransport(Transport):
         address = Address(self._host, port or next(self._network.free_ports))
         if (address.host, address.port) in self._network.listeners:
             raise ConfigError(f"cannot listen on {address}: it is taken")
-        return MemoryListener(self._network, app, address, self.line)
+        return MemoryListener(self._network, app, address, self.link)
 
 
 def _copy(body: Body) -> Body:

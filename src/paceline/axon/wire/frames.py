@@ -149,7 +149,7 @@ def decode_as(expected: Kind, body: memoryview, limits: Limits = DEFAULT_LIMITS)
 
 
 def is_last(body: Body) -> bool:
-    """Whether a frame, not yet decoded, ends an exchange: it is a result or an error."""
+    """Return whether a frame, not yet decoded, ends an exchange: it is a result or an error."""
     return bool(body) and len(body[0]) > 3 and body[0][3] in (Kind.RESULT, Kind.ERROR)
 
 

@@ -32,7 +32,7 @@ _MAX_DIMENSIONS = 64
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a torch tensor; does not import torch to find out."""
+    """Return whether this is a torch tensor; does not import torch to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

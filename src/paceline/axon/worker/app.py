@@ -13,10 +13,10 @@ import msgspec
 
 import paceline
 from paceline.axon import wire
+from paceline.axon.access import refuse_stranger
 from paceline.axon.messages import Body, Reply, Request, Stream
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
-from paceline.axon.trust import refuse_stranger
 from paceline.axon.wire import Kind, Limits
 from paceline.axon.wire.codings import Bodies, Coding, coding_of
 from paceline.axon.worker.executors import Executor

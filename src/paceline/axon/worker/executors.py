@@ -25,7 +25,7 @@ _cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.Context
 
 
 def is_cancelled() -> bool:
-    """Whether the caller has given up on the call this runs in; a long function in a thread should ask."""
+    """Return whether the caller has given up on the call this runs in; a long function in a thread should ask."""
     flag = _cancelled.get()
     return flag is not None and flag.is_set()
 

@@ -9,7 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from paceline.axon import loops, modules, trust, wire
+from paceline.axon import access, loops, modules, wire
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
@@ -61,7 +61,7 @@ class Worker:
     async def serving(
         self,
         *,
-        host: str = trust.LOOPBACK,
+        host: str = access.LOOPBACK,
         port: int = DEFAULT_PORT,
         token: str | None = None,
         identity: ServerIdentity | None = None,
@@ -80,7 +80,7 @@ class Worker:
             transport: what carries requests; HTTP by default.
             grace_seconds: how long calls under way may go on after the block; then they are cancelled.
         """
-        trust.check_bind(host, token, insecure=insecure)
+        access.check_bind(host, token, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
         app = WorkerApp(self.registry, self.device, token, transport, self._limits)
         async with contextlib.AsyncExitStack() as stack:

@@ -7,16 +7,16 @@ from paceline.devices.contention.monitor import ContentionMonitor
 from paceline.devices.contention.predictors import ContentionPredictor, Predictor, RecentPredictor
 from paceline.devices.contention.profiles import ContentionProfile, load_profile, save_profile
 from paceline.devices.contention.regression import SlowdownModel
-from paceline.devices.contention.usage import Usage
+from paceline.devices.contention.usage import ForeignUsage
 
 __all__ = [
     "ContentionMonitor",
     "ContentionPredictor",
     "ContentionProfile",
+    "ForeignUsage",
     "Predictor",
     "RecentPredictor",
     "SlowdownModel",
-    "Usage",
     "load_profile",
     "save_profile",
 ]

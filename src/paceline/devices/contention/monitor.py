@@ -7,7 +7,7 @@ import logging
 import threading
 from types import TracebackType
 
-from paceline.devices.contention.usage import Reader, SystemReader, Usage, usage_between
+from paceline.devices.contention.usage import ForeignUsage, Reader, SystemReader, usage_between
 
 WINDOW_SECONDS = 60.0
 INTERVAL_SECONDS = 1.0
@@ -53,7 +53,7 @@ class ContentionMonitor:
             self._thread.join()
             self._thread = None
 
-    def usage(self) -> Usage:
+    def usage(self) -> ForeignUsage:
         """Return the mean usage by others over the window, up to the last reading; none before there are two."""
         readings = tuple(self._readings)
         return usage_between(readings[0], readings[-1])

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from paceline.devices.contention.regression import SlowdownModel
-from paceline.devices.contention.usage import Usage
+from paceline.devices.contention.usage import ForeignUsage
 from paceline.errors import ConfigError
 
 RECENT_EPOCHS = 3
@@ -68,7 +68,7 @@ class ContentionPredictor(Predictor):
         self,
         seconds_per_sample: float,
         slowdown: SlowdownModel,
-        usage: Callable[[], Usage],
+        usage: Callable[[], ForeignUsage],
         *,
         num_epochs: int = RECENT_EPOCHS,
     ) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from paceline.devices.contention.usage import Usage
+from paceline.devices.contention.usage import ForeignUsage
 from paceline.errors import ConfigError
 from paceline.extras import extra
 
@@ -41,7 +41,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     load: str
-    usage: Usage
+    usage: ForeignUsage
     seconds_per_sample: float
 
 
@@ -64,7 +64,7 @@ class SlowdownModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if not all(0 <= number < math.inf for number in (*self.cpu, self.network, self.disk)):
             raise ValueError("coefficients must be at least 0")
 
-    def ratio(self, usage: Usage) -> float:
+    def ratio(self, usage: ForeignUsage) -> float:
         """Compute RG(U), at least 1."""
         return 1 + float(np.dot((*self.cpu, self.network, self.disk), _features(usage)))
 
@@ -114,7 +114,7 @@ def cross_validate(observations: Sequence[Observation]) -> float:
     return float(np.mean(errors))
 
 
-def _features(usage: Usage) -> np.ndarray[Any, Any]:
+def _features(usage: ForeignUsage) -> np.ndarray[Any, Any]:
     used = min(usage.cpu_ratio, MOST_CPU_RATIO)
     hinges = [max(0.0, 1 / (1 - used) - 1 / (1 - knot)) for knot in KNOTS]
     return np.array([*hinges, usage.network_bytes_per_second / _BYTES, usage.disk_bytes_per_second / _BYTES])

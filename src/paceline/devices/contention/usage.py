@@ -12,7 +12,7 @@ import psutil
 from paceline.checks import NotNegative, Ratio, check_fields
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ForeignUsage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mean use of a device by others; `ValueError` for a value out of range.
 
     Attributes:
@@ -51,15 +51,15 @@ Reader: TypeAlias = Callable[[], Counters]
 """Function that reads the current counters."""
 
 
-def usage_between(earlier: Counters, later: Counters) -> Usage:
+def usage_between(earlier: Counters, later: Counters) -> ForeignUsage:
     """Return the mean usage between two readings; none if no time has passed.
 
     Counters of different clocks are compared, so values below 0 or above 1 may occur; they are clipped.
     """
     seconds, core_seconds = later.at_seconds - earlier.at_seconds, later.core_seconds - earlier.core_seconds
     if seconds <= 0 or core_seconds <= 0:
-        return Usage()
-    return Usage(
+        return ForeignUsage()
+    return ForeignUsage(
         cpu_ratio=min(max((later.busy_seconds - earlier.busy_seconds) / core_seconds, 0.0), 1.0),
         network_bytes_per_second=max((later.network_bytes - earlier.network_bytes) / seconds, 0.0),
         disk_bytes_per_second=max((later.disk_bytes - earlier.disk_bytes) / seconds, 0.0),

@@ -132,7 +132,7 @@ class Peer(Member, PeerService):
         self._views = ViewExchange(job, self._membership, self._peer_calls, rng)
         self._resources = _Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
-        self._activity = node.machine.activity(self._download)
+        self._background = node.machine.background_load(self._download)
         self._context = ExchangeContext(
             job=job,
             name=node.name,
@@ -174,7 +174,7 @@ class Peer(Member, PeerService):
             probing.cancel()
             await asyncio.wait((probing,))
             await self._exchange.aclose()
-            await self._activity.aclose()
+            await self._background.aclose()
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
@@ -236,7 +236,7 @@ class Peer(Member, PeerService):
         traffic, meter = self._context.traffic, self._node.machine.meter
         start, before = loop.time(), (traffic.sent, traffic.received)
         meter.read()  # what was before does not belong to the epoch
-        self._activity.begin_round()
+        self._background.begin_round()
         num_kept, rate = await self._balancer.decide(epoch, self._node.now(), self._data)
         num_kept = min(max(_MIN_SAMPLES, num_kept), self._data.num_samples)
         progress.ratio, progress.samples_per_second = num_kept / self._data.num_samples, rate
@@ -340,7 +340,7 @@ class Peer(Member, PeerService):
         return msgspec.structs.replace(reply, members=self._membership.encoded())
 
     def _turn_to(self, phase: Phase, epoch: int) -> None:
-        self._activity.turn_to(phase)
+        self._background.enter_phase(phase)
         self._report(PhaseStarted, round=epoch, phase=phase)
 
     def _report(self, kind: type[DeviceEvent], **fields: Any) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
-from paceline.devices.subset import Link
+from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import why_unlike
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
@@ -102,7 +102,7 @@ def order_seed(task_seed: int, round: int, learner: str, portion: int = 0) -> in
     return zlib.crc32(repr((*seed, portion) if portion else seed).encode())
 
 
-class OrchestratorLink(Link):
+class OrchestratorLink(MeasuredLink):
     """The link between a learner and its orchestrator, to be measured."""
 
     def __init__(self, orchestrator: axon.Remote, session: str, enrolment: Enrolment) -> None:

@@ -13,7 +13,7 @@ from paceline.allocation import Allocation, Candidate, Timings
 from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
-from paceline.devices.subset import benchmark, benchmark_states
+from paceline.devices.subset_benchmark import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
 from paceline.learning.shards import Array
@@ -42,8 +42,8 @@ class Learner(Member):
         self._options = node.options
         self._own_data = own_data
         self._orchestrator = node.connect(messages.OrchestratorService)
-        self._activity = node.machine.activity(self._fill)
-        self._estimator = StateEstimator(len(self._activity.states))
+        self._background = node.machine.background_load(self._fill)
+        self._estimator = StateEstimator(len(self._background.states))
         self._found_in: str | None = None  # the state of the device when it joined
         self._session = ""
         self._enrolments: dict[str, Enrolment] = {}  # by the name of the job
@@ -58,7 +58,7 @@ class Learner(Member):
             await self.leave()
             raise
         finally:
-            await self._activity.aclose()
+            await self._background.aclose()
 
     async def measure(self) -> Profile:
         """Join, measure this device, and leave."""
@@ -97,18 +97,18 @@ class Learner(Member):
         self._enrolment = enrolment
         if enrolment.policy.decided_by == "orchestrator":
             if enrolment.policy.needs_outlook and self._found_in is None:  # drawn in any case: alike for all
-                self._activity.begin_round()
-                self._found_in = self._activity.state
+                self._background.begin_round()
+                self._found_in = self._background.state
             await self._declare(enrolment)
 
     async def _declare(self, enrolment: Enrolment) -> None:
-        policy, activity = enrolment.policy, self._activity
+        policy, load = enrolment.policy, self._background
         outlook: list[Outlook] = []
         if policy.needs_outlook:
-            probabilities = activity.probabilities or self._estimator.probabilities
+            probabilities = load.probabilities or self._estimator.probabilities
             outlook = [
                 Outlook(state=state, probability=probability, profile=profile)
-                for state, probability, profile in zip(activity.states, probabilities, enrolment.profiles, strict=True)
+                for state, probability, profile in zip(load.states, probabilities, enrolment.profiles, strict=True)
             ]
         declaration = messages.Declaration(
             max_shards=self._options.max_shards,
@@ -125,7 +125,7 @@ class Learner(Member):
         link = OrchestratorLink(self._orchestrator, self._session, enrolment)
         measured = {"num_shards": num_shards, "model_bytes": enrolment.terms.model_bytes}
         if enrolment.policy.needs_outlook:
-            enrolment.profiles = await benchmark_states(self._activity, link, enrolment.trainer, **measured)
+            enrolment.profiles = await benchmark_states(self._background, link, enrolment.trainer, **measured)
             enrolment.profile = enrolment.profiles[0]
         else:
             enrolment.profile = await benchmark(link, enrolment.trainer, **measured)
@@ -146,14 +146,14 @@ class Learner(Member):
 
     async def _take_part(self) -> str:
         while True:
-            self._activity.begin_round()
+            self._background.begin_round()
             ticket = await self._next_round()
             if ticket.status == "over":
                 return ticket.reason
             assert self._enrolment is not None
             self._enrolment.last_round = ticket.round
             await self._work(self._enrolment, ticket)
-            if self._enrolment.policy.needs_outlook and self._activity.probabilities is None:
+            if self._enrolment.policy.needs_outlook and self._background.probabilities is None:
                 await self._declare(self._enrolment)  # what it has learned about its states
 
     async def _next_round(self) -> messages.Ticket:
@@ -162,7 +162,7 @@ class Learner(Member):
             enrolment = self._enrolment
             after = enrolment.last_round if enrolment is not None else 0
             is_state_wanted = enrolment is not None and enrolment.policy.state_reports == "each round"
-            state = self._activity.state if is_state_wanted else None
+            state = self._background.state if is_state_wanted else None
             self._start("idle", after)
             ticket: messages.Ticket = await self._orchestrator.next_round.coro(self._session, after, state)
             if ticket.status == "move" and ticket.offer is not None:
@@ -305,7 +305,7 @@ class Learner(Member):
         return self._loop.time()
 
     def _start(self, phase: Phase, round: int) -> None:
-        self._activity.turn_to(phase)
+        self._background.enter_phase(phase)
         job = self._enrolment.offer.task.name if self._enrolment is not None else ""
         self._node.record(PhaseStarted, learner=self._name, round=round, phase=phase, job=job)
 

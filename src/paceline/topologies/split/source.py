@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import paceline
 from paceline.axon.retry import LONGEST_PAUSE_SECONDS, retry
-from paceline.devices.subset import fit_lane, time_transfers
+from paceline.devices.subset_benchmark import fit_direction, time_transfers
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
 from paceline.learning.engines import Engine
@@ -106,7 +106,8 @@ class Source(Member):
 
             return send
 
-        up, down = fit_lane(await time_transfers(transfer(True))), fit_lane(await time_transfers(transfer(False)))
+        up = fit_direction(await time_transfers(transfer(True)))
+        down = fit_direction(await time_transfers(transfer(False)))
         return messages.Costs(
             cuts=cuts,
             up_bytes_per_second=up.rate.per_second,

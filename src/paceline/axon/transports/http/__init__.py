@@ -6,7 +6,7 @@ import asyncio
 import socket
 from weakref import WeakKeyDictionary
 
-from paceline.axon import loops, trust
+from paceline.axon import access, loops
 from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
@@ -40,7 +40,7 @@ class HttpTransport(Transport):
             await pool.close()
 
     async def reply_host(self, address: Address) -> str:
-        if trust.is_ip_address(address.host):
+        if access.is_ip_address(address.host):
             return self._local_host(address)
         return await asyncio.get_running_loop().run_in_executor(None, self._local_host, address)  # asks for the name
 

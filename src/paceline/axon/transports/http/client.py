@@ -120,7 +120,7 @@ class ClientConnection(HttpProtocol):
             )
 
     def is_fresh(self) -> bool:
-        """Whether the connection can carry another exchange, as far as can be told."""
+        """Return whether the connection can carry another exchange, as far as can be told."""
         idle_seconds = self.loop.time() - self.last_activity
         if self._transport is None or self.is_closed or idle_seconds > KEEP_SECONDS:
             return False

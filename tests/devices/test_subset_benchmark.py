@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from paceline import axon
 from paceline.axon.transports import FaultyTransport, Link, MemoryNetwork
-from paceline.devices import subset
-from paceline.devices.activities import Activity, StressedActivity
+from paceline.devices import subset_benchmark
+from paceline.devices.background_load import BackgroundLoad, StressorLoad
 from paceline.devices.states import DeviceState
-from paceline.devices.subset import Transfer, benchmark, benchmark_states, fit_lane, measure_training
+from paceline.devices.subset_benchmark import Transfer, benchmark, benchmark_states, fit_direction, measure_training
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
@@ -44,14 +44,14 @@ class PacedTrainer(Trainer):
         return Trained({}, options.local_epochs * sum(shard.num_samples for shard in shards), seconds, False)
 
 
-def lane(latency_seconds, bytes_per_second, sizes, noise=lambda: 1.0):
+def transfers(latency_seconds, bytes_per_second, sizes, noise=lambda: 1.0):
     return [Transfer(size, (latency_seconds + size / bytes_per_second) * noise()) for size in sizes]
 
 
 @given(st.floats(1e-6, 10), st.floats(1e3, 1e10), st.integers(0, 10**6), st.integers(2, 64))
 def test_bandwidth_and_latency_are_found_exactly(latency_seconds, bytes_per_second, small, ratio):
     large = max(small, 1) * ratio
-    found = fit_lane(lane(latency_seconds, bytes_per_second, [small, small, large, small, large]))
+    found = fit_direction(transfers(latency_seconds, bytes_per_second, [small, small, large, small, large]))
     # What a clock can tell apart limits what can be known of the bandwidth.
     resolution = 1e-13 * (1 + latency_seconds * bytes_per_second / (large - small))
     assert found.rate.per_second == pytest.approx(bytes_per_second, rel=max(1e-9, 10 * resolution))
@@ -61,7 +61,7 @@ def test_bandwidth_and_latency_are_found_exactly(latency_seconds, bytes_per_seco
 
 def test_the_spread_is_the_standard_deviation():
     chance = random.Random(0)
-    found = fit_lane(lane(0.0, 1e6, [1000, 8000] * 2000, lambda: chance.gauss(1, 0.05)))
+    found = fit_direction(transfers(0.0, 1e6, [1000, 8000] * 2000, lambda: chance.gauss(1, 0.05)))
     assert found.rate.spread == pytest.approx(0.05, rel=0.1)
     assert found.rate.per_second == pytest.approx(1e6, rel=0.01)
 
@@ -77,7 +77,7 @@ def test_the_spread_is_the_standard_deviation():
     ],
 )
 def test_sizes_that_cannot_be_told_apart_leave_all_to_the_bandwidth(transfers):
-    found = fit_lane(transfers)
+    found = fit_direction(transfers)
     assert found.rate.per_second == pytest.approx(16_000)
     assert found.latency_seconds == 0
     assert found.rate.spread < 0.5
@@ -86,7 +86,7 @@ def test_sizes_that_cannot_be_told_apart_leave_all_to_the_bandwidth(transfers):
 @pytest.mark.parametrize("transfers", [[], [Transfer(0, 0.5)], [Transfer(0, 0.5), Transfer(0, 0.7)]])
 def test_a_link_that_carried_nothing_cannot_be_measured(transfers):
     with pytest.raises(ConfigError, match="the link could not be measured: no bytes came"):
-        fit_lane(transfers)
+        fit_direction(transfers)
 
 
 def test_the_first_training_is_not_counted(run_virtual):
@@ -129,7 +129,7 @@ def test_training_that_takes_no_time_has_a_rate_all_the_same(run_virtual):
     assert max(trainer.passes) <= 64
 
 
-class AxonLink(subset.Link):
+class AxonLink(subset_benchmark.MeasuredLink):
     """Through Axon, as learners do."""
 
     def __init__(self, far):
@@ -200,7 +200,7 @@ def test_a_link_that_varies_is_measured_within_a_few_per_cent(run_virtual):
     assert 0.01 < statistics.mean(spreads) < 0.06
 
 
-class PlainLink(subset.Link):
+class PlainLink(subset_benchmark.MeasuredLink):
     """Sends whatever shards it is told, a tenth of a second each."""
 
     def __init__(self, shard=SHARD):
@@ -221,7 +221,7 @@ def test_an_orchestrator_that_sends_nothing_is_told(run_virtual, shard):
         run_virtual(benchmark(PlainLink(shard), PacedTrainer(0.5), num_shards=2, model_bytes=100))
 
 
-class SlowerActivity(Activity):
+class SlowerLoad(BackgroundLoad):
     """A device that trains slower in each state than in the one before, and slowest when it is held in none."""
 
     states = ("idle", "training", "downloading")
@@ -248,19 +248,19 @@ class SlowerActivity(Activity):
 
 def test_a_device_is_measured_in_each_state(run_virtual):
     trainer = PacedTrainer(60.0)
-    activity = SlowerActivity(trainer)
-    profiles = run_virtual(benchmark_states(activity, PlainLink(), trainer, num_shards=2, model_bytes=800))
+    load = SlowerLoad(trainer)
+    profiles = run_virtual(benchmark_states(load, PlainLink(), trainer, num_shards=2, model_bytes=800))
     assert [profile.train.per_second for profile in profiles] == pytest.approx([200, 100, 200 / 3])
-    assert activity.told == [f"{way} {state}" for state in activity.states for way in ("into", "out of")]
-    assert activity.state == "downloading"
+    assert load.told == [f"{way} {state}" for state in load.states for way in ("into", "out of")]
+    assert load.state == "downloading"
 
 
 def test_a_device_that_cannot_be_measured_is_held_no_longer(run_virtual):
     trainer = PacedTrainer(0.5)
-    activity = SlowerActivity(trainer)
+    load = SlowerLoad(trainer)
     with pytest.raises(ConfigError, match="no bytes came"):
-        run_virtual(benchmark_states(activity, PlainLink(None), trainer, num_shards=2, model_bytes=800))
-    assert (activity.state, activity.told) == ("downloading", ["into idle", "out of idle"])
+        run_virtual(benchmark_states(load, PlainLink(None), trainer, num_shards=2, model_bytes=800))
+    assert (load.state, load.told) == ("downloading", ["into idle", "out of idle"])
 
 
 def test_downloads_beside_are_felt_by_the_link(run_virtual):
@@ -269,14 +269,14 @@ def test_downloads_beside_are_felt_by_the_link(run_virtual):
 
     async def main():
         async with reached(Link(down_bytes_per_second=1e6, up_bytes_per_second=1e6)) as far:
-            activity = StressedActivity(states, far.matrix.coro, random.Random(0))
-            activity.turn_to("benchmark")
+            load = StressorLoad(states, far.matrix.coro, random.Random(0))
+            load.enter_phase("benchmark")
             try:
                 return await benchmark_states(
-                    activity, AxonLink(far), PacedTrainer(0.5), num_shards=8, model_bytes=MODEL_BYTES
+                    load, AxonLink(far), PacedTrainer(0.5), num_shards=8, model_bytes=MODEL_BYTES
                 )
             finally:
-                await activity.aclose()
+                await load.aclose()
 
     idle, downloading = run_virtual(main())
     assert idle.down.per_second == pytest.approx(1e6, rel=0.002)

@@ -13,12 +13,12 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that host name or address."""
+    """Return whether only this machine can reach that host name or address."""
     return host == "localhost" or (is_ip_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def is_ip_address(host: str) -> bool:
-    """Whether this is an address, and not a name that must be looked up."""
+    """Return whether this is an address, and not a name that must be looked up."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Activities: other work of a device, in states that change from round to round."""
+"""Background load: other work of a device, in states that change from round to round."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from paceline.events import Phase
 from paceline.spelling import check_known
 
 
-class Activity(ABC):
+class BackgroundLoad(ABC):
     """Other work of a device, in states that change from round to round.
 
-    Its learner calls it on its event loop: `begin_round` as each round begins, `turn_to` with each phase, and `aclose`
-    at the end, whatever happens.
+    Its learner calls it on its event loop: `begin_round` as each round begins, `enter_phase` with each phase, and
+    `aclose` at the end, whatever happens.
 
     Attributes:
         states: names of the states, at least one.
@@ -38,14 +38,14 @@ class Activity(ABC):
     def held_in(self, state: str) -> contextlib.AbstractContextManager[None]:
         """Hold the device in a state while it is measured; no round may begin meanwhile."""
 
-    def turn_to(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         """Follow the learner to a phase; while that is "idle", so is the device. Returns at once."""
 
     async def aclose(self) -> None:
         """End all other work."""
 
 
-class Undisturbed(Activity):
+class NoBackgroundLoad(BackgroundLoad):
     """No other work."""
 
     states = ("idle",)
@@ -61,7 +61,7 @@ class Undisturbed(Activity):
         yield
 
 
-class StressedActivity(Activity):
+class StressorLoad(BackgroundLoad):
     """Keeps a real device busy with the stressor of its state, in the phases that this one disturbs.
 
     Raises `ConfigError` for unknown states, or probabilities that do not add up.
@@ -88,7 +88,7 @@ class StressedActivity(Activity):
     def begin_round(self) -> None:
         self._be_in(draw_state(self._distribution, self._chance).name)
 
-    def turn_to(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         self._phase = phase
         self._be_in(self.state)
 
@@ -103,7 +103,7 @@ class StressedActivity(Activity):
             self._be_in(before)
 
     async def aclose(self) -> None:
-        self.turn_to("idle")  # stops all of them, also if the wait for the first is cancelled
+        self.enter_phase("idle")  # stops all of them, also if the wait for the first is cancelled
         for stressor in self._stressors.values():
             await stressor.aclose()
 

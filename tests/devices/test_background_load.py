@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from paceline.devices.activities import StressedActivity
+from paceline.devices.background_load import StressorLoad
 from paceline.devices.states import DeviceState, draw_state
 from paceline.devices.stressors import STRESSORS, ComputeStressor, Stressor, TransferStressor
 from paceline.errors import ConfigError
@@ -26,7 +26,7 @@ async def fetch():
 
 
 def stressed(states=STATES, seed=0, **options):
-    return StressedActivity(states, fetch, random.Random(seed), **options)
+    return StressorLoad(states, fetch, random.Random(seed), **options)
 
 
 @pytest.fixture
@@ -56,21 +56,21 @@ def running(monkeypatch):
 
 def test_probabilities_may_be_unknown_and_are_followed_all_the_same():
     downloading = DeviceState(name="downloading", probability=0.7)
-    activity = stressed([DeviceState(name="idle", probability=0), STATES[1], downloading], are_known=False)
-    assert activity.probabilities is None
+    load = stressed([DeviceState(name="idle", probability=0), STATES[1], downloading], are_known=False)
+    assert load.probabilities is None
     drawn = set()
     for _ in range(200):
-        activity.begin_round()
-        drawn.add(activity.state)
+        load.begin_round()
+        drawn.add(load.state)
     assert drawn == {"training", "downloading"}
 
 
 def test_the_state_of_each_round_is_drawn():
-    activity, chance = stressed(seed=7), random.Random(7)
+    load, chance = stressed(seed=7), random.Random(7)
     drawn = []
     for _ in range(2000):
-        activity.begin_round()
-        drawn.append(activity.state)
+        load.begin_round()
+        drawn.append(load.state)
     assert drawn == [draw_state(STATES, chance).name for _ in drawn]
     assert drawn.count("training") / len(drawn) == pytest.approx(0.3, abs=0.04)
     fives = {tuple(drawn[start : start + 5]) for start in range(0, 2000, 5)}
@@ -80,35 +80,35 @@ def test_the_state_of_each_round_is_drawn():
 @pytest.mark.parametrize("phase", get_args(Phase))
 @pytest.mark.parametrize("state", [state.name for state in STATES])
 def test_stress_follows_state_and_phase(running, state, phase):
-    activity = stressed([DeviceState(name=state, probability=1)])
-    activity.begin_round()
-    activity.turn_to(phase)
+    load = stressed([DeviceState(name=state, probability=1)])
+    load.begin_round()
+    load.enter_phase(phase)
     assert running == ({state} if (state, phase) in STRESSED else set())
-    activity.turn_to("idle")
+    load.enter_phase("idle")
     assert running == set()
 
 
 def test_a_device_is_held_in_each_state_and_then_as_before(running):
-    activity = stressed()
-    activity.turn_to("benchmark")
+    load = stressed()
+    load.enter_phase("benchmark")
     told = []
-    for state in activity.states:
-        with activity.held_in(state):
-            told.append((activity.state, set(running)))
-        assert (activity.state, running) == ("idle", set())
+    for state in load.states:
+        with load.held_in(state):
+            told.append((load.state, set(running)))
+        assert (load.state, running) == ("idle", set())
     assert told == [("idle", set()), ("training", {"training"}), ("downloading", {"downloading"})]
 
 
 @pytest.mark.parametrize("state", ["training", "downloading"])
 def test_a_learner_that_is_cancelled_leaves_nothing_behind(state):
-    async def learn(activity, is_training):
+    async def learn(load, is_training):
         try:
-            activity.begin_round()
-            activity.turn_to("benchmark")
+            load.begin_round()
+            load.enter_phase("benchmark")
             is_training.set()
             await asyncio.Event().wait()
         finally:
-            await activity.aclose()
+            await load.aclose()
 
     async def main():
         threads, is_training = set(threading.enumerate()), asyncio.Event()
@@ -127,13 +127,13 @@ def test_a_learner_that_is_cancelled_leaves_nothing_behind(state):
 
 def test_it_can_be_closed_at_any_time_and_used_again(run_virtual):
     async def main():
-        activity = stressed([DeviceState(name="downloading", probability=1)])
-        await activity.aclose()
+        load = stressed([DeviceState(name="downloading", probability=1)])
+        await load.aclose()
         for _ in range(2):
-            activity.turn_to("download")
+            load.enter_phase("download")
             assert len(asyncio.all_tasks()) == 2
-            await activity.aclose()
-            await activity.aclose()
+            await load.aclose()
+            await load.aclose()
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run_virtual(main())

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from paceline.devices.activities import Activity
+from paceline.devices.background_load import BackgroundLoad
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
@@ -34,14 +34,14 @@ class Transfer(NamedTuple):
     seconds: float
 
 
-class Lane(NamedTuple):
+class FittedDirection(NamedTuple):
     """One direction of a link: a transfer takes latency_seconds + bytes / rate."""
 
     rate: Rate
     latency_seconds: float
 
 
-class Link(ABC):
+class MeasuredLink(ABC):
     """Link of a device, as far as a benchmark needs it."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Link(ABC):
         """Upload so many bytes."""
 
 
-async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_bytes: int) -> Profile:
+async def benchmark(link: MeasuredLink, trainer: Trainer, *, num_shards: int, model_bytes: int) -> Profile:
     """Measure a device's link and its trainer.
 
     Args:
@@ -72,7 +72,7 @@ async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_byte
         await link.send(num_bytes)
         return num_bytes
 
-    down, up = fit_lane(await time_transfers(fetch)), fit_lane(await time_transfers(send))
+    down, up = fit_direction(await time_transfers(fetch)), fit_direction(await time_transfers(send))
     return Profile(
         train=await measure_training(trainer, shards),
         down=down.rate,
@@ -82,15 +82,15 @@ async def benchmark(link: Link, trainer: Trainer, *, num_shards: int, model_byte
 
 
 async def benchmark_states(
-    activity: Activity, link: Link, trainer: Trainer, *, num_shards: int, model_bytes: int
+    load: BackgroundLoad, link: MeasuredLink, trainer: Trainer, *, num_shards: int, model_bytes: int
 ) -> tuple[Profile, ...]:
-    """Measure a device in each state of its activity, in their order; the arguments are those of `benchmark`.
+    """Measure a device in each state of its background load, in their order; the arguments are those of `benchmark`.
 
-    The activity must have turned to the phase "benchmark".
+    The load must be in the phase "benchmark".
     """
     profiles = []
-    for state in activity.states:
-        with activity.held_in(state):
+    for state in load.states:
+        with load.held_in(state):
             profiles.append(await benchmark(link, trainer, num_shards=num_shards, model_bytes=model_bytes))
     return tuple(profiles)
 
@@ -106,7 +106,7 @@ async def time_transfers(transfer: Callable[[bool], Awaitable[int]]) -> list[Tra
     return timed
 
 
-def fit_lane(transfers: Sequence[Transfer]) -> Lane:
+def fit_direction(transfers: Sequence[Transfer]) -> FittedDirection:
     """Fit bandwidth, latency and spread to transfers of two sizes, by medians; raises `ConfigError` for no bytes."""
     sizes = sorted({transfer.num_bytes for transfer in transfers})
     if not sizes or sizes[-1] < 1:
@@ -119,7 +119,7 @@ def fit_lane(transfers: Sequence[Transfer]) -> Lane:
     else:  # too fast to distinguish sizes: all of it counts as bandwidth
         per_second, latency_seconds = large / middles[large], 0.0
     spread = _spread([transfer.seconds / middles[transfer.num_bytes] for transfer in transfers])
-    return Lane(Rate(per_second, spread), latency_seconds)
+    return FittedDirection(Rate(per_second, spread), latency_seconds)
 
 
 async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:

@@ -62,7 +62,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """An LTE cell: the ``[cell]`` table of a fleet file; `ValueError` for a value out of range.
 
     Attributes:
-        scheduling: how nodes share the blocks; see `paceline.devices.cell`.
+        scheduling: how nodes share the blocks; see `paceline.devices.lte_cell`.
         radius_metres: radius within which devices are placed at random.
         path_loss_exponent: α; our choice.
         interference_dbm: I, in each block; our choice.

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import exp1
 
-from paceline.devices.cell import BLOCK_HERTZ, Cell, CellRates, rates, schedule
+from paceline.devices.lte_cell import BLOCK_HERTZ, Cell, CellRates, rates, schedule
 from paceline.errors import ConfigError
 
 EQUAL = Cell(scheduling="equal")
