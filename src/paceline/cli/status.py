@@ -15,7 +15,7 @@ from paceline.cli.lines import one_line
 from paceline.cli.options import CaFile, ResultAsJson, Save, Token, Url
 from paceline.errors import PacelineError, RemoteError
 from paceline.learning import checkpoints
-from paceline.topologies.base import Described, Description
+from paceline.topologies.base import Description, RoleService
 
 
 def status(
@@ -31,7 +31,7 @@ def status(
     """
     contact = parse_contact("URL", url)
     remote = axon.connect(
-        contact.address, interface=Described, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
+        contact.address, interface=RoleService, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
     )
 
     async def ask() -> tuple[Description, dict[str, torch.Tensor] | None]:

@@ -8,8 +8,8 @@ import torch
 
 from paceline.errors import Unreachable
 from paceline.learning.shards import Shard
-from paceline.topologies.gossip.exchanges import MixingExchange
 from paceline.topologies.gossip.messages import ModelReply
+from paceline.topologies.gossip.mixing import MixingExchange
 from tests.topologies.gossip.answers import context, model, record
 
 SHARD = Shard(np.zeros((8, 1), np.float32), np.zeros(8, np.int64))
