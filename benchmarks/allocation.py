@@ -21,7 +21,8 @@ from pathlib import Path
 
 import commandline
 from paceline.allocation import PROBLEMS
-from paceline.allocation.cycle import CycleLearner, CycleProblem, average_staleness, staleness
+from paceline.allocation.cycle_problem import CycleLearner, CycleProblem
+from paceline.allocation.staleness import average_staleness, staleness
 from repeats import Case, Measurements
 from report import Page, significant
 from targets import Target

@@ -21,10 +21,10 @@ from audit_learners import CHEATS, FEWER_DIGITS, HONEST, Learner, Work, old_proc
 from contention import CpuSeconds
 from paceline.learning.audits import Claim, Retraining
 from paceline.learning.datasets import DataSpec, load
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.learning.training import LocalModel
 from repeats import Measurements, Progress
 from report import MISSING, Page, significant
 

@@ -15,10 +15,10 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.learning.training import LocalModel
 from paceline.topologies.base import Environment
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job

@@ -9,8 +9,8 @@ from epochs import VIRTUAL_SECONDS, figures
 from paceline.events import Event
 from paceline.fleets import virtual
 from paceline.fleets.modelled import VirtualDevice
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
-from paceline.learning.training import LocalModel
 from paceline.topologies.base import Environment
 from paceline.topologies.gossip.events import EpochEnded
 from paceline.topologies.gossip.jobs import GossipJob

@@ -21,12 +21,12 @@ import torch
 
 import commandline
 from paceline.learning import datasets
+from paceline.learning.aggregated_points import COMPARED, PointsSpec, average, divide, reduce
 from paceline.learning.datasets import DataSpec
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
-from paceline.learning.points import COMPARED, PointsSpec, average, divide, reduce
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.learning.training import LocalModel
 from repeats import Case, Measurements
 from report import MISSING, Page, significant
 

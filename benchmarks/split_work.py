@@ -16,10 +16,10 @@ import torch
 
 import forks
 import processes
-from paceline.learning.coding import Bits
 from paceline.learning.junction import JunctionSpec
+from paceline.learning.model_parts import Branch, make_chain, make_head, operations_of
 from paceline.learning.models import ModelSpec
-from paceline.learning.segments import Branch, make_chain, make_head, operations_of
+from paceline.learning.quantisation import Bits
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec

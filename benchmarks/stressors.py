@@ -32,11 +32,11 @@ from paceline.devices.stressors import MATRIX_SIZE
 from paceline.errors import ConfigError
 from paceline.fleets.testbed import TestbedDevice, bed, tools
 from paceline.learning.datasets import Normalisation
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
 from repeats import Case, MeasurementFailed, Measurements, Progress, interleave
 from report import Page, significant, whole
 

@@ -22,9 +22,9 @@ from paceline.axon.transports import FaultyTransport, HttpTransport, Link
 from paceline.devices.flops import measure_flops, predict_training_seconds
 from paceline.devices.subset import fit_lane, measure_training, time_transfers
 from paceline.learning.datasets import DataSpec
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from repeats import Case, Measurements

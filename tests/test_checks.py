@@ -8,17 +8,17 @@ import pytest
 from msgspec import Meta
 
 from paceline.allocation import AdaptiveDabAllocation, EdgeGossipAllocation, MedAllocation, SyncAllocation
-from paceline.checks import Count, Positive, Ratio, Remainder, Share, range_of, why_outside, why_refused
+from paceline.checks import Count, Positive, PositiveRatio, Ratio, RatioBelowOne, range_of, why_outside, why_refused
 from paceline.devices.cell import Cell
 from paceline.devices.contention import Usage
 from paceline.devices.energy import PowerModel
 from paceline.devices.profiles import Profile, Rate
 from paceline.devices.states import DeviceState
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.audits import Auditor
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.views import ViewSpec
 from paceline.testing.allocation import TERMS
 
@@ -35,8 +35,8 @@ RATE = Rate(1.0)
         (Positive, math.nan, "it must be above 0"),
         (Ratio, 1.5, "allowed: 0 to 1"),
         (Ratio, math.nan, "allowed: 0 to 1"),
-        (Share, 0, "it must be above 0 and at most 1"),
-        (Remainder, 1, "it must be at least 0 and below 1"),
+        (PositiveRatio, 0, "it must be above 0 and at most 1"),
+        (RatioBelowOne, 1, "it must be at least 0 and below 1"),
         (Annotated[int, Meta(ge=0, le=1 << 60)], -1, "allowed: 0 to 1152921504606846976"),
     ],
 )

@@ -22,12 +22,12 @@ from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets import testbed
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.views import VIEWS, ViewSpec
 from paceline.topologies.split.jobs import AveragingSpec
 

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from paceline.learning import datasets
+from paceline.learning.aggregated_points import COMPARED, PointsSpec, aggregate, average, divide, reduce
 from paceline.learning.datasets import Dataset, DataSpec
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
-from paceline.learning.points import COMPARED, PointsSpec, aggregate, average, divide, reduce
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.learning.training import LocalModel
 from reproduction import About, Row
 from reproduction.rows import where
 

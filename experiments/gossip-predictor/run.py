@@ -20,11 +20,11 @@ from paceline.devices.contention.regression import cross_validate, fit_slowdown
 from paceline.devices.contention.usage import SystemReader, usage_between
 from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import ThreadTrainer, Trainer, TrainOptions
-from paceline.learning.training import LocalModel
 from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.redis_store import RedisStore
 from paceline.topologies.parallel.jobs import Job

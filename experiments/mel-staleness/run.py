@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from paceline.allocation import PROBLEMS
-from paceline.allocation.cycle import CycleLearner, CycleProblem, average_staleness, staleness
+from paceline.allocation.cycle_problem import CycleLearner, CycleProblem
+from paceline.allocation.staleness import average_staleness, staleness
 from papers.mel import Workload, place_nodes
 from reproduction import About, Row
 from reproduction.rows import where

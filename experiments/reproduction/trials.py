@@ -20,7 +20,7 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import DataSpec, Normalisation
-from paceline.learning.training import normalise
+from paceline.learning.local_model import normalise
 from paceline.topologies.base import Environment, JobSpec, Plan, Save
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job

@@ -9,8 +9,8 @@ from paceline.devices.flops import measure_flops, predict_training_seconds
 from paceline.devices.subset import measure_training
 from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
+from paceline.learning.local_model import LocalModel
 from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from reproduction.companions import answer_all

@@ -14,12 +14,12 @@ from .fleets.modelled import VirtualDevice as VirtualDevice
 from .fleets.testbed import TestbedDevice as TestbedDevice
 from .fleets.testbed import TestbedFleet as TestbedFleet
 from .fleets.virtual import VirtualFleet as VirtualFleet
+from .learning.aggregated_points import PointsSpec as PointsSpec
 from .learning.averaging import AggregationSpec as AggregationSpec
 from .learning.datasets import DataSpec as DataSpec
 from .learning.junction import JunctionSpec as JunctionSpec
 from .learning.models import ModelSpec as ModelSpec
 from .learning.partitions import PartitionSpec as PartitionSpec
-from .learning.points import PointsSpec as PointsSpec
 from .learning.tasks import OptimizerSpec as OptimizerSpec
 from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run

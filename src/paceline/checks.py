@@ -21,9 +21,9 @@ NotNegative = Annotated[float, Meta(ge=0, le=_FINITE)]
 """Finite number, at least 0."""
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 """Part of a whole, from 0 to 1."""
-Share = Annotated[float, Meta(gt=0, le=1)]
+PositiveRatio = Annotated[float, Meta(gt=0, le=1)]
 """Part of a whole, above 0."""
-Remainder = Annotated[float, Meta(ge=0, lt=1)]
+RatioBelowOne = Annotated[float, Meta(ge=0, lt=1)]
 """Part of a whole, below 1."""
 CountOrZero = Annotated[int, Meta(ge=0)]
 """Number of things, possibly none."""

@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 
-from paceline.allocation.cycle import CycleLearner
-from paceline.allocation.steps import Steps
+from paceline.allocation.csa.steps import Steps
+from paceline.allocation.cycle_problem import CycleLearner
 
 MOST_SAMPLES = {1: 60, 2: 60, 3: 45, 4: 28, 5: 20, 6: 15}
 """By learners, so that all ways to share them out can be tried."""

@@ -3,13 +3,13 @@ import pytest
 
 from paceline.allocation import SITS_OUT, Allocation, Candidate, CsaAllocation, EqualAllocation, SyncAllocation, costs
 from paceline.allocation.csa import CsaProblem
-from paceline.allocation.cycle import CycleLearner
+from paceline.allocation.cycle_problem import CycleLearner
 from paceline.allocation.sync import SyncProblem
 from paceline.devices.profiles import Profile, Rate
 from paceline.testing.allocation import TERMS, make_candidate
 
 
-def fleet(size, seed=0):
+def make_candidates(size, seed=0):
     return [make_candidate(f"device{n}", seed=100 * seed + n) for n in range(size)]
 
 
@@ -39,7 +39,7 @@ def seconds(terms, candidate, allocation):
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(("policy", "kind"), [(CsaAllocation(), CsaProblem), (SyncAllocation(), SyncProblem)])
 def test_the_policy_is_the_solver_in_shards(policy, kind, seed):
-    candidates, terms = fleet(6, seed), msgspec.structs.replace(TERMS, deadline_seconds=120.0)
+    candidates, terms = make_candidates(6, seed), msgspec.structs.replace(TERMS, deadline_seconds=120.0)
     allocated = policy.allocate(terms, candidates)
     reply = kind(**problem_fields(terms, candidates)).solve()
     assert reply.status == "optimal"
@@ -52,7 +52,7 @@ def test_the_policy_is_the_solver_in_shards(policy, kind, seed):
 @pytest.mark.parametrize("policy", [CsaAllocation(), SyncAllocation()])
 def test_data_that_cannot_be_done_in_time_is_shared_out_all_the_same(policy):
     """All overrun the deadline alike, by as little as can be: one shard less and a learner would be done before."""
-    candidates, terms = fleet(5), msgspec.structs.replace(TERMS, deadline_seconds=1.0, num_shards=2000)
+    candidates, terms = make_candidates(5), msgspec.structs.replace(TERMS, deadline_seconds=1.0, num_shards=2000)
     allocated = policy.allocate(terms, candidates)
     taking = [pair for pair in zip(candidates, allocated, strict=True) if pair[1] != SITS_OUT]
     assert sum(allocation.num_shards for _, allocation in taking) == 2000
@@ -65,14 +65,14 @@ def test_data_that_cannot_be_done_in_time_is_shared_out_all_the_same(policy):
 
 def test_who_has_no_time_for_the_least_share_sits_out():
     slow = Candidate(name="slow", profile=Profile(train=Rate(10.0), down=Rate(1e6), up=Rate(1e6)))
-    allocated = CsaAllocation().allocate(TERMS, [slow, *fleet(3)])
+    allocated = CsaAllocation().allocate(TERMS, [slow, *make_candidates(3)])
     assert allocated[0] == SITS_OUT
     assert sum(allocation.num_shards for allocation in allocated) == TERMS.num_shards
     assert CsaAllocation().allocate(TERMS, [slow]) == [Allocation(TERMS.num_shards, 1)]
 
 
 def test_fewer_shards_than_learners_go_to_the_fastest():
-    candidates, terms = fleet(8), msgspec.structs.replace(TERMS, num_shards=5, deadline_seconds=600.0)
+    candidates, terms = make_candidates(8), msgspec.structs.replace(TERMS, num_shards=5, deadline_seconds=600.0)
     allocated = CsaAllocation(min_shards=2).allocate(terms, candidates)
     needed = {n: seconds(terms, candidate, Allocation(2, 1)) for n, candidate in enumerate(candidates)}
     fastest = sorted(needed, key=needed.__getitem__)[:2]
@@ -100,7 +100,7 @@ def test_equal_shares_whatever_the_devices_can_do(caps, shards):
 
 
 def test_equal_shares_with_as_many_local_epochs_as_fit():
-    candidates, terms = fleet(4), msgspec.structs.replace(TERMS, deadline_seconds=200.0)
+    candidates, terms = make_candidates(4), msgspec.structs.replace(TERMS, deadline_seconds=200.0)
     allocated = EqualAllocation(asynchronous=True).allocate(terms, candidates)
     assert [allocation.num_shards for allocation in allocated] == [30] * 4
     assert len({allocation.local_epochs for allocation in allocated}) > 1

@@ -43,29 +43,35 @@ class TestEdgeGossip:
     @pytest.mark.parametrize(("max_ratio", "counts"), [(1.0, [3750, 1500, 1500]), (0.5, [1875, 750, 750])])
     def test_all_take_as_long_as_the_fastest_with_the_allowed_part_of_its_data(self, max_ratio, counts):
         # T is 20 s, 50 s and 15 s; the last one is the fastest, since it has little.
-        fleet = [peer("a", 250.0, 5000), peer("b", 100.0, 5000), peer("c", 100.0, 1500)]
-        allocated = EdgeGossipAllocation(max_ratio=max_ratio).allocate(TERMS, fleet)
+        candidates = [peer("a", 250.0, 5000), peer("b", 100.0, 5000), peer("c", 100.0, 1500)]
+        allocated = EdgeGossipAllocation(max_ratio=max_ratio).allocate(TERMS, candidates)
         assert allocated == [Allocation(count, 2) for count in counts]
 
     def test_who_failed_or_has_no_data_sits_out_and_is_not_the_fastest(self):
-        fleet = [peer("a", 100.0, 1000), peer("b", 0.0009, 1), peer("c", 0.001, 1000), peer("d", None, 1000)]
-        fleet.append(peer("e", 50.0, 0))
+        candidates = [peer("a", 100.0, 1000), peer("b", 0.0009, 1), peer("c", 0.001, 1000), peer("d", None, 1000)]
+        candidates.append(peer("e", 50.0, 0))
         policy = EdgeGossipAllocation()
-        assert policy.failed(fleet) == ["b", "d"]
-        assert policy.allocate(TERMS, fleet) == [Allocation(1000, 2), SITS_OUT, Allocation(1, 2), SITS_OUT, SITS_OUT]
+        assert policy.failed(candidates) == ["b", "d"]
+        assert policy.allocate(TERMS, candidates) == [
+            Allocation(1000, 2),
+            SITS_OUT,
+            Allocation(1, 2),
+            SITS_OUT,
+            SITS_OUT,
+        ]
 
     @pytest.mark.parametrize(("num_failed", "is_exceptional"), [(0, False), (1, False), (2, True), (10, True)])
     def test_more_than_a_tenth_is_an_exception(self, num_failed, is_exceptional):
-        fleet = [peer(f"p{n}", None if n < num_failed else 10.0, 5) for n in range(10)]
-        assert EdgeGossipAllocation().is_exceptional(fleet) is is_exceptional
-        assert EdgeGossipAllocation(max_failed=1.0).is_exceptional(fleet) is False
+        candidates = [peer(f"p{n}", None if n < num_failed else 10.0, 5) for n in range(10)]
+        assert EdgeGossipAllocation().is_exceptional(candidates) is is_exceptional
+        assert EdgeGossipAllocation(max_failed=1.0).is_exceptional(candidates) is False
 
 
 def test_with_all_data_everybody_trains_all_it_has():
-    fleet = [peer("a", 100.0, 1000), peer("b", 1e-9, 70), peer("c", None, 5), peer("d", 10.0, 0)]
+    candidates = [peer("a", 100.0, 1000), peer("b", 1e-9, 70), peer("c", None, 5), peer("d", 10.0, 0)]
     policy = AllDataAllocation()
-    assert policy.allocate(TERMS, fleet) == [*(Allocation(count, 2) for count in (1000, 70, 5)), SITS_OUT]
-    assert (policy.failed(fleet), policy.is_exceptional(fleet)) == ([], False)
+    assert policy.allocate(TERMS, candidates) == [*(Allocation(count, 2) for count in (1000, 70, 5)), SITS_OUT]
+    assert (policy.failed(candidates), policy.is_exceptional(candidates)) == ([], False)
 
 
 RATES = st.floats(1e-3, 1e6)

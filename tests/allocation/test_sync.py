@@ -1,6 +1,6 @@
 import pytest
 
-from paceline.allocation.cycle import CycleLearner
+from paceline.allocation.cycle_problem import CycleLearner
 from paceline.allocation.sync import SyncProblem
 
 LEARNERS = [CycleLearner(name="a", c2=1.0), CycleLearner(name="b", c2=0.5, c0=1.0)]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 
 import pytest
 
@@ -143,20 +144,16 @@ def test_lost_request_or_confirmation_of_the_call(fault):
     assert plan.num_seen == 4
 
 
-def test_lost_acknowledgement_of_the_result():
-    plan = Plan(Fault.LOSE_REPLY, "/results/", times=3)
-    assert duplex(worker_wrap=lambda t: FaultyTransport(t, plan=plan)) == ("done", 1)
-
-
+@RESULTS
 @pytest.mark.parametrize("fault", [Fault.LOSE_REQUEST, Fault.LOSE_REPLY])
-def test_stream_with_losses_comes_whole_and_in_order(fault):
-    every_other = iter(range(1000))
+def test_lost_results_and_acknowledgements_come_whole_and_in_order(rpc, argument, expected, fault):
+    is_lost = itertools.cycle([True, True, False])
 
     def plan(request):
-        return fault if request.path.startswith("/results/") and next(every_other) % 2 else Fault.NONE
+        return fault if request.path.startswith("/results/") and next(is_lost) else Fault.NONE
 
-    result = duplex(worker_wrap=lambda t: FaultyTransport(t, plan=plan), rpc="steps", argument=20)
-    assert result == (list(range(20)), 1)
+    result = duplex(worker_wrap=lambda t: FaultyTransport(t, plan=plan), rpc=rpc, argument=argument)
+    assert result == (expected, 1)
 
 
 @RESULTS

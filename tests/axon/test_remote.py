@@ -114,17 +114,12 @@ def test_blocking_call_on_the_background_loop_is_refused(worker, remote):
 
 
 def test_something_else_answers_there():
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        thread = threading.Thread(target=server.serve_forever)
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.handle_request)
         thread.start()
         remote = axon.connect(f"http://127.0.0.1:{server.server_port}")
         with pytest.raises(BadReply, match="does not list functions as a worker does|is it an Axon worker"):
             remote.hello()
-        server.shutdown()
         thread.join()
 
 

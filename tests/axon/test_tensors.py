@@ -30,7 +30,7 @@ NUMPY_DTYPES = [
     *("float16", "float32", "float64", "complex64", "complex128"),
 ]
 TORCH_DTYPES = [*NUMPY_DTYPES, "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex32"]
-SHAPES = [(), (1,), (7,), (0,), (3, 0, 2), (2, 3, 4), (1,) * 8]
+SHAPES = [(), (1,), (7,), (0,), (3, 0, 2), (2, 3, 4), (1,) * 33, (1,) * 64]
 
 
 def receive(value):
@@ -83,15 +83,6 @@ ARRAY_DTYPES = st.sampled_from(NUMPY_DTYPES).flatmap(
 )
 
 
-@given(npst.arrays(ARRAY_DTYPES, npst.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=5)))
-@settings(max_examples=300, deadline=None)
-@example(np.array([math.nan, -0.0, math.inf]))
-@example(np.array([1.5, -2.0], ">f8"))
-def test_arrays_come_back_exactly(array):
-    received, _ = receive(array)
-    assert_same_array(received, array)
-
-
 @given(npst.arrays(ARRAY_DTYPES, st.just((4, 6, 2))), st.permutations(range(3)), st.sampled_from([1, 2, -1, -2]))
 @settings(deadline=None)
 def test_arrays_in_any_order_of_memory_come_back_exactly(array, axes, step):
@@ -123,18 +114,6 @@ def test_arrays_of_other_dtypes_are_refused(array):
     for value in (array, [array[0]] if isinstance(array[0], np.generic) and not is_text else array):
         with pytest.raises(WireError, match="cannot send an array of dtype"):
             wire.encode(Kind.CALL, value)
-
-
-def test_a_masked_array_does_not_lose_its_mask():
-    with pytest.raises(WireError):
-        wire.encode(Kind.CALL, np.ma.array([1, 2], mask=[False, True]))
-
-
-@pytest.mark.parametrize("num_dimensions", [31, 32, 33, 64])
-@pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["array", "tensor"])
-def test_many_dimensions_come_back(make, num_dimensions):
-    received, _ = receive(make((1,) * num_dimensions))
-    assert tuple(received.shape) == (1,) * num_dimensions
 
 
 # Torch.
@@ -199,17 +178,16 @@ def test_other_tensors_are_refused(make):
 
 FLAT = [
     *(np.arange(5000.0), torch.arange(5000.0), torch.arange(5000).to(torch.bfloat16), np.ones((70, 90), np.int8)),
-    np.frombuffer(bytes(8000), np.float64),  # read-only
+    *(np.frombuffer(bytes(8000), np.float64), bytes(8000), bytearray(8000)),  # some of it read-only
 ]
 
 
-@pytest.mark.parametrize("sent", FLAT, ids=lambda value: str(value.dtype))
+@pytest.mark.parametrize("sent", FLAT, ids=lambda value: str(getattr(value, "dtype", type(value).__name__)))
 def test_the_sender_does_not_copy(sent):
-    memory = sent if isinstance(sent, np.ndarray) else sent.view(torch.uint8).numpy()
+    memory = sent.view(torch.uint8).numpy() if isinstance(sent, torch.Tensor) else np.frombuffer(sent, np.uint8)
     buffer = np.frombuffer(wire.encode(Kind.CALL, {"k": [sent]})[2], np.uint8)
     assert buffer.nbytes == memory.nbytes
     assert buffer.ctypes.data == memory.ctypes.data
-    assert np.shares_memory(buffer, memory)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +203,6 @@ def test_what_is_received_shares_the_body_and_is_writable(dtype, is_array):
     before = body[offset]
     flat[0] ^= 1
     assert body[offset] == before ^ 1
-
-
-def test_receiving_costs_no_memory():
-    body = memoryview(bytearray(b"".join(wire.encode(Kind.CALL, [np.zeros(1 << 20), torch.zeros(1 << 20)]))))
-    tracemalloc.start()
-    try:
-        wire.decode(body)
-        assert tracemalloc.get_traced_memory()[1] < 100_000
-    finally:
-        tracemalloc.stop()
 
 
 # Descriptions that lie.

@@ -22,14 +22,12 @@ def test_other_addresses_need_a_token_or_insecure(worker):
         assert axon.connect(f"http://127.0.0.1:{address.port}").hello() == "hello"
 
 
-@pytest.mark.parametrize("token", [None, "wrong", "secre", "secret2", "??????"])
-def test_wrong_token(worker, token):
-    with (
-        worker.serve(port=0, token="secret") as address,
-        pytest.raises(Refused, match="token is missing or wrong") as e,
-    ):
-        axon.connect(str(address), token=token).hello()
-    assert e.value.status == 401
+def test_wrong_tokens_are_refused(worker):
+    with worker.serve(port=0, token="secret") as address:
+        for token in (None, "wrong", "secre", "secret2", "??????"):
+            with pytest.raises(Refused, match="token is missing or wrong") as caught:
+                axon.connect(str(address), token=token).hello()
+            assert caught.value.status == 401
 
 
 @pytest.mark.parametrize("duplex", [False, True])

@@ -47,10 +47,6 @@ def squares(n: int):
         yield number * number
 
 
-def process_id() -> int:
-    return os.getpid()
-
-
 def spin() -> None:
     while True:
         pass
@@ -157,17 +153,17 @@ def test_threads_block_neither_the_loop_nor_short_calls(worker, serve):
 
 
 def test_processes_are_others_and_are_killed_by_cancelling(worker, serve):
-    for function in (process_id, spin, die):
+    for function in (os.getpid, spin, die):
         worker.rpc(executor="process")(function)
     remote = serve()
-    first = remote.process_id()
+    first = remote.getpid()
     assert first != os.getpid()
-    assert remote.process_id() == first
+    assert remote.getpid() == first
     with pytest.raises(axon.TimedOut):
         remote.spin.options(timeout_seconds=1.5)()
     with pytest.raises(RemoteError, match="the process died while it ran die: exit status 3"):
         remote.die()
-    assert remote.process_id() != os.getpid()
+    assert remote.getpid() != os.getpid()
 
 
 @pytest.mark.parametrize("duplex", [False, True])

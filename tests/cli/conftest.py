@@ -93,6 +93,18 @@ def paceline_in(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
+def printed(paceline_in):
+    """Run a command that must succeed; returns what it prints."""
+
+    def run(*arguments):
+        code, out, err = paceline_in(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
 def refused(paceline_in):
     """Run a command that must fail, with one line and nothing else; returns that line."""
 

@@ -30,10 +30,9 @@ def quiet_machine(monkeypatch):
 
 
 @pytest.mark.parametrize("job", ["job.toml", "gossip.toml"])
-def test_writes_a_profile_and_prints_its_figures(paceline_in, quiet_machine, job):
-    code, out, err = paceline_in("contention", job, "--out", "device.json", "--seconds", 2, "--json")
-    assert code == 0, err
-    figures, profile = json.loads(out), load_profile(paceline_in.folder / "device.json")
+def test_writes_a_profile_and_prints_its_figures(printed, quiet_machine, tmp_path, job):
+    figures = json.loads(printed("contention", job, "--out", "device.json", "--seconds", 2, "--json"))
+    profile = load_profile(tmp_path / "device.json")
     assert figures["out"] == "device.json"
     assert figures["seconds_per_sample"] == profile.seconds_per_sample > 0
     assert figures["error_ratio"] == profile.error_ratio < 0.3
@@ -42,9 +41,8 @@ def test_writes_a_profile_and_prints_its_figures(paceline_in, quiet_machine, job
     assert profile.model == "two-nn"
 
 
-def test_prints_a_table(paceline_in, quiet_machine):
-    code, out, err = paceline_in("contention", "job.toml", "--out", "device.json")
-    assert code == 0, err
+def test_prints_a_table(printed, quiet_machine):
+    out = printed("contention", "job.toml", "--out", "device.json")
     for text in ("cpu 100%", "slowdown", "samples/s alone", "cross-validated error", "device.json"):
         assert text in out
 

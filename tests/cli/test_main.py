@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from paceline.cli.main import COMMANDS, main
+import paceline
+from paceline.cli.main import COMMANDS
 
 LIST_HEAVY_MODULES = """\
 import sys
@@ -39,47 +40,38 @@ PROBLEM = {
     ],
 )
 def test_what_needs_no_pytorch_starts_without_it(arguments, expected):
-    result = subprocess.run(
-        [sys.executable, "-c", LIST_HEAVY_MODULES, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        input=json.dumps(PROBLEM),
-    )
+    command = [sys.executable, "-c", LIST_HEAVY_MODULES, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, input=json.dumps(PROBLEM))
     assert result.stderr == expected
 
 
+def test_version(printed):
+    assert printed("--version") == f"paceline {paceline.__version__}\n"
+
+
 @pytest.mark.parametrize("name", [*(name for name in COMMANDS if name != "axon"), "axon worker", "axon call"])
-def test_help_fits_a_screen_and_has_an_example(name, monkeypatch, capsys):
+def test_help_fits_a_screen_and_has_an_example(name, monkeypatch, printed):
     own = name.split()[-1]
     command = getattr(importlib.import_module(f"paceline.cli.{own}"), own)
     summary = command.__doc__.partition("\n")[0]
     assert COMMANDS.get(name, summary) == summary
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as ended:
-        main([*name.split(), "--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert ended.value.code == 0
+    lines = printed(*name.split(), "--help").splitlines()
     assert len(lines) <= 50
     assert any(f"Example: paceline {name}" in line for line in lines)
 
 
-def test_help_lists_each_command_on_a_line(monkeypatch, capsys):
+def test_help_lists_each_command_on_a_line(monkeypatch, printed):
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        main([])
-    out = capsys.readouterr().out
+    out = printed()
     assert [name for name, text in COMMANDS.items() if f"{name:<10}  {text}" not in out] == []
     assert "Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution" in out
 
 
-def test_an_interrupt_is_reported_in_one_line(monkeypatch, capsys):
+def test_an_interrupt_is_reported_in_one_line(monkeypatch, paceline_in):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("paceline.cli.allocate.read_problem", interrupted)
-    monkeypatch.setattr("paceline.cli.allocate._read", lambda path: b"{}")
-    with pytest.raises(SystemExit) as ended:
-        main(["allocate", "-"])
-    assert ended.value.code == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "paceline: interrupted"
+    monkeypatch.setattr("paceline.cli.allocate._read", interrupted)
+    code, _, err = paceline_in("allocate", "-")
+    assert (code, err.splitlines()[-1]) == (130, "paceline: interrupted")

@@ -6,13 +6,12 @@ from paceline.cli import serve
 
 
 @pytest.fixture
-def run(paceline_in):
+def run(printed, tmp_path):
     """The folder of a run on virtual time."""
 
     def run(job="job.toml"):
-        code, _, err = paceline_in("simulate", job, "fleet.toml", "--folder", "run", "--json")
-        assert code == 0, err
-        return paceline_in.folder / "run"
+        printed("simulate", job, "fleet.toml", "--folder", "run")
+        return tmp_path / "run"
 
     return run
 
@@ -45,30 +44,28 @@ def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp
     assert str(tmp_path / "nowhere") in err
 
 
-def test_what_is_over_cannot_be_resumed(run, refused):
-    events = run() / "events.jsonl"
+@pytest.mark.parametrize(
+    ("job", "rounds", "message"),
+    [
+        ("job.toml", "rounds = 2", "run: all 2 rounds are done; there is nothing to resume"),
+        ("job.toml", "rounds = 50\ntarget_accuracy = 0.3", "target_accuracy, 0.3, is reached"),
+        ("pool.toml", "rounds = 2", "cannot be resumed"),
+    ],
+)
+def test_what_is_over_cannot_be_resumed(run, refused, change, job, rounds, message):
+    change("job.toml", "rounds = 2", rounds)
+    events = run(job) / "events.jsonl"
     before = events.read_bytes()
-    assert refused("serve", "--resume", "run") == "paceline: run: all 2 rounds are done; there is nothing to resume"
+    assert message in refused("serve", "--resume", "run")
     assert events.read_bytes() == before
 
 
-def test_a_run_that_reached_its_target_is_not_resumed(run, refused, change):
-    change("job.toml", "rounds = 2", "rounds = 50\ntarget_accuracy = 0.3")
-    run()
-    assert "target_accuracy, 0.3, is reached" in refused("serve", "--resume", "run")
-
-
-def test_a_pool_cannot_be_resumed(run, refused):
-    run("pool.toml")
-    assert "cannot be resumed" in refused("serve", "--resume", "run")
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"port": "x"}'])
-def test_a_damaged_entrance_gets_one_clear_line(run, refused, content):
+def test_a_damaged_entrance_gets_one_clear_line(run, refused):
     events = run() / "events.jsonl"
     events.write_text(events.read_text().partition('{"event":"round_opened"')[0])
-    (events.parent / "entrance.json").write_text(content)
-    assert "entrance.json cannot be read" in refused("serve", "--resume", "run")
+    for content in ("", "{", '{"port": "x"}'):
+        (events.parent / "entrance.json").write_text(content)
+        assert "entrance.json cannot be read" in refused("serve", "--resume", "run")
 
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):

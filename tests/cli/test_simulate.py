@@ -13,10 +13,14 @@ from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.parallel.events import ShardsTaken
 
 
-def simulate(run, job, name, *options):
-    code, out, err = run("simulate", job, "fleet.toml", "--folder", name, "--json", *options)
-    assert code == 0, err
-    return json.loads(out)
+@pytest.fixture
+def simulate(printed):
+    """Simulate a job, with its run in the folder of this name; returns its result."""
+
+    def simulate(job, name, *options):
+        return json.loads(printed("simulate", job, "fleet.toml", "--folder", name, "--json", *options))
+
+    return simulate
 
 
 def recorded(folder, kind):
@@ -29,26 +33,19 @@ def events_of(folder):
 
 
 @pytest.mark.parametrize("kind", ["job", "pool", "gossip", "split"])
-def test_simulating_twice_gives_the_same_result_and_events(paceline_in, few_digits, kind):
-    results = [simulate(paceline_in, f"{kind}.toml", name) for name in ("one", "two")]
+def test_simulating_twice_gives_the_same_result_and_events(simulate, few_digits, tmp_path, kind):
+    results = [simulate(f"{kind}.toml", name) for name in ("one", "two")]
     assert [result.pop("run") for result in results] == ["one", "two"]
     assert [result.pop("report") for result in results] == ["one/report.html", "two/report.html"]
     assert results[0] == results[1]
-    first, second = (events_of(paceline_in.folder / name) for name in ("one", "two"))
+    first, second = (events_of(tmp_path / name) for name in ("one", "two"))
     assert first == second
     assert len(first) == (3 if kind == "pool" else 1)
-    assert (paceline_in.folder / "one/report.html").stat().st_size > 10_000
+    assert (tmp_path / "one/report.html").stat().st_size > 10_000
 
 
-def test_the_result_of_a_job(paceline_in):
-    result = simulate(paceline_in, "job.toml", "run")
-    assert {"accuracy", "rounds", "truancy_max", "run", "report"} <= result.keys()
-    assert result["rounds"] == 2
-    assert simulate(paceline_in, "job.toml", "fast", "--time-only")["accuracy"] is None
-
-
-def test_the_result_of_a_pool(paceline_in):
-    result = simulate(paceline_in, "pool.toml", "run")
+def test_the_result_of_a_pool(simulate, tmp_path):
+    result = simulate("pool.toml", "run")
     assert result.keys() == {"jobs", "spent", "run", "report"}
     assert result["jobs"].keys() == {"small", "large"}
     for job in result["jobs"].values():
@@ -57,21 +54,21 @@ def test_the_result_of_a_pool(paceline_in):
         assert 0 < job["training_seconds"] < 60
         assert (job["satisfaction"], job["fulfilment"], job["drop_rate"]) == (1, 1, 0)
         assert 0 < job["occupancy"] <= 1
-    with (paceline_in.folder / "run/ledger.csv").open() as file:
+    with (tmp_path / "run/ledger.csv").open() as file:
         paid = [float(line["amount"]) for line in csv.DictReader(file)]
     assert result["spent"] == pytest.approx(sum(paid))
     assert 0 < result["spent"] <= 500
 
 
-def test_the_result_of_peers_and_of_sources(paceline_in, few_digits):
-    result = simulate(paceline_in, "gossip.toml", "peers")
+def test_the_result_of_peers_and_of_sources(simulate, few_digits, tmp_path):
+    result = simulate("gossip.toml", "peers")
     assert result["averaged"] == ["pi-1", "pi-2"]
     assert result["accuracy"] > 0.15
-    result = simulate(paceline_in, "split.toml", "sources")
+    result = simulate("split.toml", "sources")
     assert result["epochs"] == 2
     assert result["accuracy"] > 0.3
-    assert {event.learner for event in recorded(paceline_in.folder / "sources", LearnerJoined)} == {"pi-1", "pi-2"}
-    state = checkpoints.read(paceline_in.folder / "sources/checkpoints/final.safetensors")
+    assert {event.learner for event in recorded(tmp_path / "sources", LearnerJoined)} == {"pi-1", "pi-2"}
+    state = checkpoints.read(tmp_path / "sources/checkpoints/final.safetensors")
     assert {name.split(".")[1] for name in state if name.startswith("branches.")} == {"pi-1", "pi-2"}
 
 
@@ -90,14 +87,14 @@ def test_progress_is_shown_in_lines(paceline_in, job, lines):
     assert "accuracy" not in out
 
 
-def test_audits_find_nothing_where_only_time_passes(paceline_in, change):
+def test_audits_find_nothing_where_only_time_passes(simulate, change, tmp_path):
     change("small.toml", "rounds = 2", "rounds = 2\naudit_rate = 1")
-    simulate(paceline_in, "pool.toml", "run", "--time-only")
-    assert recorded(paceline_in.folder / "run", LearnerLeft) == []
+    simulate("pool.toml", "run", "--time-only")
+    assert recorded(tmp_path / "run", LearnerLeft) == []
 
 
-def test_a_run_is_not_written_over(paceline_in, refused):
-    simulate(paceline_in, "job.toml", "run", "--time-only")
+def test_a_run_is_not_written_over(simulate, refused):
+    assert simulate("job.toml", "run", "--time-only")["accuracy"] is None
     assert "exists and is not empty" in refused("simulate", "job.toml", "fleet.toml", "--folder", "run")
 
 
@@ -128,23 +125,20 @@ def test_bad_files_get_one_clear_line_and_leave_no_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_speed_that_is_missing_gets_one_clear_line(paceline_in, change):
+def test_what_no_fleet_can_do_gets_one_clear_line(paceline_in, few_digits, change):
     change("fleet.toml", "= 200", "= {small = 200, big = 100}")
-    code, _, err = paceline_in("simulate", "pool.toml", "fleet.toml")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "samples_per_second has no speed for job 'large', only for 'small', 'big'" in err
+    for job, options, message in (
+        ("pool.toml", (), "samples_per_second has no speed for job 'large', only for 'small', 'big'"),
+        ("split.toml", ("--time-only",), "--time-only: the messages of a split job are made of its gradients; leave"),
+    ):
+        code, _, err = paceline_in("simulate", job, "fleet.toml", "--folder", f"run of {job}", *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
 
 
-def test_sources_cannot_do_without_gradients(paceline_in, few_digits):
-    code, _, err = paceline_in("simulate", "split.toml", "fleet.toml", "--time-only")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "--time-only: the messages of a split job are made of its gradients; leave it out" in err
-
-
-def test_bench_measures_this_device(paceline_in, refused, few_digits):
-    code, out, _ = paceline_in("bench", "job.toml", "--shards", 3, "--json")
-    figures = json.loads(out)
-    assert (code, figures["shards"]) == (0, 3)
+def test_bench_measures_this_device(printed, refused, few_digits):
+    figures = json.loads(printed("bench", "job.toml", "--shards", 3, "--json"))
+    assert figures["shards"] == 3
     assert figures["samples_per_second"] > 0
     assert figures["flops"] > 0
     assert figures["shards_by_deadline"] == pytest.approx(4 * figures["samples_per_second"] / 32, abs=1)

@@ -1,14 +1,13 @@
 """``paceline axon worker`` and ``paceline axon call``: output, one-line errors, exit codes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
-import paceline
+from paceline.errors import RemoteError
 
 FUNCTIONS = """\
 from paceline import axon
@@ -34,21 +33,15 @@ axon.worker.init()
 """
 
 
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "paceline", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
-
-
 @pytest.fixture
 def functions(tmp_path):
     path = tmp_path / "functions.py"
     path.write_text(FUNCTIONS)
     return path
+
+
+def worker_command(*arguments):
+    return [sys.executable, "-m", "paceline", "axon", "worker", *map(str, arguments)]
 
 
 @pytest.fixture
@@ -57,13 +50,9 @@ def serve(functions):
     processes = []
 
     def serve(*options):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "paceline", "axon", "worker", str(functions), "--port", "0", "--json", *options],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return json.loads(process.stdout.readline())
+        command = worker_command(functions, "--port", "0", "--json", *options)
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return json.loads(processes[-1].stdout.readline())
 
     yield serve
     for process in processes:
@@ -72,35 +61,29 @@ def serve(functions):
         process.stdout.close()
 
 
-def test_version():
-    assert run("--version").stdout == f"paceline {paceline.__version__}\n"
-
-
-def test_list_and_call(serve):
+def test_list_and_call(serve, printed):
     url = serve("--device", "pi1")["url"]
-    listing = run("axon", "call", url).stdout
+    listing = printed("axon", "call", url)
     assert "pi1" in listing
     assert "add(a: int, b: int = 1) -> int\n      Add two numbers." in listing
-    assert [rpc["name"] for rpc in json.loads(run("axon", "call", url, "--json").stdout)["rpcs"]] == [
-        *("add", "count", "fail", "square")
-    ]
-    assert run("axon", "call", url, "add", 2, 3).stdout == "5\n"
-    assert run("axon", "call", url, "--duplex", "add", 2).stdout == "3\n"
-    assert run("axon", "call", url, "count", 3).stdout == "0\n1\n2\n"
-    assert run("axon", "call", url, "square", 3).stdout == "9\n"
+    rpcs = json.loads(printed("axon", "call", url, "--json"))["rpcs"]
+    assert [rpc["name"] for rpc in rpcs] == ["add", "count", "fail", "square"]
+    assert printed("axon", "call", url, "add", 2, 3) == "5\n"
+    assert printed("axon", "call", url, "--duplex", "add", 2) == "3\n"
+    assert printed("axon", "call", url, "count", 3) == "0\n1\n2\n"
+    assert printed("axon", "call", url, "square", 3) == "9\n"
 
 
-def test_tls_and_token(serve):
+def test_tls_and_token(serve, printed, refused, monkeypatch):
     where = serve("--host", "0.0.0.0", "--tls", "--token", "S3cret")
     url = f"https://127.0.0.1:{where['url'].rpartition(':')[2]}"
-    result = run("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"], PACELINE_TOKEN="S3cret")
-    assert (result.stdout, result.returncode) == ("2\n", 0)
-    result = run("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"])
-    assert "token is missing or wrong" in result.stderr
-    assert result.returncode == 1
+    call = ("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"])
+    assert "token is missing or wrong" in refused(*call, code=1)
+    monkeypatch.setenv("PACELINE_TOKEN", "S3cret")
+    assert printed(*call) == "2\n"
 
 
-def test_errors_of_calls_are_one_line(serve):
+def test_errors_of_calls_are_one_line(serve, refused, paceline_in):
     url = serve()["url"]
     for arguments, code, message in [
         (["fail"], 1, "ValueError on "),
@@ -109,31 +92,37 @@ def test_errors_of_calls_are_one_line(serve):
         (["add", "x"], 1, "argument 'a': Expected `int`, got `str`"),
         (["add", 1, "--timeout", "-1"], 2, "timeout_seconds is -1"),
     ]:
-        result = run("axon", "call", url, *arguments)
-        assert (result.returncode, result.stdout) == (code, "")
-        assert message in result.stderr
-        assert result.stderr.startswith("paceline: ")
-        assert result.stderr.count("\n") == 1
-    assert "Traceback" in run("axon", "call", url, "fail", "--debug").stderr
+        assert message in refused("axon", "call", url, *arguments, code=code)
+    with pytest.raises(RemoteError):
+        paceline_in("axon", "call", url, "fail", "--debug")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["frobnicate"], 2, "No such command 'frobnicate'"),
-        (["axon", "call"], 2, "Missing argument 'URL'"),
-        (["axon", "call", "127.0.0.1"], 2, "is not a worker's address; it looks like http://"),
-        (["axon", "call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
-        (["axon", "worker", "no-such.py"], 2, "no-such.py: no such file"),
-        (["axon", "worker", "no.such.module"], 2, "there is no module 'no.such.module'"),
-        (["axon", "worker", "json"], 2, "json offers nothing: decorate its functions with @axon.worker.rpc()"),
-        (["axon", "worker", "FUNCTIONS", "--host", "0.0.0.0"], 2, "give a token, or allow everyone"),
-        (["axon", "worker", "FUNCTIONS", "--cert", "a.pem"], 2, "--cert and --key belong together"),
-        (["axon", "worker", "FUNCTIONS", "--port", "http"], 2, "--port"),
+        (["call"], 2, "Missing argument 'URL'"),
+        (["call", "127.0.0.1"], 2, "is not a worker's address; it looks like http://"),
+        (["call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
+        (["worker", "functions.py", "--cert", "a.pem"], 2, "--cert and --key belong together"),
+        (["worker", "functions.py", "--port", "http"], 2, "--port"),
     ],
 )
-def test_bad_input_is_reported_in_one_line(arguments, code, message, functions):
-    result = run(*(functions if argument == "FUNCTIONS" else argument for argument in arguments))
-    assert (result.returncode, result.stdout) == (code, "")
+def test_bad_input_is_reported_in_one_line(refused, arguments, code, message):
+    assert message in refused("axon", *arguments, code=code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such.py"], "no-such.py: no such file"),
+        (["no.such.module"], "there is no module 'no.such.module'"),
+        (["json"], "json offers nothing: decorate its functions with @axon.worker.rpc()"),
+        (["functions.py", "--host", "0.0.0.0"], "give a token, or allow everyone"),
+    ],
+)
+def test_what_cannot_be_served_is_reported_in_one_line(functions, arguments, message):
+    result = subprocess.run(
+        worker_command(*arguments), capture_output=True, text=True, timeout=120, cwd=functions.parent
+    )
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert message in result.stderr
-    assert result.stderr.count("\n") == 1

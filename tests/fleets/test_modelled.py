@@ -11,7 +11,7 @@ from paceline.axon.transports.links import Line, Link
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.states import DeviceState
 from paceline.fleets.modelled import Condition, ModelledTrainer, VirtualDevice
-from paceline.learning.points import PointsSpec, aggregate
+from paceline.learning.aggregated_points import PointsSpec, aggregate
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards

@@ -7,7 +7,7 @@ from paceline.devices.energy import PowerModel
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.datasets import DataSpec
-from paceline.learning.training import LocalModel
+from paceline.learning.local_model import LocalModel
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, ShardsTaken, UpdateAccepted
 from reproduction.trials import write_part

@@ -3,10 +3,10 @@
 import numpy as np
 
 from paceline.learning.datasets import DataSpec, Normalisation, load
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.learning.training import LocalModel
 
 AS_STORED = Normalisation(1.0, (0.0,), (1.0,))
 

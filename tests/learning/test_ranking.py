@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.points import AggregatedPoints, Sets
+from paceline.learning.aggregated_points import AggregatedPoints, Sets
 from paceline.learning.ranking import rank, ranked_order
 
 

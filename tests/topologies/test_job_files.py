@@ -17,11 +17,11 @@ from paceline.allocation import (
 )
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.errors import ConfigError
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.job_files import load_job, parse_job, parse_submitted
 
@@ -215,7 +215,7 @@ KINDS = "job, pool, gossip, split"
         (JOB + "seed = -1", "[job]: seed is -1; it must be at least 0"),
         (JOB + "audit_rate = 2", "[job]: audit_rate is 2; allowed: 0 to 1"),
         (JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'", '[job]: placement is "local", but audit_rate is above'),
-        (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not starting with a dot"),
+        (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not starting"),
         (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
         ("[job]\ndeadline_seconds = inf", "[job]: deadline_seconds is inf; it must be above 0"),
         ("[job]\ndeadline_seconds = " + "9" * 400, "[job]: deadline_seconds is 999"),

@@ -13,7 +13,7 @@ from paceline.events import Event
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import models
 from paceline.learning.averaging import State
-from paceline.learning.training import normalise
+from paceline.learning.local_model import normalise
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SplitEpochEnded
 from paceline.topologies.split.prepared import PreparedSplit

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from paceline.fleets.virtual import VirtualFleet
-from paceline.learning.points import PointsSpec
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded
 from paceline.topologies.gossip.topology import GossipPlan
 from papers.gossip.setting import Case, base_job, devices_of, job_of

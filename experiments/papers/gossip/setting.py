@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.fleets.modelled import VirtualDevice
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job

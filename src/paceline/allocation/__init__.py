@@ -5,8 +5,7 @@ Plain data in, plain data out: no PyTorch, no I/O, no clock.
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, Timings
-from paceline.allocation.central import CsaAllocation, SyncAllocation
-from paceline.allocation.contract import AllocatedShare, Problem, Reply
+from paceline.allocation.csa import CsaAllocation
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.edge_gossip import (
     AllDataAllocation,
@@ -18,7 +17,9 @@ from paceline.allocation.edge_gossip import (
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.policies import POLICIES, describe, from_config
 from paceline.allocation.pool import Assignment, Demand, MedAllocation, MmttAllocation, Placement, PoolPolicy
+from paceline.allocation.problem_base import AllocatedShare, Problem, Reply
 from paceline.allocation.problems import PROBLEMS, read_problem
+from paceline.allocation.sync import SyncAllocation
 
 __all__ = [
     "POLICIES",

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.pace import Pace, estimate
+from paceline.allocation.pace_estimate import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
 from paceline.checks import Count, check_fields
 from paceline.devices.profiles import Rate
@@ -49,9 +49,9 @@ class AdaptiveDabAllocation(AllocationPolicy):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Decide for each candidate by itself; raises `ConfigError` for one without measurements."""
-        counts = [self._shards(terms, candidate) for candidate in fleet]
+        counts = [self._shards(terms, candidate) for candidate in candidates]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:

@@ -106,8 +106,8 @@ class AllocationPolicy(ABC):
     no socket, reads no clock and keeps no state; past rounds are in the candidates' `history`.
 
     Attributes:
-        decided_by: role that calls it. A learner calls it with a fleet of one, so that nothing about the device leaves
-            it; the orchestrator with all candidates at once; where there is none, every peer with all of them.
+        decided_by: role that calls it. A learner calls it with itself as the only candidate, so that nothing
+            about the device leaves it; the orchestrator with all of them at once; where there is none, every peer does.
         needs_profiles: whether learners send their profile to the orchestrator, or to the other peers.
         needs_outlook: whether they send a profile and a probability for each state that they may be in.
     """
@@ -122,7 +122,7 @@ class AllocationPolicy(ABC):
         return "never"
 
     @abstractmethod
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Decide what each candidate trains, in order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
 
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:

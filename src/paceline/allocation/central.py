@@ -1,4 +1,4 @@
-"""CSA and the synchronous scheme as policies: the orchestrator knows all profiles and hands out all data."""
+"""Base of CSA and the synchronous scheme as policies: the orchestrator knows all profiles and hands out all data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from paceline.allocation import costs
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import MOST
+from paceline.allocation.problem_base import MOST
 from paceline.checks import Count, check_fields
 
 # NumPy is imported when something is solved: a device that trains for another policy does without.
 if TYPE_CHECKING:
-    from paceline.allocation.steps import Counts, Steps
+    from paceline.allocation.csa.steps import Counts, Steps
 
 _PRECISION = 1e-6  # of the least time in which all can be done, as a ratio
 
@@ -46,15 +46,15 @@ class CentralAllocation(AllocationPolicy):
         if self.max_shards is not None and self.max_shards < self.min_shards:
             raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Share out all shards; candidates without a profile sit out."""
-        able = self._able(terms, fleet)
+        able = self._able(terms, candidates)
         if not able:
-            return [SITS_OUT] * len(fleet)
-        total = min(terms.num_shards, sum(self._most(terms, fleet[index]) for index in able))
-        steps = self._steps(terms, [fleet[index] for index in able])
+            return [SITS_OUT] * len(candidates)
+        total = min(terms.num_shards, sum(self._most(terms, candidates[index]) for index in able))
+        steps = self._steps(terms, [candidates[index] for index in able])
         counts, local_epochs = self._share_out(_stretched(steps, total, self.min_local_epochs), total)
-        allocated = [SITS_OUT] * len(fleet)
+        allocated = [SITS_OUT] * len(candidates)
         for index, *share in zip(able, counts.tolist(), local_epochs.tolist(), strict=True):
             allocated[index] = Allocation(*share)
         return allocated
@@ -67,11 +67,11 @@ class CentralAllocation(AllocationPolicy):
         most = candidate.most_shards(terms)
         return most if self.max_shards is None else min(most, self.max_shards)
 
-    def _able(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[int]:
+    def _able(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[int]:
         """Return the indices of those that take part."""
         seconds = {
             index: self._least_seconds(terms, candidate)
-            for index, candidate in enumerate(fleet)
+            for index, candidate in enumerate(candidates)
             if self._most(terms, candidate) >= self.min_shards
         }
         in_time = [index for index, needed in seconds.items() if needed <= terms.deadline_seconds]
@@ -88,51 +88,25 @@ class CentralAllocation(AllocationPolicy):
         each = costs.download_seconds(terms, profile) + epochs_seconds
         return costs.fixed_seconds(terms, profile) + self.min_shards * each
 
-    def _steps(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> Steps:
+    def _steps(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> Steps:
         import numpy as np
 
-        from paceline.allocation.steps import Steps
+        from paceline.allocation.csa.steps import Steps
 
-        profiles = [candidate.profile for candidate in fleet if candidate.profile is not None]
+        profiles = [candidate.profile for candidate in candidates if candidate.profile is not None]
         return Steps(
             c2=np.array([costs.local_epoch_seconds(terms, profile) for profile in profiles]),
             c1=np.array([costs.download_seconds(terms, profile) for profile in profiles]),
             c0=np.array([costs.fixed_seconds(terms, profile) for profile in profiles]),
             cycle_seconds=terms.deadline_seconds,
-            low=np.full(len(fleet), self.min_shards, dtype=np.int64),
-            high=np.array([self._most(terms, candidate) for candidate in fleet], dtype=np.int64),
+            low=np.full(len(candidates), self.min_shards, dtype=np.int64),
+            high=np.array([self._most(terms, candidate) for candidate in candidates], dtype=np.int64),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CsaAllocation(CentralAllocation):
-    """The least staleness: each learner does as many local epochs as fit, and these differ as little as possible.
-
-    Exact, as in `CsaProblem`, in shards instead of samples.
-    """
-
-    def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
-        from paceline.allocation.exact import least_staleness
-
-        plan = least_staleness(steps, total, self.min_local_epochs)
-        return plan.counts, plan.local_epochs
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyncAllocation(CentralAllocation):
-    """All do the same number of local epochs, the most that all have time for, as in `SyncProblem`."""
-
-    def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
-        from paceline.allocation.exact import most_in_common, take_back
-
-        local_epochs = most_in_common(steps, total, self.min_local_epochs)
-        counts = take_back(steps.most_for(local_epochs), steps.low, total)
-        return counts, counts * 0 + local_epochs
 
 
 def _stretched(steps: Steps, total: int, min_local_epochs: int) -> Steps:
     """Extend the cycle to the least time in which all can be done, if it is too short."""
-    from paceline.allocation.exact import find_conflict
+    from paceline.allocation.csa.exact import find_conflict
 
     def in_seconds(seconds: float) -> Steps:
         return dataclasses.replace(steps, cycle_seconds=seconds)

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from paceline.allocation import contract
+from paceline.allocation import problem_base
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import AllocatedShare, Reply
 from paceline.allocation.costs import fixed_seconds, shard_seconds
+from paceline.allocation.problem_base import AllocatedShare, Reply
 from paceline.allocation.rounding import units_within
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import ConfigError
@@ -33,9 +33,9 @@ class DabAllocation(AllocationPolicy):
 
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "learner"
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Decide for each candidate by itself; raises `ConfigError` for one without a profile."""
-        return [self._allocation(terms, candidate) for candidate in fleet]
+        return [self._allocation(terms, candidate) for candidate in candidates]
 
     def _allocation(self, terms: RoundTerms, candidate: Candidate) -> Allocation:
         if candidate.profile is None:
@@ -52,11 +52,11 @@ class DabAllocation(AllocationPolicy):
 class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A learner of a `DabProblem`; rates as in a `Profile`."""
 
-    name: contract.Name
-    samples_per_second: contract.Positive
-    down_bytes_per_second: contract.Positive
-    up_bytes_per_second: contract.Positive
-    latency_seconds: contract.NotNegative = 0.0
+    name: problem_base.Name
+    samples_per_second: problem_base.Positive
+    down_bytes_per_second: problem_base.Positive
+    up_bytes_per_second: problem_base.Positive
+    latency_seconds: problem_base.NotNegative = 0.0
 
     def as_candidate(self) -> Candidate:
         """Describe the learner to the policy."""
@@ -65,17 +65,17 @@ class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Candidate(name=self.name, profile=profile)
 
 
-class DabProblem(contract.Problem, frozen=True, kw_only=True):
+class DabProblem(problem_base.Problem, frozen=True, kw_only=True):
     """Shares that these learners would each take by themselves; the objective is the sum of shards."""
 
     objective_name: ClassVar[str] = "shards in all"
 
-    deadline_seconds: contract.Positive
-    iterations: contract.Count
-    model_bytes: contract.CountOrZero
-    shard_bytes: contract.CountOrZero
-    shard_samples: contract.Count
-    learners: contract.Learners[DabLearner]
+    deadline_seconds: problem_base.Positive
+    iterations: problem_base.Count
+    model_bytes: problem_base.CountOrZero
+    shard_bytes: problem_base.CountOrZero
+    shard_samples: problem_base.Count
+    learners: problem_base.Learners[DabLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Give each learner its own maximum, which is optimal; infeasible if none can finish a shard."""
@@ -85,22 +85,23 @@ class DabProblem(contract.Problem, frozen=True, kw_only=True):
             model_bytes=self.model_bytes,
             shard_bytes=self.shard_bytes,
             shard_samples=self.shard_samples,
-            num_shards=contract.MOST,
+            num_shards=problem_base.MOST,
         )
-        fleet = [learner.as_candidate() for learner in self.learners]
-        allocated = DabAllocation().allocate(terms, fleet)
+        candidates = [learner.as_candidate() for learner in self.learners]
+        allocated = DabAllocation().allocate(terms, candidates)
         num_shards = sum(allocation.num_shards for allocation in allocated)
         if not num_shards:
-            return Reply(status="infeasible", reason=_too_slow(terms, fleet))
+            return Reply(status="infeasible", reason=_too_slow(terms, candidates))
         shares = [
             AllocatedShare(learner=candidate.name, shards=allocation.num_shards, iterations=allocation.local_epochs)
-            for candidate, allocation in zip(fleet, allocated, strict=True)
+            for candidate, allocation in zip(candidates, allocated, strict=True)
         ]
         return Reply(status="optimal", objective=num_shards, bound=num_shards, allocation=shares)
 
 
-def _too_slow(terms: RoundTerms, fleet: Sequence[Candidate]) -> str:
-    needed = {c.name: fixed_seconds(terms, c.profile) + shard_seconds(terms, c.profile) for c in fleet if c.profile}
+def _too_slow(terms: RoundTerms, candidates: Sequence[Candidate]) -> str:
+    profiles = {candidate.name: candidate.profile for candidate in candidates if candidate.profile}
+    needed = {name: fixed_seconds(terms, own) + shard_seconds(terms, own) for name, own in profiles.items()}
     name = min(needed, key=needed.__getitem__)
     return (
         f"no learner can finish one shard within deadline_seconds, {terms.deadline_seconds:g}; "

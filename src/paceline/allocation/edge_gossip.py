@@ -11,7 +11,7 @@ import msgspec
 
 from paceline import checks
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import AllocatedShare, Count, Learners, Name, NotNegative, Problem, Reply
+from paceline.allocation.problem_base import AllocatedShare, Count, Learners, Name, NotNegative, Problem, Reply
 from paceline.allocation.rounding import TOLERANCE
 
 _MOST_NAMED = 5  # of learners that failed, in a message
@@ -27,11 +27,11 @@ class BalancingPolicy(AllocationPolicy):
     decided_by: ClassVar[Literal["learner", "orchestrator", "peers"]] = "peers"
 
     @abstractmethod
-    def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        """List the peers that count as failed, in the fleet's order."""
+    def failed(self, candidates: Sequence[Candidate]) -> list[str]:
+        """List the peers that count as failed, in the candidates' order."""
 
     @abstractmethod
-    def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
+    def is_exceptional(self, candidates: Sequence[Candidate]) -> bool:
         """Decide whether so many have failed that others should train their data: see `take_over`."""
 
 
@@ -51,25 +51,25 @@ class EdgeGossipAllocation(BalancingPolicy):
 
     min_samples_per_second: checks.NotNegative = 0.001
     max_failed: checks.Ratio = 0.1
-    max_ratio: checks.Share = 1.0
+    max_ratio: checks.PositiveRatio = 1.0
 
     needs_profiles: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.check_fields(self)
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Return the balanced part of each peer's data, one shard at least, also if too many have failed."""
-        rates = [_predicted(candidate) for candidate in fleet]
+        rates = [_predicted(candidate) for candidate in candidates]
         usable = [rate if self.is_usable(rate) else 0.0 for rate in rates]
-        counts = kept([candidate.most_shards(terms) for candidate in fleet], usable, self.max_ratio)
+        counts = kept([candidate.most_shards(terms) for candidate in candidates], usable, self.max_ratio)
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
-    def failed(self, fleet: Sequence[Candidate]) -> list[str]:
-        return [candidate.name for candidate in fleet if not self.is_usable(_predicted(candidate))]
+    def failed(self, candidates: Sequence[Candidate]) -> list[str]:
+        return [candidate.name for candidate in candidates if not self.is_usable(_predicted(candidate))]
 
-    def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
-        return self.are_too_many(len(self.failed(fleet)), len(fleet))
+    def is_exceptional(self, candidates: Sequence[Candidate]) -> bool:
+        return self.are_too_many(len(self.failed(candidates)), len(candidates))
 
     def is_usable(self, samples_per_second: float) -> bool:
         """Check that a peer of this speed has not failed."""
@@ -84,14 +84,14 @@ class EdgeGossipAllocation(BalancingPolicy):
 class AllDataAllocation(BalancingPolicy):
     """Every peer trains all its data, and the fast ones wait: gossip without a balancer."""
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
-        counts = [candidate.most_shards(terms) for candidate in fleet]
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
+        counts = [candidate.most_shards(terms) for candidate in candidates]
         return [Allocation(count, terms.local_epochs) if count else SITS_OUT for count in counts]
 
-    def failed(self, fleet: Sequence[Candidate]) -> list[str]:
+    def failed(self, candidates: Sequence[Candidate]) -> list[str]:
         return []
 
-    def is_exceptional(self, fleet: Sequence[Candidate]) -> bool:
+    def is_exceptional(self, candidates: Sequence[Candidate]) -> bool:
         return False
 
 
@@ -159,7 +159,7 @@ class EdgeGossipProblem(Problem, frozen=True, kw_only=True):
 
     min_samples_per_second: NotNegative = EdgeGossipAllocation.min_samples_per_second
     max_failed: checks.Ratio = EdgeGossipAllocation.max_failed
-    max_ratio: checks.Share = EdgeGossipAllocation.max_ratio
+    max_ratio: checks.PositiveRatio = EdgeGossipAllocation.max_ratio
     learners: Learners[BalancedLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:

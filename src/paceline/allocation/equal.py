@@ -8,9 +8,10 @@ from typing import ClassVar, Literal
 
 from paceline.allocation import costs
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.contract import MOST, Reply
-from paceline.allocation.cycle import CycleProblem, staleness
+from paceline.allocation.cycle_problem import CycleProblem
+from paceline.allocation.problem_base import MOST, Reply
 from paceline.allocation.rounding import split_evenly, units_within
+from paceline.allocation.staleness import staleness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +31,12 @@ class EqualAllocation(AllocationPolicy):
     def needs_profiles(self) -> bool:  # type: ignore[override]
         return self.asynchronous
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Split the shards; less than all only if every candidate has reached its limit."""
-        counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in fleet])
+        counts = split_evenly(terms.num_shards, [candidate.most_shards(terms) for candidate in candidates])
         return [
             Allocation(count, self._local_epochs(terms, candidate, count)) if count else SITS_OUT
-            for candidate, count in zip(fleet, counts, strict=True)
+            for candidate, count in zip(candidates, counts, strict=True)
         ]
 
     def _local_epochs(self, terms: RoundTerms, candidate: Candidate, num_shards: int) -> int:

@@ -11,11 +11,12 @@ import msgspec
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import AllocationPolicy
-from paceline.allocation.central import CsaAllocation, SyncAllocation
+from paceline.allocation.csa import CsaAllocation
 from paceline.allocation.dab import DabAllocation
 from paceline.allocation.edge_gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.pool import MedAllocation, MmttAllocation
+from paceline.allocation.sync import SyncAllocation
 from paceline.checks import why_refused
 from paceline.errors import ConfigError
 from paceline.spelling import suggest

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.checks import Count, CountOrZero, NotNegative, Remainder, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne, check_fields
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -30,7 +30,7 @@ class Demand(NamedTuple):
 
     job: str
     terms: RoundTerms
-    fleet: Sequence[Candidate]
+    candidates: Sequence[Candidate]
 
 
 class Placement(NamedTuple):
@@ -110,7 +110,7 @@ class PoolPolicy(AllocationPolicy):
             budget: budget, if less than the policy's own.
         """
         limits = [limit for limit in (self.budget, budget) if limit is not None]
-        for num_jobs in range(min(len(demands), len(demands[0].fleet)) if demands else 0, 0, -1):
+        for num_jobs in range(min(len(demands), len(demands[0].candidates)) if demands else 0, 0, -1):
             placed, waiting = demands[:num_jobs], tuple(demand.job for demand in demands[num_jobs:])
             for instance, waived in self._relaxed(self._instance(placed, min(limits, default=math.inf))):
                 assignment = self._solve(instance, placed, waiting, waived)
@@ -118,14 +118,14 @@ class PoolPolicy(AllocationPolicy):
                     return assignment
         return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
 
-    def allocate(self, terms: RoundTerms, fleet: Sequence[Candidate]) -> list[Allocation]:
+    def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Allocate for one job, as `assign` does."""
-        placements = self.assign([Demand("", terms, fleet)]).placements if terms.num_shards else {}
+        placements = self.assign([Demand("", terms, candidates)]).placements if terms.num_shards else {}
         return [
             Allocation(placements[candidate.name].num_shards, terms.local_epochs)
             if candidate.name in placements
             else SITS_OUT
-            for candidate in fleet
+            for candidate in candidates
         ]
 
     def _relaxed(self, instance: Instance) -> Iterator[tuple[Instance, tuple[str, ...]]]:
@@ -146,7 +146,7 @@ class PoolPolicy(AllocationPolicy):
         from paceline.allocation.med.limit import Limit
         from paceline.allocation.med.solver import solve
 
-        jobs, learners = [demand.job for demand in demands], [candidate.name for candidate in demands[0].fleet]
+        jobs, learners = [demand.job for demand in demands], [candidate.name for candidate in demands[0].candidates]
         if find_conflict(instance, jobs, learners) is not None:
             return None
         solution = solve(instance, Limit(max_steps=self.max_steps))
@@ -166,8 +166,8 @@ class PoolPolicy(AllocationPolicy):
 
         from paceline.allocation.med.instance import Instance
 
-        fleet = demands[0].fleet
-        fixed, unit = np.zeros((2, len(demands), len(fleet)))
+        learners = demands[0].candidates
+        fixed, unit = np.zeros((2, len(demands), len(learners)))
         for row, (_, terms, candidates) in enumerate(demands):
             for column, candidate in enumerate(candidates):
                 for outlook in self.foreseen(candidate):
@@ -178,7 +178,7 @@ class PoolPolicy(AllocationPolicy):
             unit_seconds=np.clip(unit, 1 / _MOST_SECONDS, _MOST_SECONDS),
             deadlines=np.array([demand.terms.deadline_seconds for demand in demands], dtype=np.float64),
             shards=np.array([demand.terms.num_shards for demand in demands], dtype=np.float64),
-            prices=np.array([candidate.price for candidate in fleet], dtype=np.float64),
+            prices=np.array([learner.price for learner in learners], dtype=np.float64),
             budget=budget,
             min_shards=self.min_shards,
         )
@@ -193,7 +193,7 @@ class MedAllocation(PoolPolicy):
             first; 0 is MED as in the thesis.
     """
 
-    held_back: Remainder = 0.0
+    held_back: RatioBelowOne = 0.0
 
     @property
     def held_share(self) -> float:
@@ -239,11 +239,11 @@ def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
 
 def _placements(instance: Instance, plan: Plan, demands: Sequence[Demand]) -> dict[str, Placement]:
     placements = {}
-    for column, candidate in enumerate(demands[0].fleet):
+    for column, candidate in enumerate(demands[0].candidates):
         row = int(plan.tasks[column])
         if row >= 0 and plan.counts[row, column] > 0:
             demand = demands[row]
-            most = demand.fleet[column].most_shards(demand.terms)  # what it is not willing to take is not trained
+            most = demand.candidates[column].most_shards(demand.terms)  # what it is not willing to take is not trained
             if most > 0:
                 placements[candidate.name] = Placement(
                     demand.job,

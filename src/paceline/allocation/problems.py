@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from paceline.allocation.contract import Problem
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.dab import DabProblem
 from paceline.allocation.edge_gossip import EdgeGossipProblem
 from paceline.allocation.equal import EtaProblem
 from paceline.allocation.med import GreedyProblem, MedProblem, MmttProblem
+from paceline.allocation.problem_base import Problem
 from paceline.allocation.sync import SyncProblem
 from paceline.checks import why_refused
 from paceline.errors import ConfigError

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from paceline.allocation.contract import AllocatedShare, Reply
-from paceline.allocation.cycle import CycleProblem
+from paceline.allocation.central import CentralAllocation
+from paceline.allocation.cycle_problem import CycleProblem
+from paceline.allocation.problem_base import AllocatedShare, Reply
+
+if TYPE_CHECKING:
+    from paceline.allocation.csa.steps import Counts, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncAllocation(CentralAllocation):
+    """All do the same number of local epochs, the most that all have time for, as in `SyncProblem`."""
+
+    def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
+        from paceline.allocation.csa.exact import most_in_common, take_back
+
+        local_epochs = most_in_common(steps, total, self.min_local_epochs)
+        counts = take_back(steps.most_for(local_epochs), steps.low, total)
+        return counts, counts * 0 + local_epochs
 
 
 class SyncProblem(CycleProblem, frozen=True, kw_only=True):
@@ -19,8 +36,8 @@ class SyncProblem(CycleProblem, frozen=True, kw_only=True):
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
         """Find the optimum; it takes milliseconds, so the time limit is not needed."""
-        from paceline.allocation.exact import find_conflict, most_in_common, take_back  # imports NumPy
-        from paceline.allocation.steps import Steps
+        from paceline.allocation.csa.exact import find_conflict, most_in_common, take_back  # imports NumPy
+        from paceline.allocation.csa.steps import Steps
 
         steps = Steps.of(self)
         conflict = find_conflict(steps, self.samples, self.min_iterations)

@@ -18,8 +18,8 @@ from paceline.devices.profiles import Profile
 from paceline.devices.subset import measure_training
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
+from paceline.learning.local_model import LocalModel
 from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
 from paceline.topologies.base import Node, Topology
 from paceline.topologies.job_files import load_job
 

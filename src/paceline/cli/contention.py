@@ -23,8 +23,8 @@ from paceline.devices.contention.profiling import profile_training
 from paceline.devices.contention.regression import Observation, cross_validate, fit_slowdown
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
+from paceline.learning.local_model import LocalModel
 from paceline.learning.trainers import ThreadTrainer
-from paceline.learning.training import LocalModel
 from paceline.topologies.job_files import load_job
 
 _QUIET_RATIO = 0.2  # share of the CPU that others may use while a device counts as left alone

@@ -15,9 +15,9 @@ from paceline.devices.states import DeviceState
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.learning.engines import Engine, ThreadEngine
+from paceline.learning.local_model import LocalModel
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
-from paceline.learning.training import LocalModel
 
 
 class Machine(ABC):

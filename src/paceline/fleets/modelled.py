@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta
 
 from paceline.axon.transports.links import Line, Link
-from paceline.checks import NotNegative, Remainder
+from paceline.checks import NotNegative, RatioBelowOne
 from paceline.devices.activities import Activity, Undisturbed
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.machines import Machine
@@ -21,8 +21,9 @@ from paceline.devices.states import DeviceState, draw_state
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
+from paceline.learning.aggregated_points import PointsSpec, remembered
 from paceline.learning.engines import Engine
-from paceline.learning.points import PointsSpec, remembered
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.trainers import (
@@ -34,7 +35,6 @@ from paceline.learning.trainers import (
     Trainer,
     TrainOptions,
 )
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 
 T = TypeVar("T")
@@ -61,15 +61,15 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
 
     samples_per_second: float | dict[str, float]
     aggregates_per_second: Annotated[float, Meta(gt=0)] = math.inf
-    speed_noise: Remainder = 0.0
-    link_noise: Remainder = 0.0
-    packet_loss: Remainder = 0.0
+    speed_noise: RatioBelowOne = 0.0
+    link_noise: RatioBelowOne = 0.0
+    packet_loss: RatioBelowOne = 0.0
     joins_at_seconds: NotNegative = 0.0
     dies_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     returns_at_seconds: float | None = None
     leaves_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     is_server: bool = False
-    skips: Remainder = 0.0
+    skips: RatioBelowOne = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
 """Datasets by name or from a file, all in one normal form.
 
 Samples are uint8 images (N, channels, height, width), or float32 images or features (N, features). Labels are class
-numbers. See `paceline.learning.normal_form`.
+numbers. See `paceline.learning.npz`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx
-from paceline.learning.normal_form import MAX_CLASSES, labelled, read_npz
+from paceline.learning.npz import MAX_CLASSES, labelled, read_npz
 from paceline.spelling import check_known
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")

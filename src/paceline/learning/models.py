@@ -22,8 +22,7 @@ from torch import nn
 
 from paceline.axon import modules
 from paceline.errors import ConfigError, in_one_line
-from paceline.learning.chains import leaf_cnn, resnet_8
-from paceline.learning.convnets import alexnet, check_images, mobilenet_v2, squeezenet
+from paceline.learning.convnets import alexnet, check_images, leaf_cnn, mobilenet_v2, resnet_8, squeezenet
 from paceline.spelling import check_known
 
 __all__ = ["MODELS", "ModelSpec", "build", "loss_function"]
@@ -175,7 +174,7 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "alexnet": alexnet,
     "squeezenet": squeezenet,
     "mobilenet-v2": mobilenet_v2,
-    # Malandrino and Chiasserini (2022, FPL), and one of our choice: layers have names, see `paceline.learning.chains`.
+    # Malandrino and Chiasserini (2022, FPL), and one of our choice, both with named layers.
     "leaf-cnn": leaf_cnn,
     "resnet-8": resnet_8,
 }

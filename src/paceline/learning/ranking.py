@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from paceline.errors import ConfigError
-from paceline.learning.points import AggregatedPoints
+from paceline.learning.aggregated_points import AggregatedPoints
 from paceline.learning.shards import Array
 
 

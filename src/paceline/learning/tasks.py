@@ -17,7 +17,7 @@ from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
 from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.learning.normal_form import MAX_CLASSES
+from paceline.learning.npz import MAX_CLASSES
 from paceline.spelling import suggest
 
 # Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.

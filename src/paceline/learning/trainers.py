@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from paceline.learning.points import AggregatedPoints, PointsSpec, cached
+from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from paceline.checks import Positive, Share, check_fields
+from paceline.checks import Positive, PositiveRatio, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 from paceline.spelling import check_known
@@ -40,7 +40,7 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kind: str = "plain"
     sigma_pixels: Positive = 1.5
     erased_share: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    cropped_share: Share = 0.5
+    cropped_share: PositiveRatio = 0.5
 
     def __post_init__(self) -> None:
         check_known("view", self.kind, VIEWS)

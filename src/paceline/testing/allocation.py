@@ -47,7 +47,7 @@ def make_candidate(
     )
 
 
-def make_fleet(size: int, *, seed: int = 0, num_rounds: int = 0) -> list[Candidate]:
+def make_candidates(size: int, *, seed: int = 0, num_rounds: int = 0) -> list[Candidate]:
     """Unequal learners; every third takes no more than a few shards."""
     return [
         make_candidate(
@@ -68,10 +68,10 @@ class PolicyContract:
     def test_a_whole_number_for_each_within_its_limits(
         self, policy: AllocationPolicy, size: int, num_rounds: int
     ) -> None:
-        fleet = make_fleet(size, seed=size, num_rounds=num_rounds)
-        allocated = policy.allocate(TERMS, fleet)
+        candidates = make_candidates(size, seed=size, num_rounds=num_rounds)
+        allocated = policy.allocate(TERMS, candidates)
         assert len(allocated) == size
-        for (num_shards, local_epochs), candidate in zip(allocated, fleet, strict=True):
+        for (num_shards, local_epochs), candidate in zip(allocated, candidates, strict=True):
             assert type(num_shards) is type(local_epochs) is int
             assert 0 <= num_shards <= candidate.most_shards(TERMS)
             assert (local_epochs >= 1) == (num_shards >= 1)
@@ -83,28 +83,28 @@ class PolicyContract:
         assert all(allocation.num_shards >= 1 for allocation in policy.allocate(terms, fast))
 
     def test_same_arguments_same_answer(self, policy: AllocationPolicy) -> None:
-        fleet, other = make_fleet(5, seed=1, num_rounds=10), make_fleet(5, seed=2, num_rounds=10)
-        first = policy.allocate(TERMS, fleet)
+        candidates, other = make_candidates(5, seed=1, num_rounds=10), make_candidates(5, seed=2, num_rounds=10)
+        first = policy.allocate(TERMS, candidates)
         policy.allocate(TERMS, other)
-        assert policy.allocate(TERMS, tuple(fleet)) == first
-        assert policy.upload_seconds(TERMS, fleet[0]) == policy.upload_seconds(TERMS, fleet[0])
+        assert policy.allocate(TERMS, tuple(candidates)) == first
+        assert policy.upload_seconds(TERMS, candidates[0]) == policy.upload_seconds(TERMS, candidates[0])
 
     def test_nothing_there_nothing_given(self, policy: AllocationPolicy) -> None:
         nothing = msgspec.structs.replace(TERMS, num_shards=0)
-        assert policy.allocate(nothing, make_fleet(4, num_rounds=3)) == [SITS_OUT] * 4
+        assert policy.allocate(nothing, make_candidates(4, num_rounds=3)) == [SITS_OUT] * 4
         assert policy.allocate(TERMS, [make_candidate(num_rounds=3, max_shards=0)]) == [SITS_OUT]
 
     @pytest.mark.parametrize("num_rounds", [0, 10])
     def test_learners_decide_alone(self, policy: AllocationPolicy, num_rounds: int) -> None:
-        fleet = make_fleet(6, num_rounds=num_rounds)
-        alone = [policy.allocate(TERMS, [candidate])[0] for candidate in fleet]
-        assert policy.decided_by != "learner" or policy.allocate(TERMS, fleet) == alone
+        candidates = make_candidates(6, num_rounds=num_rounds)
+        alone = [policy.allocate(TERMS, [candidate])[0] for candidate in candidates]
+        assert policy.decided_by != "learner" or policy.allocate(TERMS, candidates) == alone
 
     @pytest.mark.parametrize("num_rounds", [0, 10])
     def test_more_time_is_not_fewer_shards(self, policy: AllocationPolicy, num_rounds: int) -> None:
-        fleet = make_fleet(6, seed=3, num_rounds=num_rounds)
+        candidates = make_candidates(6, seed=3, num_rounds=num_rounds)
         by_seconds = [
-            policy.allocate(msgspec.structs.replace(TERMS, deadline_seconds=float(seconds)), fleet)
+            policy.allocate(msgspec.structs.replace(TERMS, deadline_seconds=float(seconds)), candidates)
             for seconds in (0.1, 1, 5, 15, 60, 600)
         ]
         totals = [sum(allocation.num_shards for allocation in allocated) for allocated in by_seconds]

@@ -1,13 +1,10 @@
 """Every transport keeps the one contract, and every stub works on it."""
 
-import asyncio
-
 import pytest
 
-from paceline.axon.client import CoroDuplexStub
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, MemoryNetwork
 from paceline.fleets import virtual_loop
-from paceline.testing.transports import StubContract, TransportContract, make_worker
+from paceline.testing.transports import StubContract, TransportContract
 
 
 def slow(transport):
@@ -57,25 +54,3 @@ class TestMemoryTransportOnVirtualTime(TransportContract):
     @pytest.fixture
     def run(self):
         return virtual_loop.run
-
-
-def test_a_day_on_virtual_time_takes_no_time():
-    """A duplex call of a day, with its callback, over a network in memory and a clock that jumps."""
-
-    async def main():
-        network, loop = MemoryNetwork(), asyncio.get_running_loop()
-        worker = make_worker()
-
-        @worker.rpc()
-        async def train_for(seconds: float) -> str:
-            await asyncio.sleep(seconds)
-            return "trained"
-
-        async with worker.serving(port=0, transport=network.host("pi1")) as address:
-            transport = FaultyTransport(network.host("laptop"), Link(latency_seconds=0.05))
-            stub = CoroDuplexStub(address.host, "train_for", port=address.port, transport=transport)
-            start = loop.time()
-            assert await stub(86_000.0) == "trained"
-            assert loop.time() - start == pytest.approx(86_000, abs=0.5)
-
-    virtual_loop.run(main())

@@ -51,22 +51,16 @@ async def ask(address, request=None):
 
 
 @on_loop
-async def talk(*sends, read_until_closed=True, num_replies=1):
-    """Send bytes to a listening EchoApp, in these pieces, and return everything it answers."""
+async def talk(*sends):
+    """Send bytes to a listening EchoApp, in these pieces, and return everything it answers until it hangs up."""
     async with listening() as address:
         reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
-        received = b""
         try:
             for piece in sends:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0.01)
-            while received.count(b"HTTP/1.1") < num_replies or read_until_closed:
-                chunk = await asyncio.wait_for(reader.read(65536), 5)
-                received += chunk
-                if not chunk:
-                    break
-            return received
+            return await asyncio.wait_for(reader.read(), 20)
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -74,19 +68,12 @@ async def talk(*sends, read_until_closed=True, num_replies=1):
 
 
 POST = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
-
-
 LAST = POST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 def test_any_cut_into_packets():
     for cut in range(1, len(LAST)):
         assert talk(LAST[:cut], LAST[cut:]).endswith(b"\r\n\r\nhello")
-
-
-def test_keep_alive_and_pipelining():
-    received = talk(POST * 5, read_until_closed=False, num_replies=5)
-    assert received.count(b"hello") == 5
 
 
 def test_pipelining_more_than_is_read_ahead():

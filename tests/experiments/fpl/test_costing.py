@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.learning.segments import make_chain
+from paceline.learning.model_parts import make_chain
 from paceline.topologies.split.events import SplitEpochEnded
 from papers.fpl.costing import cost_rows, num_parameters
 from papers.fpl.measures import taken

@@ -13,8 +13,8 @@ import torch
 from paceline import events
 from paceline.cli import main
 from paceline.learning import checkpoints
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
-from paceline.learning.training import LocalModel
 from paceline.topologies.events import PeerListening
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.prepared import prepare_job

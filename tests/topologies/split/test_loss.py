@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.learning.segments import make_chain
+from paceline.learning.model_parts import make_chain
 from paceline.learning.vectors import copy_of
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked

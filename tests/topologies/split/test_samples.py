@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.segments import epoch_order
+from paceline.learning.model_parts import epoch_order
 from paceline.learning.views import ViewSpec, apply_view
 from paceline.topologies.split.messages import SyncPoint
 from paceline.topologies.split.samples import Minibatches, inputs_of, load_samples, view_of

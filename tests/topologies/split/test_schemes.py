@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.learning.local_model import LocalModel
+from paceline.learning.model_parts import make_chain
 from paceline.learning.models import build
-from paceline.learning.segments import make_chain
 from paceline.learning.tasks import OptimizerSpec
-from paceline.learning.training import LocalModel
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import SyncPoint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.contract import (
+from paceline.allocation.problem_base import (
     MOST,
     AllocatedShare,
     Count,

@@ -50,16 +50,16 @@ class Balancer:
         await self._cover_failures(epoch, at, data, known)
         own = await self.publish_speed(epoch - 1, data.num_samples)
         known[own.learner] = own
-        fleet = self._fleet(known)
-        places = [candidate.name for candidate in fleet]
-        share = self._policy.allocate(_TERMS, fleet)[places.index(own.learner)]
+        candidates = self._candidates(known)
+        places = [candidate.name for candidate in candidates]
+        share = self._policy.allocate(_TERMS, candidates)[places.index(own.learner)]
         return share.num_shards, own.samples_per_second
 
     async def _cover_failures(self, epoch: int, at: float, data: TrainingData, known: Mapping[str, Figures]) -> None:
         """Where too many have failed, train what they had, if this peer is the one; else report what is missing."""
-        fleet = self._fleet(known)
+        candidates = self._candidates(known)
         name = self._membership.me.name
-        failed = self._policy.failed(fleet) if self._policy.is_exceptional(fleet) else []
+        failed = self._policy.failed(candidates) if self._policy.is_exceptional(candidates) else []
         failed = [other for other in failed if other != name]
         usable = {record.name for record in self._membership.living()} - set(failed)
         trained = {part for record in self._membership.living() if record.name in usable for part in record.parts[:1]}
@@ -74,13 +74,13 @@ class Balancer:
             self._emit(PartTakenOver(at=at, learner=name, other=taken[part], epoch=epoch, num_samples=num_samples))
         await data.take(tuple(sorted(taken)))
         if missing and missing != self._missing:
-            share, lost = len(failed) / len(fleet), sum(_num_samples(owners[other]) for other in missing)
+            share, lost = len(failed) / len(candidates), sum(_num_samples(owners[other]) for other in missing)
             self._emit(
                 DataMissing(at=at, learner=name, epoch=epoch, others=missing, share_failed=share, num_samples=lost)
             )
         self._missing = missing
 
-    def _fleet(self, known: Mapping[str, Figures]) -> list[Candidate]:
+    def _candidates(self, known: Mapping[str, Figures]) -> list[Candidate]:
         """Return all that take part or died in it; newcomers that published nothing yet are left out."""
         records = [record for record in self._membership.everybody() if record.status != "left"]
         taking_part = [record for record in records if not record.is_living or record.name in known]

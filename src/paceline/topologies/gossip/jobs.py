@@ -9,11 +9,11 @@ import msgspec
 
 from paceline.allocation import AllocationPolicy
 from paceline.allocation.edge_gossip import AllDataAllocation
-from paceline.checks import Count, CountOrZero, Positive, Seed, Share, check_fields
+from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed, check_fields
+from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.points import PointsSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.base import JobSpec
 from paceline.topologies.gossip.graphs import GraphName, GraphSpec
@@ -57,7 +57,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     epochs: Count = 10
     graph: GraphName = "ring"
     degree: Count = 4
-    push_probability: Share = 0.02
+    push_probability: PositiveRatio = 0.02
     overlaps: bool = False
     compression: Literal["none", "int8"] = "none"
     rank_epochs: Count = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paceline.learning.points import AggregatedPoints
+from paceline.learning.aggregated_points import AggregatedPoints
 from paceline.learning.ranking import ranked_order
 from paceline.learning.shards import Array, Shard
 from paceline.learning.trainers import Aggregated, Trainer

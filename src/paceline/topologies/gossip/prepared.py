@@ -10,10 +10,10 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
+from paceline.learning.local_model import LocalModel
 from paceline.learning.partitions import held_by, parts
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.peer_data import Holding

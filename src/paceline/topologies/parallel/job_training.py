@@ -17,8 +17,8 @@ import paceline
 from paceline.allocation import Allocation
 from paceline.learning.audits import Auditor, Claim, Portion
 from paceline.learning.averaging import State, UpdateValidator
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard, ShardSampler
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.parallel import events

@@ -11,7 +11,7 @@ from msgspec import Meta
 from paceline import allocation
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllocation, PoolPolicy
 from paceline.allocation.base import MAX_OVERTIME
-from paceline.checks import Count, NotNegative, Positive, Ratio, Seed, Share, check_fields
+from paceline.checks import Count, NotNegative, Positive, PositiveRatio, Ratio, Seed, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
@@ -54,7 +54,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     min_learners: Count = 1
     benchmark_shards: Count = 8
     audit_rate: Ratio = 0.0
-    target_accuracy: Share | None = None
+    target_accuracy: PositiveRatio | None = None
     model: ModelSpec = ModelSpec(name="two-nn")
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()

@@ -12,9 +12,9 @@ from paceline import allocation
 from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.tasks import Task
-from paceline.learning.training import LocalModel
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
 

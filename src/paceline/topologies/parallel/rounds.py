@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from paceline.allocation import SITS_OUT, Allocation
-from paceline.allocation.cycle import mean_difference
+from paceline.allocation.staleness import mean_difference
 from paceline.learning.averaging import RunningAverage, UpdateValidator
 from paceline.topologies.parallel.reserve import ShardReserve
 

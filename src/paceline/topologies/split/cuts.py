@@ -23,9 +23,9 @@ from typing import NamedTuple
 import torch
 
 from paceline.errors import ConfigError
-from paceline.learning.cutting import Chain
+from paceline.learning.chain import Chain
 from paceline.learning.engines import Engine
-from paceline.learning.segments import Branch, Head, make_chain, make_head
+from paceline.learning.model_parts import Branch, Head, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
 from paceline.topologies.split.messages import Costs, CutCost, SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, CountOrZero, NotNegative, Positive, Seed, Share, check_fields
-from paceline.learning.coding import Bits
+from paceline.checks import Count, CountOrZero, NotNegative, Positive, PositiveRatio, Seed, check_fields
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.quantisation import Bits
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import PAPER_VIEWS, ViewSpec
 from paceline.topologies.base import JobSpec
@@ -78,7 +78,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     backup_epochs: CountOrZero = 1
     test_epochs: Count = 1
     stop_epochs: CountOrZero = 0
-    target_accuracy: Share | None = None
+    target_accuracy: PositiveRatio | None = None
     seed: Seed = 0
     junction: JunctionSpec = JunctionSpec()
     averaging: AveragingSpec = AveragingSpec()

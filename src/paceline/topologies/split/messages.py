@@ -13,7 +13,7 @@ import msgspec
 import torch
 from msgspec import Meta
 
-from paceline.learning.coding import Bits
+from paceline.learning.quantisation import Bits
 from paceline.learning.tasks import Task
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split.jobs import Depth, Scheme

@@ -10,9 +10,9 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import datasets
-from paceline.learning.cutting import Chain
+from paceline.learning.chain import Chain
 from paceline.learning.datasets import Dataset
-from paceline.learning.segments import Operations, make_chain, operations_of, sizes
+from paceline.learning.model_parts import Operations, make_chain, operations_of, sizes
 from paceline.learning.tasks import Task
 from paceline.spelling import suggest
 from paceline.topologies.split.jobs import AUTO, SplitJob

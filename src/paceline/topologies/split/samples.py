@@ -11,9 +11,9 @@ import torch
 from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.datasets import Dataset, DataSpec
-from paceline.learning.segments import epoch_order
+from paceline.learning.local_model import normalise
+from paceline.learning.model_parts import epoch_order
 from paceline.learning.shards import Array, Shard, minibatch_sizes
-from paceline.learning.training import normalise
 from paceline.learning.views import apply_view
 from paceline.topologies.split.messages import SplitTerms
 

@@ -10,7 +10,7 @@ from torch import nn
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.averaging import State
-from paceline.learning.segments import assemble
+from paceline.learning.model_parts import assemble
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.reporting.base import Reporting
 from paceline.topologies.split.events import CutChosen

@@ -12,9 +12,9 @@ import torch
 
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.engines import Engine
-from paceline.learning.segments import make_chain, operations_of
+from paceline.learning.local_model import LocalModel
+from paceline.learning.model_parts import make_chain, operations_of
 from paceline.learning.shards import minibatch_sizes
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.samples import Samples

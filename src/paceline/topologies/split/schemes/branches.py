@@ -15,9 +15,9 @@ import torch
 
 from paceline.errors import PacelineError
 from paceline.learning.averaging import State, UpdateValidator
-from paceline.learning.coding import decode, encode
 from paceline.learning.engines import Engine
-from paceline.learning.segments import Branch, count_parameters, make_chain, make_head
+from paceline.learning.model_parts import Branch, count_parameters, make_chain, make_head
+from paceline.learning.quantisation import decode, encode
 from paceline.learning.vectors import Layout, Vectors, copy_of
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit

@@ -10,8 +10,8 @@ import torch
 
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
+from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, minibatch_sizes
-from paceline.learning.training import LocalModel
 from paceline.learning.vectors import Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit

@@ -1,0 +1,267 @@
+"""Parts of a model that is split over devices: branches at the sources, and a head where they meet.
+
+Cut before a layer, a model has its earlier layers copied for each source (a branch), and the others once, behind a
+layer that merges the branches (the head). A branch learns from the gradients of its outputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from paceline.errors import ConfigError
+from paceline.learning import models
+from paceline.learning.averaging import State
+from paceline.learning.chain import Chain
+from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
+from paceline.learning.tasks import Task
+from paceline.learning.vectors import copy_of, load_into
+
+
+class Operations(NamedTuple):
+    """Multiplications and additions for one sample, by torch's count, which counts matrix products only.
+
+    Attributes:
+        forward: operations of the forward pass.
+        train: operations of forward and backward pass.
+    """
+
+    forward: float
+    train: float
+
+    @property
+    def backward(self) -> float:
+        """Operations of the backward pass."""
+        return self.train - self.forward
+
+
+def make_chain(task: Task, allowed: Collection[str] | None = ()) -> Chain:
+    """Build a task's model as a chain, its initial parameters from the task's seed; see `models.build`."""
+    torch.manual_seed(task.seed)
+    return Chain(models.build(task.model, task.input_shape, task.num_classes, allowed=allowed), task.input_shape)
+
+
+def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None, seed: int) -> Merge:
+    """Make the layer before the cut: a junction, or a concatenation if there is none."""
+    chain.check_cut(cut)
+    shape = chain.shapes[cut]
+    return Concatenation(shape, sources) if junction is None else Junction(shape, sources, junction, seed)
+
+
+def make_head(task: Task, chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None) -> Head:
+    """Make the head of a chain with its initial parameters; concatenated inputs get a wider first layer."""
+    layers = chain.after(cut)
+    if junction is None:
+        torch.manual_seed(task.seed)
+        layers = widen(layers, len(sources))
+    return Head(task, make_merge(chain, cut, sources, junction, task.seed), layers)
+
+
+def operations_of(chain: Chain, input_shape: Sequence[int]) -> Operations:
+    """Count the operations of the whole model for one sample."""
+    return _count(nn.Sequential(*chain.layers.values()), torch.zeros(1, *input_shape))
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Count the parameters of a module."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None) -> dict[str, int]:
+    """Count the parameters of a ``branch``, the ``junction`` and the ``trunk``, without allocating them."""
+    with torch.device("meta"):  # nothing is allocated
+        merge = make_merge(chain, cut, sources, junction, 0)
+        trunk = chain.after(cut) if junction is not None else widen(chain.after(cut), len(sources))
+    return {
+        "branch": count_parameters(chain.before(cut)),
+        "junction": count_parameters(merge),
+        "trunk": count_parameters(trunk),
+    }
+
+
+class Branch:
+    """Part of the model at a source; learns from the gradients of its outputs.
+
+    Args:
+        depth: outputs that may wait for their gradients at once. With more than one, the parameters of each forward
+            pass are stashed, so that its gradient is computed with them.
+    """
+
+    def __init__(self, task: Task, layers: nn.Sequential, shape: Sequence[int], depth: int = 1) -> None:
+        self.shape = tuple(shape)
+        self._layers = layers
+        self._is_stashing = depth > 1
+        parameters = [parameter for parameter in layers.parameters() if parameter.requires_grad]
+        self._optimizer = task.optimizer.make(parameters) if parameters else None
+        self._waiting: dict[int, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
+        self.operations = _count(layers, torch.zeros(1, *task.input_shape))
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters."""
+        return count_parameters(self._layers)
+
+    def forward(self, number: int, x: torch.Tensor) -> torch.Tensor:
+        """Compute the output of a minibatch; `backward` takes its gradient under the same number."""
+        self._layers.train()
+        stash: dict[str, torch.Tensor] = {}
+        if self._is_stashing:
+            stash = {name: tensor.detach().clone().requires_grad_() for name, tensor in self._layers.named_parameters()}
+            output: torch.Tensor = torch.func.functional_call(self._layers, stash, (x,))
+        else:
+            output = self._layers(x)
+        self._waiting[number] = (output, stash)
+        return output.detach()
+
+    def backward(self, number: int, gradient: torch.Tensor) -> None:
+        """Learn from the gradient of an output; that of a forgotten output is ignored."""
+        output, stash = self._waiting.pop(number, (None, {}))
+        if output is None or self._optimizer is None:
+            return
+        self._optimizer.zero_grad()
+        output.backward(gradient)  # type: ignore[no-untyped-call]
+        for name, parameter in self._layers.named_parameters():
+            if name in stash:
+                parameter.grad = stash[name].grad
+        self._optimizer.step()
+
+    def forget(self) -> None:
+        """Drop all outputs that wait for gradients."""
+        self._waiting.clear()
+
+    @torch.inference_mode()
+    def infer(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute outputs for evaluation."""
+        self._layers.eval()
+        output: torch.Tensor = self._layers(x)
+        return output
+
+    def state(self) -> State:
+        """Copy the parameters and buffers."""
+        return copy_of(self._layers)
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Set the parameters; raises `ConfigError` if they do not fit."""
+        load_into(self._layers, state)
+
+
+class Head(nn.Module):
+    """The merge and all layers behind it, with their optimizer."""
+
+    def __init__(self, task: Task, merge: Merge, layers: nn.Sequential) -> None:
+        super().__init__()
+        self.merge = merge
+        self.layers = layers
+        self._loss = models.loss_function(task.model)
+        self._optimizer = task.optimizer.make(self.parameters())
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""
+        logits: torch.Tensor = self.layers(self.merge(inputs))
+        return logits
+
+    def operations(self, shape: Sequence[int], sources: Sequence[str]) -> Operations:
+        """Count the operations for one sample, with these sources."""
+        return _count(self, {source: torch.zeros(1, *shape, requires_grad=True) for source in sources})
+
+    def step(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, dict[str, torch.Tensor]]:
+        """Train on a minibatch; returns the mean loss, and the gradients of the inputs by source."""
+        self.train()
+        leaves = {source: x.detach().requires_grad_() for source, x in inputs.items()}
+        self._optimizer.zero_grad()
+        loss = self._loss(self(leaves), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        return float(loss.detach()), {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
+
+    @torch.inference_mode()
+    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
+        """Return the sum of losses, and the number of right answers."""
+        self.eval()
+        logits = self(inputs)
+        return float(self._loss(logits, labels)) * len(labels), int((logits.argmax(1) == labels).sum())
+
+    def add(self, source: str) -> None:
+        """Add a source; the other weights and their optimizer state are kept."""
+        self._optimizer.add_param_group({"params": self._junction().add(source)})
+
+    def remove(self, source: str) -> None:
+        """Remove a source and its optimizer state; the rest is kept."""
+        removed = {id(parameter) for parameter in self._junction().remove(source)}
+        for group in self._optimizer.param_groups:
+            group["params"] = [parameter for parameter in group["params"] if id(parameter) not in removed]
+        for parameter in [parameter for parameter in self._optimizer.state if id(parameter) in removed]:
+            del self._optimizer.state[parameter]
+
+    def _junction(self) -> Junction:
+        if not isinstance(self.merge, Junction):
+            raise ConfigError("sources cannot come and go where their outputs are concatenated; use a junction")
+        return self.merge
+
+
+class SplitModel(nn.Module):
+    """All parts of a split model in one module.
+
+    Args:
+        branches: layers of each source, by its name.
+    """
+
+    def __init__(self, branches: Mapping[str, nn.Module], head: Head) -> None:
+        super().__init__()
+        self._names = list(branches)
+        self.branches = nn.ModuleList(branches.values())
+        self.head = head
+
+    def forward(self, views: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Compute logits from each source's view of the samples."""
+        branches = dict(zip(self._names, self.branches, strict=True))
+        logits: torch.Tensor = self.head({source: branches[source](x) for source, x in views.items()})
+        return logits
+
+
+def assemble(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
+    """Assemble a model from a trunk's state, ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
+    sources = sources_in(name.removeprefix("head.merge.") for name in state if name.startswith("head.merge."))
+    branches = {}
+    for source in sources:
+        branches[source] = make_chain(task, None).before(cut)
+        load_into(branches[source], _below(state, f"branches.{source}."))
+    head = make_head(task, make_chain(task, None), cut, sources, junction)
+    load_into(head, _below(state, "head."))
+    return SplitModel(branches, head).eval()
+
+
+def _below(state: Mapping[str, torch.Tensor], prefix: str) -> State:
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def epoch_order(num_samples: int, seed: int, epoch: int) -> torch.Tensor:
+    """Draw the order of samples in an epoch: the same on every device that knows the seed."""
+    return torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
+
+
+def _count(module: nn.Module, inputs: object) -> Operations:
+    def forward() -> torch.Tensor:
+        output: torch.Tensor = module(inputs)
+        return output
+
+    was_training = module.training
+    module.eval()  # buffers stay as they are
+    try:
+        ahead = _counted(forward)
+        learned = any(parameter.requires_grad for parameter in module.parameters())
+        train = _counted(lambda: forward().sum().backward()) if learned else ahead  # type: ignore[no-untyped-call]
+    finally:
+        module.train(was_training)
+        module.zero_grad()
+    return Operations(ahead, train)
+
+
+def _counted(work: Callable[[], object]) -> float:
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return float(counter.get_total_flops())
