@@ -6,6 +6,7 @@ import math
 import random
 from dataclasses import dataclass
 
+from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel.events import (
     DeviceMeasured,
@@ -160,3 +161,11 @@ def _work(learner, number, opened_at, chance):
         used = {"bytes_sent": MODEL_BYTES, "bytes_received": MODEL_BYTES + SHARD_BYTES * shards, "joules": 2 * train}
         events.append(RoundSpent(at=at + 0.001, **who, **DEADLINE, start_seconds=start, **seconds, **counts, **used))
     return {**work, "outcome": outcome, "arrival": arrival}, events
+
+
+def record(root, name, settings, events):
+    """Keep events as a run in a folder; gives it, closed."""
+    with RunFolder.create(root, name, settings) as folder:
+        for event in events:
+            folder.record(event)
+    return folder

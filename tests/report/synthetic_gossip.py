@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from paceline.report import RunFolder
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.gossip.events import (
     ConsensusMeasured,
@@ -21,6 +20,7 @@ from paceline.topologies.gossip.events import (
     StoreBack,
     StoreLost,
 )
+from tests.report.synthetic import POWER, record
 
 JOB = {
     "gossip": {"exchange": "mixing", "graph": "ring", "epochs": 6, "seed": 3},
@@ -30,7 +30,6 @@ JOB = {
 }
 MODEL_BYTES = 40_000
 OWN_SAMPLES = 500
-POWER = {"source": "model", "busy_watts": 2.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
 
 
 def accuracy_after(epoch, head_start=0.0):
@@ -92,18 +91,18 @@ def start_of(peer, at):
     ]
 
 
-def gossip_events(fleet=FLEET, epochs=6):
+def gossip_events():
     """Epochs of 6 s from 3 s on, all in step.
 
     A peer that dies does so in the middle of an epoch, and others miss it 4 s later. In epoch 5, jetson trains its
     part; what another had is missing. The store is away from 10 s to 20 s.
     """
     events = [GossipStarted(at=0.0, job=JOB, clock="virtual", num_parameters=10_000, paceline="0.2.0")]
-    begin, living = 3.0, [one.name for one in fleet if one.last is None]
-    for peer in fleet:
+    begin, epochs, living = 3.0, 6, [one.name for one in FLEET if one.last is None]
+    for peer in FLEET:
         start = begin + 6.0 * (peer.first - 1)
         events += start_of(peer, start)
-        others = [other.name for other in fleet if other.name != peer.name]
+        others = [other.name for other in FLEET if other.name != peer.name]
         events += [PeerSeen(at=start - 2.0, learner=name, other=peer.name) for name in others]
         last = epochs if peer.last is None else peer.last - 1
         for epoch in range(peer.first, last + 1):
@@ -111,7 +110,7 @@ def gossip_events(fleet=FLEET, epochs=6):
         if peer.last is not None:
             died = begin + 6.0 * (peer.last - 1) + 1.0
             events.append(phase(peer, died - 0.5, peer.last, "train"))
-            for index, other in enumerate(fleet):
+            for index, other in enumerate(FLEET):
                 if other.last is None:
                     why = {"other": peer.name, "reason": "it did not answer"}
                     events.append(PeerLost(at=died + 4.0 + index, learner=other.name, **why))
@@ -123,14 +122,14 @@ def gossip_events(fleet=FLEET, epochs=6):
             events.append(PeerEnded(at=ended, learner=peer.name, epochs=epochs - peer.first + 1, **result))
             why = {"other": peer.name, "reason": "it said goodbye"}
             events += [PeerLost(at=ended + 0.5, learner=name, **why) for name in living if name != peer.name]
-    for peer in fleet[:2]:
+    for peer in FLEET[:2]:
         events.append(StoreLost(at=10.0, learner=peer.name, store="redis://shelf", reason="connection refused"))
         events.append(StoreBack(at=20.0, learner=peer.name, store="redis://shelf"))
         missing = {"others": ("old",), "share_failed": 0.25, "num_samples": 700}
         events.append(DataMissing(at=28.0, learner=peer.name, epoch=5, **missing))
     for epoch in range(1, epochs + 1):
         at = begin + 6.0 * epoch - 0.1  # just before the last has ended it
-        count = sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in fleet)
+        count = sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in FLEET)
         result = {"loss": 1 - accuracy_after(epoch), "accuracy": accuracy_after(epoch)}
         events.append(ConsensusMeasured(at=at, epoch=epoch, num_learners=count, distance=0.2 * 0.5**epoch, **result))
     end = begin + 6.0 * epochs + 2.0
@@ -138,9 +137,6 @@ def gossip_events(fleet=FLEET, epochs=6):
     return sorted(events, key=lambda event: event.at)
 
 
-def record_gossip(root, events=None, *, name="shelf", job=None):
+def record_gossip(root):
     """Keep a gossip run in a folder; gives it, closed."""
-    with RunFolder.create(root, name, job or JOB) as folder:
-        for event in gossip_events() if events is None else events:
-            folder.record(event)
-    return folder
+    return record(root, "shelf", JOB, gossip_events())

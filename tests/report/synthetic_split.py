@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.split.events import (
     CutChosen,
@@ -17,6 +16,7 @@ from paceline.topologies.split.events import (
     SplitEpochEnded,
     SplitStarted,
 )
+from tests.report.synthetic import POWER, record
 
 JOB = {
     "split": {"scheme": "fpl", "epochs": 8, "batch_size": 64, "seed": 5, "sources": 3},
@@ -114,8 +114,7 @@ def split_events(fleet=FLEET, epochs=8):
     for one in fleet:
         at = 1.0 if one.first == 1 else start_of(one.first)
         events.append(LearnerJoined(at=at, learner=one.name))
-        power = {"source": "model", "busy_watts": 5.0, "idle_watts": 0.0, "joules_per_byte": 0.0}
-        events.append(NodeStarted(at=at, learner=one.name, number=len(events), power=power))
+        events.append(NodeStarted(at=at, learner=one.name, number=len(events), power=POWER))
         if one.last is not None:
             events.append(LearnerLeft(at=start_of(one.last), learner=one.name, reason="it said goodbye"))
     for epoch in range(1, epochs + 1):
@@ -129,9 +128,6 @@ def split_events(fleet=FLEET, epochs=8):
     return sorted(events, key=lambda event: event.at)
 
 
-def record_split(root, events=None, *, name="cameras", job=None):
+def record_split(root):
     """Keep a split run in a folder; gives it, closed."""
-    with RunFolder.create(root, name, job or JOB) as folder:
-        for event in split_events() if events is None else events:
-            folder.record(event)
-    return folder
+    return record(root, "cameras", JOB, split_events())

@@ -14,6 +14,11 @@ from tests.report.synthetic import FakeLearner, run_events
 
 NASTY = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+FLAGS = """
+  --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync
+  --disable-component-update --disable-dev-shm-usage --enable-logging=stderr --allow-file-access-from-files
+  --virtual-time-budget=2000 --dump-dom
+"""
 # A page that shows the report in a frame of some width, runs a script beside it, and writes down what that found.
 FRAME = """<!doctype html><iframe style="width:{width}px;height:900px;border:0" src="{address}"></iframe><script>
 document.querySelector("iframe").onload = (event) => {{
@@ -49,12 +54,7 @@ def browse(tmp_path):
         frame = tmp_path / "frame.html"
         frame.write_text(FRAME.format(width=width, address=f"{path.as_uri()}{fragment}", script=script))
         done = subprocess.run(
-            [
-                *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-                *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-                *("--disable-dev-shm-usage", "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}"),
-                *("--allow-file-access-from-files", "--virtual-time-budget=2000", "--dump-dom", frame.as_uri()),
-            ],
+            [BROWSER, *FLAGS.split(), f"--user-data-dir={tmp_path / 'profile'}", frame.as_uri()],
             capture_output=True,
             text=True,
             timeout=120,

@@ -170,9 +170,9 @@ def test_leaving_by_an_error_raises_that_error(tmp_path):
         raise KeyError("why")
 
 
-def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_each(make_pool, tmp_path):
+def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_each(make_any, tmp_path):
     _, jobs = pool_events()
-    folder = RunFolder.open(make_pool().path)
+    folder = RunFolder.open(make_any("pool").path)
     assert {name: list(job.events()) for name, job in folder.jobs().items()} == jobs
     assert folder.jobs()["mnist"].settings == job_tables("mnist")
     with RunFolder.create(tmp_path, "open", POOL) as folder:

@@ -1,5 +1,7 @@
 """What training takes, by short runs."""
 
+import functools
+
 import pytest
 
 from paceline.learning.model_parts import make_chain
@@ -12,12 +14,14 @@ from papers.fpl.setting import FPL_F1, GFL_FF, IMAGES, NUM_SOURCES, prepared
 WIDTH = 256  # values before f1, for digits of 8 by 8
 
 
-def costs(case, *counts):
-    return [{"part": "costs", **row} for row in cost_rows(case, counts)]
+@functools.cache
+def costs(case):
+    """Rows of 64 and of 128 samples."""
+    return [{"part": "costs", **row} for row in cost_rows(case, (64, 128))]
 
 
 def test_bytes_of_a_cut_grow_with_the_samples(case):
-    rows = costs(case, 64, 128)
+    rows = costs(case)
     found = taken(rows, FPL_F1, "num_bytes")
     assert found.each[1] == pytest.approx(2 * NUM_SOURCES * WIDTH * 4, rel=0.01)  # values there, gradients back
     assert found.once == pytest.approx((0, 0), abs=500)
@@ -25,7 +29,7 @@ def test_bytes_of_a_cut_grow_with_the_samples(case):
 
 def test_bytes_of_averaging_do_not(case):
     own = case._replace(scheme=GFL_FF)
-    found = taken(costs(own, 64, 128), GFL_FF, "num_bytes")
+    found = taken(costs(own), GFL_FF, "num_bytes")
     layers = make_chain(prepared(own).task, None).layers
     averaged = sum(parameter.numel() for name in ("f1", "f2") for parameter in layers[name].parameters())
     assert found.each[1] == pytest.approx(0, abs=1)
@@ -33,7 +37,7 @@ def test_bytes_of_averaging_do_not(case):
 
 
 def test_images_travel_once(case):
-    found = taken(costs(case._replace(scheme=IMAGES), 64, 128), IMAGES, "num_bytes")
+    found = taken(costs(case._replace(scheme=IMAGES)), IMAGES, "num_bytes")
     assert found.epoch(1000) == pytest.approx(0, abs=500)
     assert found.once[1] == pytest.approx(NUM_SOURCES * 8 * 8, rel=0.02)  # a byte for a pixel
 
@@ -41,7 +45,7 @@ def test_images_travel_once(case):
 @pytest.mark.parametrize("scheme", [FPL_F1, GFL_FF])
 def test_short_runs_tell_how_long_longer_ones_take(case, scheme):
     own = case._replace(scheme=scheme)
-    rows = costs(own, 64, 128)
+    rows = costs(own)
     expected = taken(rows, scheme, "seconds").epoch(256)
     longer = own._replace(size=own.size._replace(num_samples=256))
     assert play_case(longer).events_of(SplitEpochEnded)[0].seconds == pytest.approx(expected, rel=0.01)

@@ -1,7 +1,7 @@
 """Figures of rows that are made up."""
 
 from papers.fpl.energy import TABLE, kwh
-from papers.fpl.measures import best, taken, trained
+from papers.fpl.measures import best, taken
 from papers.fpl.setting import PAPER_SCHEMES
 
 
@@ -19,15 +19,6 @@ def test_what_is_taken_is_a_line_over_the_samples_and_what_is_taken_once():
     found = taken(rows, "any", "seconds")
     assert found.epoch(1000) == 2010
     assert found.total(1000, epochs=4) == 4 * 2010 + 3000
-
-
-def test_what_was_learned_is_told_by_scheme():
-    rows = [
-        {"part": "trained", "scheme": "one"},
-        {"part": "costs", "scheme": "one"},
-        {"part": "trained", "scheme": "two"},
-    ]
-    assert list(trained(rows)) == ["one", "two"]
 
 
 def test_the_papers_table_is_of_its_schemes_and_a_kwh_is_a_kilowatt_for_an_hour():

@@ -16,13 +16,6 @@ def test_there_is_a_row_for_each_epoch(case):
     assert [row["joint_accuracy"] for row in rows] == [None, rows[-1]["accuracy"]]  # one model takes all views
 
 
-def test_training_ends_when_the_loss_does_not_fall(case):
-    long = case._replace(size=Size(64, 30, 40, 2))
-    rows = learning_rows(long, is_kept=False)
-    losses = [row["loss"] for row in rows]
-    assert len(rows) == 40 or losses.index(min(losses)) == len(rows) - 3
-
-
 @pytest.mark.parametrize("scheme", [IMAGES, GFL_FF])
 def test_five_views_together_know_more_than_one(case, scheme):
     trial = play_case(case._replace(scheme=scheme, size=Size(256, 200, 6, 0)))

@@ -1,7 +1,7 @@
 """Bars of schemes."""
 
-from papers.fpl.plots import COLOURS, SHORT_NAMES, draw_bars
-from papers.fpl.setting import FEDAVG, IMAGES, PAPER_SCHEMES, SPLIT
+from papers.fpl.plots import draw_bars
+from papers.fpl.setting import IMAGES, SPLIT
 from reproduction.style import new_figure
 
 
@@ -11,8 +11,3 @@ def test_a_bar_is_the_mean_over_seeds():
     assert [bar.get_height() for bar in axes.patches] == [2.0, 5.0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["images", "SL"]
     assert axes.get_legend_handles_labels()[1] == ["here"]
-
-
-def test_every_scheme_that_is_drawn_has_a_colour_and_a_name():
-    assert set(COLOURS) == set(SHORT_NAMES) == {*PAPER_SCHEMES, FEDAVG}
-    assert len(set(COLOURS.values())) == len(COLOURS)

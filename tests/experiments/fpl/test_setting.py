@@ -1,8 +1,6 @@
 """Nodes, their data, and the rules that they train by."""
 
-import pytest
-
-from papers.fpl.setting import FEDAVG, GFL_CFF, NAMES, SCHEMES, SPLIT, devices_of, prepared, shortened
+from papers.fpl.setting import FEDAVG, GFL_CFF, NAMES, SCHEMES, SPLIT, devices_of, prepared
 
 
 def test_sources_share_a_cell_and_the_trunk_is_at_its_station(case):
@@ -14,9 +12,10 @@ def test_sources_share_a_cell_and_the_trunk_is_at_its_station(case):
     assert {source.samples_per_second for source in sources} == {trunk.samples_per_second}
 
 
-def test_places_are_drawn_anew_for_each_seed(case):
-    assert devices_of(case) == devices_of(case)
-    assert devices_of(case)[0].distance_metres != devices_of(case._replace(seed=1))[0].distance_metres
+def test_each_seed_has_places_and_samples_of_its_own(case):
+    other = case._replace(seed=1)
+    assert devices_of(case)[0].distance_metres != devices_of(other)[0].distance_metres
+    assert prepared(case).dataset.x_train.tobytes() != prepared(other).dataset.x_train.tobytes()
 
 
 def test_every_scheme_has_a_job_on_the_same_samples(case):
@@ -27,17 +26,3 @@ def test_every_scheme_has_a_job_on_the_same_samples(case):
     assert jobs[GFL_CFF].job.averaging.layers == ("c2", "f1", "f2")
     assert jobs[FEDAVG].job.averaging.mu == 0 and not jobs[FEDAVG].job.averaging.layers
     assert {one.job.optimizer.name for one in jobs.values()} == {"Adam"}
-
-
-def test_each_seed_has_samples_of_its_own(case):
-    one, other = (prepared(case._replace(seed=seed)).dataset.x_train for seed in (0, 1))
-    assert one.shape == other.shape
-    assert one.tobytes() != other.tobytes()
-
-
-@pytest.mark.parametrize("num_samples", [16, 64])
-def test_a_shortened_job_has_so_many_samples(case, num_samples):
-    short = shortened(prepared(case), num_samples)
-    assert len(short.dataset.y_train) == num_samples
-    assert len(short.dataset.y_test) == 1
-    assert short.task == prepared(case).task

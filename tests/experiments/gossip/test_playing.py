@@ -4,7 +4,7 @@ import pytest
 
 from paceline.topologies.gossip.events import ConsensusMeasured
 from papers.gossip.playing import learning_rows, play_case, time_row
-from papers.gossip.setting import edge_gossip, sgd
+from papers.gossip.setting import edge_gossip
 
 
 def test_balanced_platforms_train_less_and_sooner(case):
@@ -33,17 +33,3 @@ def test_gosgd_learns_the_same_whatever_the_speeds(case):
     losses = [[event.loss for event in trial.events_of(ConsensusMeasured)] for trial in (one, other)]
     assert losses[0] == pytest.approx(losses[1])
     assert one.seconds < other.seconds
-
-
-def test_a_case_is_told_in_each_row(case):
-    row = time_row(case._replace(link="edge", speeds=(5.0, 1.0)), "gosgd", {}, part="scale")
-    told = {name: row[name] for name in ("part", "workload", "platforms", "unbalance", "link")}
-    assert told == {"part": "scale", "workload": "two-nn", "platforms": 2, "unbalance": 5.0, "link": "edge"}
-
-
-def test_rules_may_change_the_optimizer(case):
-    one, other = (
-        [row["accuracy"] for row in learning_rows(case, "gosgd", {"optimizer": sgd(rate)})] for rate in (0.01, 0.1)
-    )
-    assert one == [row["accuracy"] for row in learning_rows(case, "gosgd", {})]
-    assert one != other

@@ -2,8 +2,7 @@
 
 import pytest
 
-from paceline.allocation.edge_gossip import EdgeGossipAllocation
-from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of
+from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of, sgd
 
 
 def test_platforms_are_as_many_times_slower_as_there_are_fewer_samples(case):
@@ -22,18 +21,11 @@ def test_drawn_speeds_are_the_same_for_the_first_platforms():
     assert all(1 <= speed <= 5 for speed in sixteen)
 
 
-def test_rules_of_edge_gossip_are_the_papers_or_changed():
-    rules = edge_gossip("incremental-svd", ratio=5, rank_epochs=2)
-    assert (rules["points"].reduction, rules["points"].division, rules["points"].ratio) == ("incremental-svd", "lsh", 5)
-    assert rules["rank_epochs"] == 2
-    assert rules["allocation"] == EdgeGossipAllocation()
-    assert edge_gossip(points=None)["points"] is None
-
-
 def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):
     ground = base_job(case.workload, case.size, case.seed)
     job = job_of(case, edge_gossip(), ground.job.data)
     assert job.optimizer.options == {"lr": 0.01, "momentum": 0.9}
+    assert job_of(case, {"optimizer": sgd(0.1)}, ground.job.data).optimizer.options["lr"] == 0.1
     assert (job.epochs, job.batch_size, job.min_peers, job.ranks) == (3, 16, 4, "class")
     assert len(ground.dataset.y_train) == 360
     assert len(ground.dataset.y_test) == 100

@@ -47,11 +47,6 @@ def test_rows_with_gradients_do_not_count():
     assert [row["seconds"] for row in averages.rows()] == list(SECONDS.values())
 
 
-def test_one_job_is_not_plural():
-    rows = [{**row, "jobs": row.pop("learners")} for row in rows_of(SECONDS, size=1)]
-    assert list(Averages(rows, "jobs").levels([("med", "drop", 1)])) == ["med: drop rate, 1 job"]
-
-
 def test_how_much_is_dropped_is_held_against_a_range():
     averages = Averages(rows_of(SECONDS, drop={"med": 3.0, "mmtt-uncertain": 5.0}), "learners")
     assert averages.drop_between("mmtt-uncertain", 0.5, 0.7, 4) == {

@@ -3,8 +3,6 @@
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import DataSpec
-from papers.med import setting
 from papers.med.setting import KINDS, SCHEMES, Size, devices_of, jobs_of, policy_of
 
 FULL = Size()
@@ -55,10 +53,3 @@ def test_jobs_are_those_of_the_table():
     sizes = [one.terms.model_bytes for one in prepared]
     assert sizes == [4 * 573_910, 4 * 102_250, 4 * 2_079_310, 4 * 2_079_310]
     assert prepared[0].terms.shard_bytes == 10 * (784 * 4 + 1)  # four bytes a pixel, and a label
-
-
-def test_jobs_are_made_once(monkeypatch):
-    monkeypatch.setattr(setting, "_part", lambda kind, size, folder: DataSpec(name="digits", shard_size=40))
-    monkeypatch.setattr(setting, "KINDS", {"mnist-ff": KINDS["mnist-ff"]})
-    size = Size(rounds=1, num_test_samples=7)
-    assert jobs_of(1, size, seed=99) is jobs_of(1, size, seed=99)

@@ -1,14 +1,16 @@
-"""Peers that answer what a test wants, to try one part of a peer alone."""
+"""Peers and stores that answer what a test wants, to try one part of a peer alone."""
 
 import math
 
 import torch
 
+from paceline.errors import Unreachable
 from paceline.learning.trainers import Trained, Trainer
 from paceline.topologies.gossip.calls import Gone, PeerCalls
 from paceline.topologies.gossip.exchange import ExchangeContext
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership, PeerRecord
+from paceline.topologies.gossip.stores import Store
 
 
 def record(name, **changes):
@@ -31,6 +33,38 @@ class StillTrainer(Trainer):
     async def train(self, parameters, shards, options=None):
         self.trained.append(sum(shard.num_samples for shard in shards))
         return Trained(parameters, self.trained[-1], 1.0, False)
+
+
+class DictStore(Store):
+    """Keeps figures in a dictionary, which may be shared, and fails if a test wants that."""
+
+    def __init__(self, name="a dictionary", shared=None):
+        self.name = name
+        self.kept = {} if shared is None else shared
+        self.fails_with = None
+        self.is_away = False
+        self.num_closed = 0
+        self.num_tries = 0
+
+    async def publish(self, figures):
+        self._try()
+        self.kept[figures.learner] = figures
+
+    async def read(self):
+        self._try()
+        return dict(self.kept)
+
+    async def aclose(self):
+        self.num_closed += 1
+        if self.fails_with is not None:
+            raise self.fails_with
+
+    def _try(self):
+        self.num_tries += 1
+        if self.is_away:
+            raise Unreachable("nobody there")
+        if self.fails_with is not None:
+            raise self.fails_with
 
 
 class ScriptedCalls(PeerCalls):

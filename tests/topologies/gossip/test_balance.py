@@ -12,8 +12,8 @@ from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership
 from paceline.topologies.gossip.peer_data import Holding, TrainingData
-from paceline.topologies.gossip.stores import GossipedStore, Store
-from tests.topologies.gossip.answers import StillTrainer, record
+from paceline.topologies.gossip.stores import GossipedStore
+from tests.topologies.gossip.answers import DictStore, StillTrainer, record
 from tests.topologies.gossip.swarm import shard
 
 
@@ -56,24 +56,15 @@ def test_who_published_nothing_yet_or_left_plays_no_part():
     assert trial.events == []
 
 
-def test_a_dead_peer_is_not_the_fastest():
-    assert Trial([known("b", rate=1000.0, status="dead"), *map(known, "cdefghijk")]).decide() == 50
-
-
-def test_the_part_of_one_that_failed_is_taken_over_once():
+def test_the_part_of_one_that_failed_is_taken_over_once_and_given_back_when_its_peer_returns():
     trial = Trial([known("b", num_samples=30, parts=(3, 2), status="dead")], copies=(3,))
     assert trial.decide() == 130
     assert trial.decide(epoch=2) == 130
     assert trial.data.taken == (3,)
     (taken,) = trial.events
     assert taken == PartTakenOver(at=0.0, learner="m", other="b", epoch=1, num_samples=30)
-
-
-def test_a_part_is_given_back_when_its_peer_is():
-    trial = Trial([known("b", parts=(3,), status="dead")], copies=(3,))
-    trial.decide()
-    trial.membership.merge([known("b", rate=50.0, life=2, parts=(3,))])
-    assert trial.decide(epoch=2) == 100
+    trial.membership.merge([known("b", rate=50.0, life=2, parts=(3, 2))])
+    assert trial.decide(epoch=3) == 100
     assert trial.data.taken == ()
 
 
@@ -104,31 +95,17 @@ def test_data_that_nobody_has_is_reported_once():
     assert (missing.others, missing.num_samples, missing.share_failed) == (("b",), 30, pytest.approx(1 / 3))
 
 
-def test_few_failures_change_nothing():
-    others = [known("b", parts=(3,), status="dead"), *(known(f"c{number}", rate=50.0) for number in range(10))]
-    trial = Trial(others, copies=(3,))
+def test_few_failures_change_nothing_and_a_dead_peer_is_not_the_fastest():
+    dead = known("b", rate=1000.0, parts=(3,), status="dead")
+    trial = Trial([dead, *(known(f"c{number}", rate=50.0) for number in range(10))], copies=(3,))
     assert trial.decide() == 100
     assert trial.events == []
 
 
-class Lying(Store):
-    """A store that anybody can write to."""
-
-    name = "lying"
-
-    async def publish(self, figures):
-        return
-
-    async def read(self):
-        return {
-            "b": Figures(learner="b", samples_per_second=1.0, num_samples=10**400, epoch=0),
-            "nobody": Figures(learner="nobody", samples_per_second=1e300, num_samples=1, epoch=0),
-        }
-
-    async def aclose(self):
-        return
-
-
 @pytest.mark.parametrize("policy", [EdgeGossipAllocation(), AllDataAllocation()])
 def test_absurd_figures_of_a_store_do_no_harm(policy):
-    assert Trial([record("b")], policy, store=Lying()).decide() == 100
+    absurd = {
+        "b": Figures(learner="b", samples_per_second=1.0, num_samples=10**400, epoch=0),
+        "nobody": Figures(learner="nobody", samples_per_second=1e300, num_samples=1, epoch=0),
+    }
+    assert Trial([record("b")], policy, store=DictStore(shared=absurd)).decide() == 100

@@ -63,12 +63,6 @@ def answers(value):
     return {"fetch_trained": fetch_trained}
 
 
-def test_an_answer_comes_through(run_virtual):
-    trial = Trial(answers({"status": "wait", "epoch": 3}))
-    assert run_virtual(trial.serve(Trial.fetch_trained)).epoch == 3
-    assert trial.status == "alive"
-
-
 async def _other_trained(much: int) -> None:
     return
 

@@ -15,16 +15,19 @@ def ready(value, averaged=()):
     return ModelReply(status="ready", parameters=model(value), averaged=averaged)
 
 
-def average(run_virtual, me, answers, own=1.0, linger_seconds=0.0):
-    """The end of a peer among others that answer so; returns what it knows, its average, and when it had that."""
+def average(run_virtual, me, answers, linger_seconds=0.0, others_leave_at=100.0):
+    """The end of a peer among others that answer so; returns what it knows, its average, and when it went."""
     membership = Membership(record(me))
     membership.merge(map(record, answers))
 
     async def main():
+        loop = asyncio.get_running_loop()
         averaging = FinalAveraging(membership, ScriptedCalls(membership, answers), model())
-        reached = await averaging.reach(model(own))
+        reached = await averaging.reach(model(1.0))
+        left = [record(name, beat=1, status="left") for name in answers]
+        loop.call_later(others_leave_at, membership.merge, left)
         await averaging.linger(linger_seconds)
-        at = asyncio.get_running_loop().time()
+        at = loop.time()
         reply = await averaging.reply_with_average(1.0)
         assert reply.averaged == reached.averaged
         assert reply.parameters is reached.parameters
@@ -69,24 +72,15 @@ def test_rubbish_is_neither_averaged_nor_taken_for_the_average(run_virtual, me, 
     assert membership.get(liar).status == "dead"
 
 
-def test_whoever_made_it_stays_for_the_others_but_not_for_ever(run_virtual):
-    assert average(run_virtual, "a", {"b": [ready(1)]}, linger_seconds=20.0)[2] == pytest.approx(20.0, abs=0.2)
-    assert average(run_virtual, "b", {"a": [ready(1)]}, linger_seconds=20.0)[2] == 0.0
-
-
-def test_it_leaves_when_all_others_have(run_virtual):
-    membership = Membership(record("a"))
-    membership.merge([record("b")])
-
-    async def main():
-        loop = asyncio.get_running_loop()
-        averaging = FinalAveraging(membership, ScriptedCalls(membership, {"b": [ready(1)]}), model())
-        await averaging.reach(model())
-        loop.call_later(3.0, membership.merge, [record("b", beat=1, status="left")])
-        await averaging.linger(20.0)
-        return loop.time()
-
-    assert run_virtual(main()) == pytest.approx(3.0, abs=0.2)
+@pytest.mark.parametrize(
+    ("me", "other", "others_leave_at", "stays_until"),
+    [("a", "b", 100.0, 20.0), ("a", "b", 3.0, 3.0), ("b", "a", 3.0, 0.0)],
+)
+def test_whoever_made_it_stays_until_the_others_leave_but_not_for_ever(
+    run_virtual, me, other, others_leave_at, stays_until
+):
+    *_, at = average(run_virtual, me, {other: [ready(1)]}, 20.0, others_leave_at)
+    assert at == pytest.approx(stays_until, abs=0.2)
 
 
 def test_before_the_end_there_is_nothing_to_send(run_virtual):

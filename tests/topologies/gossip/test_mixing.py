@@ -2,29 +2,29 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 import torch
 
 from paceline.errors import Unreachable
-from paceline.learning.shards import Shard
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.mixing import MixingExchange
 from tests.topologies.gossip.answers import context, model, record
+from tests.topologies.gossip.swarm import shard
 
-SHARD = Shard(np.zeros((8, 1), np.float32), np.zeros(8, np.int64))
+SHARD = shard(8)
 
 
 def sends(value, epoch=1):
     return ModelReply(status="ready", epoch=epoch, parameters=model(value))
 
 
-def mixed_once(run_virtual, given, epoch=1, value=1.0):
-    """One epoch of an exchange; returns what came of it, and when."""
+def mixed(run_virtual, given, *epochs):
+    """Epochs of an exchange; returns what came of the last, and when."""
 
     async def main():
         exchange = MixingExchange(given)
-        result = await exchange.train(epoch, model(value), SHARD)
+        for epoch in epochs:
+            result = await exchange.train(epoch, model(1), SHARD)
         await exchange.aclose()
         assert len(asyncio.all_tasks()) == 1
         return result, asyncio.get_running_loop().time()
@@ -34,23 +34,16 @@ def mixed_once(run_virtual, given, epoch=1, value=1.0):
 
 def test_models_of_all_neighbours_count_by_their_weights(run_virtual):
     given = context({"b": [sends(4)], "c": [sends(7)]})
-    result, _ = mixed_once(run_virtual, given)
+    result, _ = mixed(run_virtual, given, 1)
     assert result.parameters["float32"].tolist() == pytest.approx([4.0] * 4)  # a third each
     assert result.num_exchanges == 2
     assert given.traffic.received == 2 * 16
 
 
-def test_who_is_gone_leaves_its_weight_to_oneself(run_virtual):
-    given = context({"b": [sends(4)], "c": [Unreachable("nobody is there")]})
-    result, _ = mixed_once(run_virtual, given)
-    assert result.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
-    assert given.membership.get("c").status == "dead"
-
-
 def test_newcomers_are_not_waited_for_before_their_first_epoch(run_virtual):
     given = context({"b": [sends(4, 3)]})
     given.membership.merge([record("late", first_epoch=4)])
-    result, _ = mixed_once(run_virtual, given, epoch=3)
+    result, _ = mixed(run_virtual, given, 3)
     assert result.num_exchanges == 1
     assert {call[0] for call in given.calls.made} == {"b"}
 
@@ -58,25 +51,19 @@ def test_newcomers_are_not_waited_for_before_their_first_epoch(run_virtual):
 @pytest.mark.parametrize(("compression", "bases"), [("none", [0, 0]), ("int8", [0, 1])])
 def test_copies_are_kept_only_where_changes_are_added_to_them(run_virtual, compression, bases):
     given = context({"b": [sends(4), sends(5, epoch=2)]}, compression=compression)
-
-    async def main():
-        exchange = MixingExchange(given)
-        for epoch in (1, 2):
-            await exchange.train(epoch, model(1), SHARD)
-        await exchange.aclose()
-
-    run_virtual(main())
+    mixed(run_virtual, given, 1, 2)
     assert [base for *_, base in given.calls.made] == bases
 
 
 def test_one_that_says_wait_at_once_is_not_asked_without_a_pause(run_virtual):
     given = context({"b": [*[ModelReply(status="wait")] * 20, sends(3)]})
-    result, at = mixed_once(run_virtual, given)
+    result, at = mixed(run_virtual, given, 1)
     assert result.num_exchanges == 1
     assert at == pytest.approx(2.0)
 
 
 RUBBISH = {
+    "nothing at all": Unreachable("nobody is there"),
     "not a number": sends(float("nan")),
     "an epoch before": sends(1, epoch=0),
     "an epoch beyond the job": sends(1, epoch=11),
@@ -85,9 +72,9 @@ RUBBISH = {
 
 
 @pytest.mark.parametrize("reply", RUBBISH.values(), ids=RUBBISH)
-def test_who_sends_rubbish_is_taken_for_gone_and_does_not_count(run_virtual, reply):
+def test_who_sends_rubbish_is_taken_for_gone_and_leaves_its_weight_to_oneself(run_virtual, reply):
     given = context({"b": [reply], "c": [sends(4)]})
-    result, _ = mixed_once(run_virtual, given)
+    result, _ = mixed(run_virtual, given, 1)
     assert result.parameters["float32"].tolist() == pytest.approx([2.0] * 4)
     assert given.membership.get("b").status == "dead"
     assert given.membership.get("c").is_living
@@ -96,15 +83,8 @@ def test_who_sends_rubbish_is_taken_for_gone_and_does_not_count(run_virtual, rep
 def test_where_a_change_does_not_fit_the_whole_is_asked_for(run_virtual):
     change = ModelReply(status="ready", epoch=2, parameters={"float32": torch.ones(4).char()}, base=0)
     given = context({"b": [sends(4), change, sends(5, epoch=2)]}, compression="int8")
-
-    async def main():
-        exchange = MixingExchange(given)
-        await exchange.train(1, model(1), SHARD)
-        result = await exchange.train(2, model(1), SHARD)
-        await exchange.aclose()
-        return result
-
-    assert run_virtual(main()).num_exchanges == 1
+    result, _ = mixed(run_virtual, given, 1, 2)
+    assert result.num_exchanges == 1
     assert given.calls.made == [("b", "fetch_model", 1, 0), ("b", "fetch_model", 2, 1), ("b", "fetch_model", 2, 0)]
 
 

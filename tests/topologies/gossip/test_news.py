@@ -1,18 +1,7 @@
 """Many peers tell the same: once is enough."""
 
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.gossip.events import (
-    ConsensusMeasured,
-    DataMissing,
-    GossipEnded,
-    PartTakenOver,
-    PeerEnded,
-    PeerLost,
-    PeerSeen,
-    PeerStarted,
-    StoreBack,
-    StoreLost,
-)
+from paceline.topologies.gossip.events import DataMissing, PeerLost, PeerSeen, PeerStarted, StoreBack, StoreLost
 from paceline.topologies.gossip.progress import News
 
 
@@ -28,23 +17,14 @@ def seen(name, other):
     return PeerSeen(at=0, learner=name, other=other)
 
 
-def ended(name):
-    return PeerEnded(at=0, learner=name, reason="epochs done", epochs=1)
-
-
 def news(*events):
     one = News()
     return [one.is_news(event) for event in events]
 
 
 def test_a_peer_that_is_gone_is_missed_once_until_it_starts_again():
-    assert news(started("a"), started("b"), lost("a", "c"), lost("b", "c"), started("c"), lost("b", "c")) == [
-        *(True, True, True, False, True, True)
-    ]
-
-
-def test_a_peer_that_has_ended_is_not_missed():
-    assert news(started("a"), started("b"), ended("b"), lost("a", "b")) == [True, True, True, False]
+    events = (started("a"), started("b"), lost("a", "c"), lost("b", "c"), started("c"), lost("b", "c"))
+    assert news(*events) == [True, True, True, False, True, True]
 
 
 def test_whom_a_lone_peer_hears_of_is_news_after_it_began():
@@ -67,9 +47,3 @@ def test_missing_data_is_told_once():
     first = [DataMissing(at=0, learner=n, epoch=2, others=("x",), share_failed=0.5, num_samples=5) for n in "ab"]
     more = DataMissing(at=0, learner="a", epoch=3, others=("x", "y"), share_failed=0.7, num_samples=9)
     assert news(*first, more) == [True, False, True]
-
-
-def test_other_events():
-    taken = PartTakenOver(at=0, learner="a", other="b", epoch=1, num_samples=4)
-    measured = ConsensusMeasured(at=0, epoch=1, num_learners=2, distance=0.1)
-    assert news(taken, measured, GossipEnded(at=0, averaged=())) == [True, False, True]

@@ -34,6 +34,18 @@ def started(names="abc", rules=None, **peers):
     return swarm
 
 
+def played(names, rules, act, after=2.0):
+    """Play peers, and act while they train; returns the swarm, and what each came to."""
+
+    async def main():
+        swarm = started(names, rules)
+        await asyncio.sleep(after)
+        await act(swarm)
+        return swarm, await swarm.results()
+
+    return play(main())
+
+
 @contextlib.asynccontextmanager
 async def elsewhere(swarm, name):
     """A peer of that name on another host, that knows a; with its run."""
@@ -69,9 +81,11 @@ def averaged(results):
     return {name: "".join(result.averaged) for name, result in results.items()}
 
 
-def test_all_find_each_other_from_one_and_end_with_the_same_model():
+def test_all_find_each_other_by_one_that_knows_two_and_end_with_the_same_model():
     async def main():
-        swarm = started("abcde", {"min_peers": 5})
+        swarm = Swarm(job(min_peers=5))
+        for name, known in {"a": "", "b": "", "c": "ab", "d": "a", "e": "b"}.items():
+            swarm.start(name, known)
         results = await swarm.results()
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return swarm, results
@@ -80,17 +94,6 @@ def test_all_find_each_other_from_one_and_end_with_the_same_model():
     assert averaged(results) == dict.fromkeys("abcde", "abcde")
     assert len({tuple(result.parameters["float32"].tolist()) for result in results.values()}) == 1
     assert of(PeerLost, swarm) == []
-
-
-def test_two_that_nobody_told_of_each_other_are_brought_together_by_a_third():
-    async def main():
-        swarm = Swarm(job(min_peers=3))
-        swarm.start("a")
-        swarm.start("b")
-        swarm.start("c", ["a", "b"])
-        return await swarm.results()
-
-    assert averaged(play(main())) == dict.fromkeys("abc", "abc")
 
 
 def test_calls_before_it_begins_are_answered():
@@ -156,42 +159,32 @@ def test_rubbish_and_strangers_are_refused_and_training_goes_on():
 
 @pytest.mark.parametrize("address", ["nowhere:1", "b:99999", "[broken", "b:7223/path", "a:7223", "b:7223"])
 def test_made_up_peers_are_found_out(address):
-    async def main():
-        swarm = started("ab")
-        await asyncio.sleep(0.5)
+    async def act(swarm):
         ghost = record("ghost", address=f"http://{address}", epoch=6, is_done=True)
         await outsider(swarm).exchange_views.coro(view(swarm, ghost))
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("ab", {}, act, after=0.5)
     assert averaged(results) == dict.fromkeys("ab", "ab")
     assert "ghost" in {event.other for event in of(PeerLost, swarm, "a")}
 
 
 def test_a_peer_that_is_said_to_be_dead_lives_on():
-    async def main():
-        swarm = started("abc", {"epochs": 40})
-        await asyncio.sleep(2)
-        record = swarm.peers[1]._membership.me
-        forged = msgspec.structs.replace(record, status="left", beat=1 << 53)
+    async def act(swarm):
+        forged = msgspec.structs.replace(swarm.peers[1]._membership.me, status="left", beat=1 << 53)
         await outsider(swarm).exchange_views.coro(view(swarm, forged))
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("abc", {"epochs": 40}, act)
     assert set(averaged(results).values()) == {"abc"}
     assert {event.other for event in of(PeerLost, swarm, "a")} >= {"b"}
     assert sum(event.other == "b" for event in of(PeerSeen, swarm, "a")) == 2
 
 
 def test_a_made_up_later_life_does_not_end_a_peer():
-    async def main():
-        swarm = started("abc", {"epochs": 40})
-        await asyncio.sleep(2)
+    async def act(swarm):
         rival = record("b", life=1 << 40, address="http://nowhere:1")
         await outsider(swarm, "b").exchange_views.coro(view(swarm, rival))
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("abc", {"epochs": 40}, act)
     assert set(results) == set("abc")
     assert swarm.peers[1]._membership.me.life == (1 << 40) + 1
 
@@ -212,14 +205,11 @@ def test_of_two_with_one_name_the_older_gives_way():
 
 
 def test_a_newcomer_that_is_slow_to_get_ready_keeps_nobody_waiting():
-    async def main():
-        swarm = started("ab", {"epochs": 100})
-        await asyncio.sleep(2)
+    async def act(swarm):
         swarm.start("late", ["a"], samples_per_second=6.4)  # it takes 20 seconds to measure itself
         await asyncio.sleep(15)
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("ab", {"epochs": 100}, act)
     (begun,) = of(PeerStarted, swarm, "late")
     assert begun.at == pytest.approx(22, abs=1)
     longest = max(event.seconds for event in of(EpochEnded, swarm, "a") if event.at < 20)
@@ -228,15 +218,12 @@ def test_a_newcomer_that_is_slow_to_get_ready_keeps_nobody_waiting():
 
 
 def test_a_newcomer_whose_introducer_dies_learns_from_another():
-    async def main():
-        swarm = started("abc", {"epochs": 200, "min_peers": 3})
-        await asyncio.sleep(2)
+    async def act(swarm):
         swarm.start("late", ["a"], samples_per_second=64.0)
         await asyncio.sleep(1)
         await swarm.kill("a")
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("abc", {"epochs": 100, "min_peers": 3}, act)
     assert set(results) == {"b", "c", "late"}
     assert of(PeerStarted, swarm, "late")[0].epoch > 1
 
@@ -260,69 +247,57 @@ def test_newcomers_while_others_finish_do_not_keep_them_for_ever(exchange):
 
 
 def test_two_sides_that_were_apart_find_each_other_again():
-    async def main():
-        swarm = started("ab", {"epochs": 300})
-        await asyncio.sleep(2)
+    async def act(swarm):
         listener = swarm.network.listeners["b", DEFAULT_PORT]
         listener.line.cut()
         await asyncio.sleep(10)
         apart = [peer._membership.get(other).status for peer, other in zip(swarm.peers, "ba", strict=True)]
+        assert apart == ["dead", "dead"]
         listener.line.mend()
-        return apart, await swarm.results()
 
-    apart, results = play(main())
-    assert apart == ["dead", "dead"]
+    _, results = played("ab", {"epochs": 300}, act)
     assert averaged(results) == dict.fromkeys("ab", "ab")
 
 
 def test_a_busy_peer_is_not_taken_for_gone():
-    async def main():
-        swarm = Swarm(job(epochs=2))
-        swarm.start("a")
+    async def act(swarm):
         swarm.start("b", ["a"], samples_per_second=0.64)  # 100 seconds for an epoch
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("a", {"epochs": 2}, act, after=0.0)
     assert averaged(results) == dict.fromkeys("ab", "ab")
     assert of(PeerLost, swarm) == []
     assert ended(swarm, "a", 1) > 200
 
 
 def test_whoever_says_goodbye_is_not_missed():
-    async def main():
-        swarm = started("ab", {"epochs": 100, "min_peers": 3})
+    async def act(swarm):
         async with elsewhere(swarm, "c") as (peer, running):
             await asyncio.sleep(3)
             running.cancel()  # as when its user interrupts it
             await asyncio.wait((running,))
             await peer.leave()
-        return swarm, await swarm.results()
 
-    swarm, results = play(main())
+    swarm, results = played("ab", {"epochs": 100, "min_peers": 3}, act, after=0.0)
     assert set(averaged(results).values()) == {"ab"}
     assert {(event.other, event.reason) for event in of(PeerLost, swarm)} == {("c", "it said goodbye")}
 
 
 def test_probing_others_survives_whatever_happens(caplog):
-    async def main():
-        swarm = started("ab", {"epochs": 200, "probe_seconds": 0.5})
-        peer, num_failed = swarm.peers[0], 0
+    failed = []
 
-        async def broken(preferred=()):
-            nonlocal num_failed
-            num_failed += 1
-            raise RuntimeError("a mistake")
+    async def broken(preferred=()):
+        failed.append(preferred)
+        raise RuntimeError("a mistake")
 
-        exchange_with_one = peer._views.exchange_with_one
+    async def act(swarm):
+        views = swarm.peers[0]._views
+        exchange_with_one, views.exchange_with_one = views.exchange_with_one, broken
         await asyncio.sleep(2)
-        peer._views.exchange_with_one = broken
-        await asyncio.sleep(2)
-        peer._views.exchange_with_one = exchange_with_one
-        return num_failed, await swarm.results()
+        views.exchange_with_one = exchange_with_one
 
     with caplog.at_level(logging.CRITICAL):
-        num_failed, results = play(main())
-    assert num_failed >= 3
+        _, results = played("ab", {"epochs": 200, "probe_seconds": 0.5}, act)
+    assert len(failed) >= 3
     assert averaged(results) == dict.fromkeys("ab", "ab")
 
 

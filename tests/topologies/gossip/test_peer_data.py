@@ -36,16 +36,10 @@ def test_every_sample_gets_its_turn_before_one_comes_again(counts):
     assert sorted(itertools.chain(*epochs)) == list(range(12))
 
 
-def test_an_epoch_may_go_on_with_the_next_turn():
+def test_an_epoch_may_go_on_with_the_next_turn_which_has_an_order_of_its_own():
     first, second, third = trained(TrainingData(GossipJob(), "m", holding(6), StillTrainer()), [4, 4, 4])
     assert sorted(first + second[:2]) == sorted(second[2:] + third) == list(range(6))
     assert first + second[:2] != second[2:] + third
-
-
-def test_epochs_of_all_samples_have_orders_of_their_own():
-    first, second = trained(TrainingData(GossipJob(), "m", holding(30), StillTrainer()), [30, 30])
-    assert sorted(first) == sorted(second) == list(range(30))
-    assert first != second
 
 
 def test_parts_of_others_are_trained_from_their_beginning():

@@ -2,30 +2,37 @@
 
 import io
 
-import pytest
 from rich.console import Console
 
 from paceline.report import LinePrinter
-from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, PeerEnded, PeerLost, PeerStarted
+from paceline.topologies.gossip.events import ConsensusMeasured, PeerEnded, PeerLost, PeerStarted
 from paceline.topologies.gossip.progress import GossipProgress
 from tests.report.synthetic_gossip import Peer, epoch_of, gossip_events, start_of
 
 
-@pytest.fixture
-def printed():
+def printed(events):
     """What is printed for these events, as lines."""
-
-    def printed(events):
-        file = io.StringIO()
-        lines = LinePrinter(Console(file=file, width=20), GossipProgress())
-        for event in events:
-            lines.feed(event)
-        return file.getvalue().splitlines()
-
-    return printed
+    file = io.StringIO()
+    lines = LinePrinter(Console(file=file, width=20), GossipProgress())
+    for event in events:
+        lines.feed(event)
+    return file.getvalue().splitlines()
 
 
-def test_a_fleet(printed):
+def peers(names):
+    return [Peer(name=name, samples_per_second=50.0) for name in names]
+
+
+def starts(fleet):
+    return [start_of(peer, 3.0)[-1] for peer in fleet]
+
+
+def ended(peer, epoch):
+    """That a peer ended an epoch."""
+    return epoch_of(peer, epoch, 6.0 * epoch)[-1]
+
+
+def test_a_fleet():
     lines = printed(gossip_events())
     epochs = [line for line in lines if line.startswith("epoch ") and "accuracy" in line]
     work, result = "epoch 1/6  4 peers  1,212 samples  6.00 s, at most 6.00 s", "distance 0.1  accuracy 53.0 %"
@@ -42,8 +49,8 @@ def test_a_fleet(printed):
     assert len(lines) == 5 + 6 + 1 + 2 + 2 + 1
 
 
-def test_a_lone_peer_reports_each_epoch_as_it_ends(printed):
-    peer = Peer(name="pi", samples_per_second=50.0)
+def test_a_lone_peer_reports_each_epoch_as_it_ends():
+    (peer,) = peers(["pi"])
     events = [*start_of(peer, 3.0), *epoch_of(peer, 1, 3.0), *epoch_of(peer, 2, 9.0)]
     lines = printed(events)
     assert lines[0] == "pi joined with 500 samples"
@@ -51,45 +58,42 @@ def test_a_lone_peer_reports_each_epoch_as_it_ends(printed):
     assert len(lines) == 3
 
 
-def test_an_epoch_is_printed_when_all_have_ended_it_or_most_the_next(printed):
-    fleet = [Peer(name=name, samples_per_second=50.0) for name in "abc"]
-    first, second = ([epoch_of(peer, epoch, 6.0 * epoch)[-1] for peer in fleet] for epoch in (1, 2))
-    starts = [start_of(peer, 3.0)[-1] for peer in fleet]
-    assert len(printed([*starts, *first[:2]])) == 3
-    assert printed([*starts, *first])[3].startswith("epoch 1  3 peers")
-    assert len(printed([*starts, *first[:2], second[0]])) == 3
-    assert printed([*starts, *first[:2], *second[:2]])[3:][0].startswith("epoch 1  2 peers")
+def test_an_epoch_is_printed_when_all_have_ended_it_or_most_the_next():
+    fleet = peers("abc")
+    first, second = ([ended(peer, epoch) for peer in fleet] for epoch in (1, 2))
+    assert len(printed([*starts(fleet), *first[:2]])) == 3
+    assert printed([*starts(fleet), *first])[3].startswith("epoch 1  3 peers")
+    assert len(printed([*starts(fleet), *first[:2], second[0]])) == 3
+    assert printed([*starts(fleet), *first[:2], *second[:2]])[3].startswith("epoch 1  2 peers")
 
 
-def test_a_peer_that_joins_late_is_not_waited_for_before(printed):
+def test_a_peer_that_joins_late_is_not_waited_for_before():
     early, late = Peer(name="a", samples_per_second=50.0), Peer(name="b", samples_per_second=50.0, first=3)
-    events = [start_of(early, 3.0)[-1], start_of(late, 3.0)[-1], *(epoch_of(early, n, 6.0 * n)[-1] for n in (1, 2, 3))]
+    events = [*starts([early, late]), *(ended(early, epoch) for epoch in (1, 2, 3))]
     assert [line[:7] for line in printed(events)[2:]] == ["epoch 1", "epoch 2"]
-    assert printed([*events, epoch_of(late, 3, 18.0)[-1]])[-1].startswith("epoch 3  2 peers")
+    assert printed([*events, ended(late, 3)])[-1].startswith("epoch 3  2 peers")
 
 
-def test_the_dead_and_those_that_ended_are_not_waited_for(printed):
-    fleet = [Peer(name=name, samples_per_second=50.0) for name in "abcd"]
-    starts = [start_of(peer, 3.0)[-1] for peer in fleet]
-    ended = [epoch_of(fleet[0], 1, 6.0)[-1], epoch_of(fleet[1], 1, 6.0)[-1]]
+def test_the_dead_and_those_that_ended_are_not_waited_for():
+    fleet = peers("abcd")
     gone = [PeerLost(at=15.0, learner="a", other=name, reason="silent") for name in "cd"]
-    lines = printed([*starts, *ended, *gone])
+    lines = printed([*starts(fleet), ended(fleet[0], 1), ended(fleet[1], 1), *gone])
     assert lines[4:] == ["c is gone: silent (reported by a)", lines[5], "d is gone: silent (reported by a)"]
     assert lines[5].startswith("epoch 1  2 peers")
     ends = [PeerEnded(at=20.0, learner=name, reason="target accuracy reached", epochs=1) for name in "bcd"]
-    lines = printed([*starts, ended[0], *ends])
+    lines = printed([*starts(fleet), ended(fleet[0], 1), *ends])
     assert lines[4:6] == [f"{name} ended: target accuracy reached, 1 epoch" for name in "bc"]
     assert lines[6].startswith("epoch 1  1 peer")
 
 
-def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all(printed):
-    fleet = [Peer(name=name, samples_per_second=50.0) for name in "ab"]
+def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all():
+    fleet = peers("ab")
     ends = [PeerEnded(at=20.0, learner=name, reason="epochs done", epochs=2) for name in "ab"]
-    assert len(printed([*(start_of(peer, 3.0)[-1] for peer in fleet), *ends])) == 2
-    assert printed([start_of(fleet[0], 3.0)[-1], ends[0]])[-1] == "a ended: epochs done, 2 epochs"
+    assert len(printed([*starts(fleet), *ends])) == 2
+    assert printed([*starts(fleet[:1]), ends[0]])[-1] == "a ended: epochs done, 2 epochs"
 
 
-def test_names_cannot_act_on_the_terminal(printed):
+def test_names_cannot_act_on_the_terminal():
     nasty = "\x1b]0;owned\x07"
     started = PeerStarted(at=0, learner=nasty, address="", epoch=1, num_samples=1)
     gone = PeerLost(at=1, learner=nasty, other=nasty, reason=nasty)
@@ -98,19 +102,14 @@ def test_names_cannot_act_on_the_terminal(printed):
     assert "\x1b" not in "".join(lines)
 
 
-def test_many_epochs_are_all_printed(printed):
-    peer = Peer(name="pi", samples_per_second=50.0)
-    events = [start_of(peer, 3.0)[-1]]
-    for epoch in range(1, 61):
-        events.append(epoch_of(peer, epoch, 6.0 * epoch)[-1])
-    assert isinstance(events[-1], EpochEnded)
+def test_many_epochs_are_all_printed():
+    (peer,) = peers(["pi"])
+    events = [*starts([peer]), *(ended(peer, epoch) for epoch in range(1, 61))]
     assert sum(line.startswith("epoch") for line in printed(events)) == 60
 
 
-def test_an_average_that_was_not_evaluated(printed):
-    peer = Peer(name="pi", samples_per_second=50.0)
+def test_an_average_that_was_not_evaluated():
+    one, other = peers("ab")
     measured = ConsensusMeasured(at=15.0, epoch=1, num_learners=2, distance=0.25)
-    other = Peer(name="tx", samples_per_second=50.0)
-    ended = [epoch_of(one, 1, 3.0)[-1] for one in (peer, other)]
-    events = [start_of(peer, 3.0)[-1], start_of(other, 3.0)[-1], ended[0], measured, ended[1]]
-    assert printed(events)[-1].endswith("distance 0.25  accuracy 48.0 %")
+    lines = printed([*starts([one, other]), ended(one, 1), measured, ended(other, 1)])
+    assert lines[-1].endswith("distance 0.25  accuracy 48.0 %")

@@ -71,8 +71,10 @@ def test_who_was_there_when_and_did_what(summary):
     assert stays_of(summary, "late") == [(21.0, 39.5)]
     assert (summary.num_lost, summary.num_joined) == (1, 1)
     phases = [row for row in summary.tables["phases"].rows if row[0] == "pi-4"]
-    assert phases[:3] == [
-        *(("pi-4", "benchmark", 0, 1.0, 2.0), ("pi-4", "aggregate", 0, 2.0, 2.5), ("pi-4", "rank", 1, 3.0, 3.5))
+    assert [row[1:] for row in phases[:3]] == [
+        ("benchmark", 0, 1.0, 2.0),
+        ("aggregate", 0, 2.0, 2.5),
+        ("rank", 1, 3.0, 3.5),
     ]
     assert ("laptop", "train", 4, 21.5, 26.0) in summary.tables["phases"].rows
     away = [row for row in summary.tables["presence"].rows if row[1] == "without the store"]
@@ -90,11 +92,7 @@ def test_epochs_over_all_peers(summary):
 
 
 def test_the_whole(summary):
-    assert (
-        summary.about
-        == "two-nn on digits · 10,000 parameters · mixing on a ring graph · shares by edge-gossip · "
-        + ("virtual clock")
-    )
+    assert "10,000 parameters · mixing on a ring graph · shares by edge-gossip · virtual clock" in summary.about
     assert (summary.seconds, summary.loss, summary.accuracy, summary.ended) == (41.0, 0.09, 0.931, "4 peers averaged")
     num_epochs = sum(summary.tables["peers"].values("epochs"))
     assert (summary.bytes_sent, summary.joules, summary.mean_seconds) == (80_000 * num_epochs, 11.0 * num_epochs, 6.0)
@@ -118,7 +116,7 @@ def test_time_to_the_target():
 
 
 def test_peers_that_come_back_or_were_never_gone():
-    back = [*(started("a", 1.0), started("b", 1.0), epoch("b", 1, 4.0), lost("a", "b", 6.0))]
+    back = [started("a", 1.0), started("b", 1.0), epoch("b", 1, 4.0), lost("a", "b", 6.0)]
     back += [started("b", 9.0, epoch=3), epoch("b", 3, 12.0), epoch("a", 3, 13.0)]
     summary = summed_up(*back)
     assert (stays_of(summary, "b"), row_of(summary, "b")["end"]) == ([(1.0, 6.0), (9.0, 13.0)], "there")
@@ -134,9 +132,14 @@ def test_peers_that_come_back_or_were_never_gone():
 
 def test_the_record_of_a_lone_peer():
     summary = summed_up(
-        *(PhaseStarted(at=0.5, learner="a", round=0, phase="benchmark"), PeerSeen(at=0.6, learner="a", other="b")),
-        *(started("a", 1.0, known=("b",)), PeerSeen(at=2.0, learner="a", other="c"), epoch("a", 1, 4.0)),
-        *(lost("a", "c", 5.0), PeerSeen(at=7.0, learner="a", other="c"), epoch("a", 2, 8.0, loss=0.5, accuracy=0.8)),
+        PhaseStarted(at=0.5, learner="a", round=0, phase="benchmark"),
+        PeerSeen(at=0.6, learner="a", other="b"),
+        started("a", 1.0, known=("b",)),
+        PeerSeen(at=2.0, learner="a", other="c"),
+        epoch("a", 1, 4.0),
+        lost("a", "c", 5.0),
+        PeerSeen(at=7.0, learner="a", other="c"),
+        epoch("a", 2, 8.0, loss=0.5, accuracy=0.8),
     )
     assert stays_of(summary, "b") == [(0.6, 8.0)]
     assert stays_of(summary, "c") == [(2.0, 5.0), (7.0, 8.0)]

@@ -28,18 +28,6 @@ def alike(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[kind], other[kind]) for kind in one)
 
 
-def test_a_model_that_is_there_is_sent_at_once(run_virtual):
-    async def main():
-        snapshots = Snapshots("none")
-        snapshots.add(1, model(1))
-        reply = await snapshots.reply(1, 0, 10)
-        return reply, asyncio.get_running_loop().time()
-
-    reply, at = run_virtual(main())
-    assert (reply.status, reply.epoch, reply.base, at) == ("ready", 1, None, 0.0)
-    assert alike(reply.parameters, model(1))
-
-
 @pytest.mark.parametrize("epoch", [1, 0, -5, 10**12])
 def test_one_that_is_not_is_not_waited_for_for_ever(run_virtual, epoch):
     async def main():
@@ -63,14 +51,19 @@ def test_all_who_wait_get_the_model(run_virtual):
     assert run_virtual(main()) == ([1, 2, 2], 2.0, 1)
 
 
-def test_in_place_of_one_that_is_not_kept_comes_the_next(run_virtual):
+def test_a_model_is_sent_at_once_and_in_place_of_one_that_is_not_kept_comes_the_next(run_virtual):
     async def main():
         snapshots = Snapshots("none")
         for epoch in range(1, 8):
             snapshots.add(epoch, model(epoch))
-        return [(await snapshots.reply(epoch, 0, 1)).epoch for epoch in (0, 1, 5, 6, 7)]
+        replies = [await snapshots.reply(epoch, 0, 1) for epoch in (0, 1, 5, 6, 7)]
+        assert asyncio.get_running_loop().time() == 0.0
+        return replies
 
-    assert run_virtual(main()) == [5, 5, 5, 6, 7]
+    replies = run_virtual(main())
+    assert [reply.epoch for reply in replies] == [5, 5, 5, 6, 7]
+    assert all((reply.status, reply.base) == ("ready", None) for reply in replies)
+    assert all(alike(reply.parameters, model(reply.epoch)) for reply in replies)
 
 
 def test_with_int8_both_ends_have_the_same_copy_and_it_stays_near(run_virtual):

@@ -7,40 +7,9 @@ import pytest
 
 from paceline.errors import PacelineError, Unreachable
 from paceline.topologies.gossip.figures import Figures
-from paceline.topologies.gossip.stores import FallbackStore, Store
+from paceline.topologies.gossip.stores import FallbackStore
+from tests.topologies.gossip.answers import DictStore
 from tests.topologies.gossip.store_contract import StoreContract, make_figures
-
-
-class DictStore(Store):
-    """Keeps figures in a dictionary, which may be shared, and fails if a test wants that."""
-
-    def __init__(self, name="a dictionary", shared=None):
-        self.name = name
-        self.kept = {} if shared is None else shared
-        self.fails_with = None
-        self.is_away = False
-        self.num_closed = 0
-        self.num_tries = 0
-
-    async def publish(self, figures):
-        self._try()
-        self.kept[figures.learner] = figures
-
-    async def read(self):
-        self._try()
-        return dict(self.kept)
-
-    async def aclose(self):
-        self.num_closed += 1
-        if self.fails_with is not None:
-            raise self.fails_with
-
-    def _try(self):
-        self.num_tries += 1
-        if self.is_away:
-            raise Unreachable("nobody there")
-        if self.fails_with is not None:
-            raise self.fails_with
 
 
 class TestFallbackStore(StoreContract):
@@ -112,8 +81,12 @@ def test_what_is_no_loss_is_not_hidden_and_both_are_closed_even_so(run_virtual):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"learner": ""}, {"learner": "a\nb"}, {"samples_per_second": -1.0}, {"samples_per_second": float("nan")}),
-        *({"num_samples": -1}, {"epoch": -1}),
+        {"learner": ""},
+        {"learner": "a\nb"},
+        {"samples_per_second": -1.0},
+        {"samples_per_second": float("nan")},
+        {"num_samples": -1},
+        {"epoch": -1},
     ],
 )
 def test_figures_that_cannot_be(changes):

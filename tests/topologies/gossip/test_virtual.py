@@ -91,6 +91,7 @@ def test_all_learn_together_and_the_same_each_time(rules):
     assert all((outcome.state[name] == again.state[name]).all() for name in again.state)
     assert len(of(EpochEnded, events)) == 4 * 5
     assert of(PeerLost, events) == []
+    assert all(event.distance > 0 and event.accuracy is not None for event in of(ConsensusMeasured, events))
 
 
 def test_an_epoch_takes_energy():
@@ -104,9 +105,10 @@ def test_an_epoch_takes_energy():
     assert [event.power["source"] for event in of(PeerStarted, events)] == ["model", "model"]
 
 
-def test_with_time_only_nothing_is_learned_or_evaluated():
+def test_with_time_only_nothing_is_learned_or_evaluated_and_consensus_is_measured_once_per_epoch():
     outcome, events, prepared = play(fleet(), is_time_only=True)
-    assert {event.accuracy for event in of(ConsensusMeasured, events)} == {None}
+    measured = [(event.epoch, event.num_learners, event.accuracy) for event in of(ConsensusMeasured, events)]
+    assert measured == [(epoch, 4, None) for epoch in range(1, 6)]
     start = prepared.state(prepared.model.parameters())
     assert all((outcome.state[name] == start[name]).all() for name in start)
     assert len(of(EpochEnded, events)) == 4 * 5
@@ -127,6 +129,7 @@ def test_one_dies_and_the_others_end_without_it():
     assert {event.learner for event in lost} == {"a", "b", "c"}
     assert all(3.5 < event.at < 6.0 for event in lost)
     assert all(event.at <= 3.5 for event in of(EpochEnded, events, "d"))
+    assert {event.num_learners for event in of(ConsensusMeasured, events) if event.at > 6.0} == {3}
 
 
 def test_one_that_returns_goes_on_with_what_the_others_have():
@@ -148,51 +151,41 @@ def test_a_joiner_takes_part_from_then_on(exchange):
     assert begun.at > 3.0
 
 
-def test_who_would_come_after_the_end_is_not_waited_for():
-    outcome, events, _ = play(fleet(joins_at_seconds=1000.0), is_time_only=True)
-    assert averaged(outcome) == "abc"
+@pytest.mark.parametrize(
+    ("dies_at_seconds", "joins_at_seconds", "left"),
+    [
+        ({"a": 3.0, "b": 4.0, "c": 5.0}, {}, "d"),
+        ({"a": 4.0, "b": 4.0}, {"d": 7.0}, "cd"),  # joins though the first devices are dead
+        ({}, {"d": 1000.0}, "abc"),  # would come after the end
+    ],
+)
+def test_whoever_is_left_ends_the_run(dies_at_seconds, joins_at_seconds, left):
+    devices = [
+        device(name, 500.0, dies_at_seconds=dies_at_seconds.get(name), joins_at_seconds=joins_at_seconds.get(name, 0.0))
+        for name in "abcd"
+    ]
+    outcome, events, _ = play(devices, epochs=30, is_time_only=True)
+    assert averaged(outcome) == left
     assert events[-1].at < 100
 
 
-def test_one_can_join_though_the_first_devices_are_dead():
-    devices = [
-        device("a", dies_at_seconds=4.0),
-        device("b", dies_at_seconds=4.0),
-        device("c", 500.0),
-        device("d", 500.0, joins_at_seconds=7.0),
-    ]
-    outcome, _, _ = play(devices, epochs=30, is_time_only=True)
-    assert averaged(outcome) == "cd"
-
-
-def test_all_but_one_may_die():
-    devices = [device(name, dies_at_seconds=3.0 + number) for number, name in enumerate("abc")] + [device("d")]
-    outcome, _, _ = play(devices, epochs=20, is_time_only=True)
-    assert averaged(outcome) == "d"
-
-
-def test_when_nobody_is_left_it_says_so():
-    devices = [device(name, dies_at_seconds=3.0) for name in "abcd"]
-    with pytest.raises(PacelineError, match="^0 of 4 devices are left, and the run needs 2"):
-        play(devices, epochs=50, is_time_only=True)
-
-
-def test_too_few_to_begin_is_no_endless_wait():
-    devices = [*fleet()[:3], device("d", dies_at_seconds=0.1)]
-    with pytest.raises(PacelineError, match="^3 of 4 devices are left, and the run needs 4"):
-        play(devices, min_peers=4, is_time_only=True)
-
-
-def test_a_fleet_that_is_too_small_is_refused():
-    with pytest.raises(ConfigError, match="the fleet has 4 devices; the job begins with 5"):
-        play(fleet(), min_peers=5)
-
-
-REPLICATED = {"partition": PartitionSpec(replicas=2), "allocation": EdgeGossipAllocation(), "is_time_only": True}
+@pytest.mark.parametrize(
+    ("dies_at_seconds", "rules", "error", "said"),
+    [
+        ((3.0, 3.0, 3.0, 3.0), {"epochs": 50}, PacelineError, "^0 of 4 devices are left, and the run needs 2"),
+        ((None, None, None, 0.1), {"min_peers": 4}, PacelineError, "^3 of 4 devices are left, and the run needs 4"),
+        ((None,) * 4, {"min_peers": 5}, ConfigError, "the fleet has 4 devices; the job begins with 5"),
+    ],
+)
+def test_too_few_end_the_run_with_a_reason(dies_at_seconds, rules, error, said):
+    devices = [device(name, dies_at_seconds=at) for name, at in zip("abcd", dies_at_seconds, strict=True)]
+    with pytest.raises(error, match=said):
+        play(devices, is_time_only=True, **rules)
 
 
 def test_the_part_of_a_dead_device_is_taken_over_by_who_has_a_copy():
-    _, events, prepared = play(fleet(dies_at_seconds=3.0), epochs=20, **REPLICATED)
+    replicated = {"partition": PartitionSpec(replicas=2), "allocation": EdgeGossipAllocation()}
+    _, events, prepared = play(fleet(dies_at_seconds=3.0), epochs=20, is_time_only=True, **replicated)
     (taken,) = of(PartTakenOver, events)
     assert (taken.learner, taken.other, taken.num_samples) == ("a", "d", prepared.holdings(4)[3].own.num_samples)
     assert of(DataMissing, events) == []
@@ -203,16 +196,3 @@ def test_loss_of_messages_is_borne():
     outcome, events, _ = play(lossy, epochs=10, patience_seconds=3.0, is_time_only=True)
     assert averaged(outcome) == "abcd"
     assert of(PeerLost, events) == []
-
-
-def test_consensus_is_measured_once_per_epoch_of_all():
-    _, events, _ = play(fleet(), epochs=6)
-    measured = of(ConsensusMeasured, events)
-    assert [event.epoch for event in measured] == [1, 2, 3, 4, 5, 6]
-    assert {event.num_learners for event in measured} == {4}
-    assert all(event.distance > 0 and event.accuracy is not None for event in measured)
-
-
-def test_consensus_of_those_that_are_left():
-    _, events, _ = play(fleet(dies_at_seconds=1.5), epochs=6, is_time_only=True)
-    assert {event.num_learners for event in of(ConsensusMeasured, events) if event.at > 4} == {3}

@@ -79,12 +79,9 @@ def test_what_is_chosen_is_reported_and_used():
     assert played.state["branches.a.3.weight"].shape == (20, 50)
 
 
-def test_only_cuts_between_layers_that_learn_are_weighed():
+def test_only_cuts_between_layers_that_learn_and_without_too_large_junctions_are_weighed(monkeypatch):
     assert small_split(cut="auto", model=ModelSpec(name="leaf-cnn")).cuts == ("c2", "f1", "f2")
     assert small_split(cut="auto", model=ModelSpec(name="resnet-8")).cuts == ("block2", "block3", "f1")
-
-
-def test_junctions_that_are_too_large_are_not_weighed(monkeypatch):
     monkeypatch.setattr(prepared_module, "MAX_JUNCTION_PARAMETERS", 3 * 400 + 20)
     assert prepare_split(small_job(cut="auto")).cuts == ("5",)
     monkeypatch.setattr(prepared_module, "MAX_JUNCTION_PARAMETERS", 100)

@@ -83,7 +83,7 @@ WRONG = [
     ("[split]\ndepth = 65", "depth is 65; allowed: 1 to 64"),
     *((f"[split]\npatience_seconds = {wrong}", f"patience_seconds is {wrong}") for wrong in ("0.0", "inf", "nan")),
     ("[split]\ntarget_accuracy = 90", "target_accuracy is 90"),
-    ("[split]\nscheme = 'split-learning'", "[split]: cut is \"auto\", which weighs junctions; split-learning needs"),
+    ("[split]\nscheme = 'split-learning'", '[split]: cut is "auto", which weighs junctions; split-learning needs'),
     ("[split]\n[junction]\nform = 'ful'", "[junction] form = 'ful': Invalid enum value 'ful'; allowed: full, low-"),
     ("[split]\n[junction]\nrank = 0", "rank is 0; it must be at least 1"),
     ("[split]\n[averaging]\nlayers = [1]", "[averaging] layers = [1]: Expected `str`, got `int`"),
@@ -92,8 +92,8 @@ WRONG = [
     ("[split]\n[[view]]\nkin = 'blur'", "view 1: unknown key 'kin'; did you mean 'kind'?"),
     ("[split]\n[[view]]\nerased_share = 1", "erased_share is 1"),
     ("view = [3]\n[split]", "view 1: 3 must be a table"),
-    ("view = []\n[split]", "[split]: there is no [[view]]; a source sees something, such as kind = \"plain\""),
-]  # fmt: skip
+    ("view = []\n[split]", '[split]: there is no [[view]]; a source sees something, such as kind = "plain"'),
+]
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG)

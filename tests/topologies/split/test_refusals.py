@@ -1,5 +1,7 @@
 """What a source sends that cannot be is refused with a reason; it harms neither the run nor the other sources."""
 
+import asyncio
+
 import pytest
 import torch
 
@@ -8,7 +10,7 @@ from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SourceBack, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.messages import Costs, CutCost
 from tests.topologies.split.runs import WIDTH, farthest
-from tests.topologies.split.trunk_harness import beside_trunk, meanwhile, together
+from tests.topologies.split.trunk_harness import beside_trunk, meanwhile
 
 VALUES = torch.ones(32, WIDTH)
 BRANCH = torch.ones(3250)
@@ -32,7 +34,7 @@ async def refused(call, said, kind="ValueError"):
 async def play_two(harness, act=None):
     """Have two sources take part; one of them acts first."""
     good, bad = harness.source("good"), harness.source("bad")
-    await together(good.join(), bad.join())
+    await asyncio.gather(good.join(), bad.join())
     async with meanwhile(good.take_part()):
         await bad.next_epoch()
         if act is not None:
@@ -105,7 +107,7 @@ async def test_a_session_that_is_not_known_is_refused(harness):
 @beside_trunk()
 async def test_who_takes_a_name_takes_the_place_of_whoever_had_it(harness):
     first, twin, other = harness.source("a"), harness.source("a"), harness.source("b")
-    await together(first.join(), other.join())
+    await asyncio.gather(first.join(), other.join())
     async with meanwhile(other.take_part()):
         await first.next_epoch()
         await first.sync(1, 0)

@@ -58,15 +58,9 @@ def test_nodes(summary):
     assert (camera["epochs"], times, camera["num_masks"]) == (8, [11.0, 4.0, 7.0], 1)
     assert (camera["bytes_sent"], camera["bytes_received"], camera["joules"]) == (8 * BYTES, 8 * BYTES, 160.0)
     assert (node(summary, "cam-1")["end"], node(summary, "cam-3")["end"]) == ("there", "left: it said goodbye")
+    assert spans_of(summary, "late") == [("there", 38.0, 93.0)]
     spent_rows = [one for one in summary.tables["spent"].records() if one["learner"] == "cam-1"]
     assert (spent_rows[0]["compute"], spent_rows[0]["wait"], spent_rows[0]["share"]) == (9.0, 2.0, 9 / 11)
-
-
-def test_who_was_there_and_who_was_masked(summary):
-    assert spans_of(summary, "cam-1") == [("there", 1.0, 93.0)]
-    assert spans_of(summary, "cam-3") == [("there", 1.0, 60.0)]
-    assert spans_of(summary, "late") == [("there", 38.0, 93.0)]
-    assert sorted(spans_of(summary, "cam-2")) == [("masked", 32.0, 38.0), ("there", 1.0, 93.0)]
 
 
 def test_the_whole(summary):

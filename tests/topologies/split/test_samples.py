@@ -100,13 +100,9 @@ def phases(terms, epoch):
     return [f"{phase} {number}" for phase, number in schedule_of(terms, epoch)]
 
 
-def test_an_epoch_has_steps_then_a_test_then_a_copy():
-    terms = terms_of(num_samples=70, num_test_samples=257, epochs=3)
-    assert phases(terms, 1) == ["step 0", "step 1", "step 2", "test 0", "test 1", "backup 0"]
-    assert phases(terms, 4) == ["backup 0"]  # in the end
-
-
-def test_tests_and_copies_are_as_often_as_the_job_says():
+def test_an_epoch_has_steps_then_a_test_and_a_copy_as_often_as_the_job_says():
+    usual = terms_of(num_samples=70, num_test_samples=257, epochs=3)
+    assert phases(usual, 1) == ["step 0", "step 1", "step 2", "test 0", "test 1", "backup 0"]
     terms = terms_of(num_samples=32, num_test_samples=10, epochs=5, test_epochs=3, backup_epochs=2)
     phases_by_epoch = [[name[:4] for name in phases(terms, epoch)] for epoch in range(1, 7)]
     copied, tested = ["step", "back"], ["step", "test"]

@@ -25,7 +25,7 @@ def ran(tmp_path_factory):
     return train(small_job(epochs=5), VirtualFleet(devices), folder=folder, watchers=[events.append]), events
 
 
-def test_what_was_learned_and_all_that_happened_is_kept(ran):
+def test_what_was_learned_and_all_that_happened_is_kept_and_summed_up(ran):
     run, events = ran
     assert farthest(checkpoints.read(run.folder / "checkpoints/final.safetensors"), run.state) == 0
     sources = {name.split(".")[1] for name in run.state if name.startswith("branches.")}
@@ -34,21 +34,12 @@ def test_what_was_learned_and_all_that_happened_is_kept(ran):
     assert list(RunFolder.open(run.folder).events())[1:] == events[1:]
     (ended,) = [event for event in events if isinstance(event, SplitEnded)]
     assert run.metrics == {"epochs": 5, "loss": ended.loss, "accuracy": ended.accuracy}
-
-
-def test_a_run_is_summed_up(ran):
-    run, events = ran
     summary = run.summary()
     nodes = summary.tables["totals"].records()
-    first, *others = [node["learner"] for node in nodes]
-    assert (first, set(others)) == ("trunk", {"a", "b", "c", "late"})
-    masks = {node["learner"]: node["num_masks"] for node in nodes}
-    assert masks["c"] >= 1
-    assert masks["a"] == masks["b"] == 0
-    assert len(set(summary.tables["progress"].values("junction"))) == 2
+    assert {node["learner"] for node in nodes} == {"trunk", "a", "b", "c", "late"}
+    assert [node["learner"] for node in nodes if node["num_masks"]] == ["c"]
     assert sum(summary.tables["parts"].values("in_all")) == sum(each.numel() for each in run.state.values())
     assert summary.num_masked == sum(event.num_masked for event in events if isinstance(event, SplitEpochEnded)) > 0
-    assert "late" in run.report().read_text()
 
 
 def test_the_parts_of_a_model_are_put_together_again(ran, tmp_path):

@@ -9,13 +9,13 @@ from paceline.topologies.split.barrier import EpochBarrier
 from paceline.topologies.split.events import JunctionChanged, SourceMasked, SplitEpochEnded
 from paceline.topologies.split.messages import SyncPoint
 from tests.topologies.split.runs import farthest
-from tests.topologies.split.trunk_harness import beside_trunk, meanwhile, together
+from tests.topologies.split.trunk_harness import beside_trunk, meanwhile
 
 
 @beside_trunk(sources=1, epochs=1)
 async def test_what_is_sent_twice_counts_once(harness):
     (alone,) = await harness.begin("alone")
-    twice = await together(alone.sync(1, 0), alone.sync(1, 0))
+    twice = await asyncio.gather(alone.sync(1, 0), alone.sync(1, 0))
     again = await alone.sync(1, 0, {"values": torch.full((32, 50), 9.0)})  # its reply was lost, it seems
     first, *others = [reply.tensors["values"] for reply in (*twice, again)]
     assert all(torch.equal(first, other) for other in others)
@@ -59,7 +59,7 @@ async def test_the_copy_of_a_branch_is_given_to_who_has_lost_it_even_if_the_tick
         return lost.count(True) == 1 and lost[-1]
 
     first, other = harness.source("a"), harness.source("b")
-    await together(first.join(), other.join())
+    await asyncio.gather(first.join(), other.join())
     async with meanwhile(other.take_part()):
         await first.next_epoch()
         await first.sync_all(1)
@@ -79,8 +79,8 @@ async def test_the_copy_of_a_branch_is_given_to_who_has_lost_it_even_if_the_tick
 async def test_a_newcomer_is_given_the_mean_of_the_branches(harness):
     a, bb = await harness.begin("a", "bb")
     new = harness.source("new")
-    await together(a.sync_all(1), bb.sync_all(1))  # which leave copies that differ by 1
-    async with meanwhile(together(a.take_part(1), bb.take_part(1))):
+    await asyncio.gather(a.sync_all(1), bb.sync_all(1))  # which leave copies that differ by 1
+    async with meanwhile(asyncio.gather(a.take_part(1), bb.take_part(1))):
         assert (await new.join()).number == 3
         ticket = await new.next_epoch()
         assert (ticket.epoch, ticket.index) == (3, 0)
@@ -93,7 +93,7 @@ async def test_a_newcomer_is_given_the_mean_of_the_branches(harness):
 @beside_trunk(epochs=3)
 async def test_the_number_of_one_who_left_is_given_again(harness):
     a, b = await harness.begin("a", "b")
-    await together(a.sync_all(1), b.sync_all(1))
+    await asyncio.gather(a.sync_all(1), b.sync_all(1))
     await b.trunk.leave.coro(b.session)
     await a.next_epoch(1)
     await a.sync_all(2)  # nobody waits for b

@@ -87,8 +87,8 @@ class TrunkHarness:
     async def begin(self, *names):
         """Have sources join and wait for the first epoch; returns them."""
         sources = [self.source(name) for name in names]
-        await together(*(source.join() for source in sources))
-        await together(*(source.next_epoch() for source in sources))
+        await asyncio.gather(*(source.join() for source in sources))
+        await asyncio.gather(*(source.next_epoch() for source in sources))
         return sources
 
     def real_source(self, name, events=None, allowed=None, **options):
@@ -159,11 +159,6 @@ class ManualSource:
                 await self.sync_all(ticket.epoch, ticket.index)
                 after = ticket.epoch
         return ticket
-
-
-async def together(*coroutines):
-    """Have all done at once; returns what came of each."""
-    return await asyncio.gather(*coroutines)
 
 
 @contextlib.asynccontextmanager
