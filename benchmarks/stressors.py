@@ -30,7 +30,8 @@ from paceline.devices.activities import StressedActivity
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.errors import ConfigError
-from paceline.fleets.testbed import TestbedDevice, bed, tools
+from paceline.fleets.testbed import TestbedDevice, tools
+from paceline.fleets.testbed.testbed import build_testbed
 from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
@@ -94,7 +95,7 @@ def places(settings: Settings) -> Iterator[dict[str, Place]]:
             print(f"without a link of {settings.link_mbit:g} Mbit/s: {error}", file=sys.stderr)
         else:
             device = TestbedDevice(name="device", down_mbit=settings.link_mbit, up_mbit=settings.link_mbit)
-            testbed = stack.enter_context(bed.built([device]))
+            testbed = stack.enter_context(build_testbed([device]))
             # Nobody but the device is on the testbed's network.
             address = stack.enter_context(worker.serve(host=testbed.address, port=0, insecure=True))
             found[f"{settings.link_mbit:g} Mbit/s"] = Place(str(address), tuple(testbed.prefix(1)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.testbed import TestbedDevice, TestbedFleet
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted

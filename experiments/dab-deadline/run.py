@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline import Job, VirtualDevice
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken, UpdateAccepted
 from papers.dab import FROM_0_TO_1, MNIST, OVERTIME, TESTBED, job_of, slowed

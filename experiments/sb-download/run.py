@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.fleets.testbed import TestbedDevice, bed, network, tools
+from paceline.fleets.testbed import TestbedDevice, network, tools
+from paceline.fleets.testbed.testbed import build_testbed
 from reproduction import About, Row
 from reproduction.companions import started
 from reproduction.rows import where
@@ -74,7 +75,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
     chance, token = random.Random(seed), secrets.token_urlsafe(16)
     links = {name: link for name, link in LINKS.items() if not is_quick or name in QUICK_LINKS}
     devices = [TestbedDevice(name=f"device{number}", down_mbit=link.mbit) for number, link in enumerate(links.values())]
-    with bed.built(devices) as place, contextlib.ExitStack() as stack:
+    with build_testbed(devices) as place, contextlib.ExitStack() as stack:
         orchestrator = stack.enter_context(started(FOLDER / "orchestrator.py"))
         url = orchestrator.ask(host=place.address, token=token)["url"]
         prefixes = [place.prefix(number) for number in range(1, len(devices) + 1)]

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.fleets.files import load_fleet
-from paceline.fleets.testbed import TestbedDevice, bed, tools
+from paceline.fleets.fleet_files import load_fleet
+from paceline.fleets.testbed import TestbedDevice, tools
+from paceline.fleets.testbed.testbed import build_testbed
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from reproduction import About, Row
@@ -100,7 +101,7 @@ def _devices(is_quick: bool, seed: int) -> Iterator[list[Device]]:
     datasets.load(data)  # what is missing is told here, and not by a device
     emulated = [device for device in load_fleet(FLEET, TestbedDevice) if not is_quick or device.name in QUICK_EMULATED]
     own = {REFERENCE: 1.0, WHOLE: float(len(os.sched_getaffinity(0)))}
-    with bed.built(emulated) as place, contextlib.ExitStack() as stack:
+    with build_testbed(emulated) as place, contextlib.ExitStack() as stack:
 
         def start(name: str, num_cores: float, prefix: Sequence[str]) -> Device:
             environment = {"OMP_NUM_THREADS": str(math.ceil(num_cores))}

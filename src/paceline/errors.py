@@ -18,6 +18,14 @@ where the library is called.
 from __future__ import annotations
 
 _MAX_REASON = 300  # characters of a foreign error that are quoted
+_MAX_LINE = 1000
+
+
+def one_line(text: str) -> str:
+    """Return text of any origin on one line, without control characters; very long text is cut."""
+    shown = "".join(character if character.isprintable() else " " for character in text[: 2 * _MAX_LINE])
+    line = " ".join(shown.split())
+    return line if len(line) <= _MAX_LINE and len(text) <= 2 * _MAX_LINE else f"{line[:_MAX_LINE]}…"
 
 
 def in_one_line(error: BaseException, *, is_named: bool = False) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from paceline import JoinedFleet, load_job
 from paceline.cli import main
-from paceline.fleets.live import Entrance
+from paceline.fleets.live import ListenOptions
 from paceline.learning import datasets
 from paceline.run import prepare
 
@@ -151,7 +151,7 @@ def served(paceline_in):
     def serve(file):
         prepared = prepare(load_job(paceline_in.folder / file), paceline_in.folder / "run")
         heard = queue.SimpleQueue()
-        fleet = JoinedFleet(Entrance(port=0, token="S3cret"), heard.put)
+        fleet = JoinedFleet(ListenOptions(port=0, token="S3cret"), heard.put)
         threads.append(threading.Thread(target=lambda: heard.put(prepared.start(fleet))))
         threads[-1].start()
         return heard.get(timeout=60), lambda: heard.get(timeout=60)

@@ -115,7 +115,7 @@ def test_a_job_is_submitted_to_a_pool(printed, refused, served, change):
     url, run = served("pool.toml")
     err = refused("submit", "large.toml", "--to", url, *TOKEN)
     assert "the pool refused it: there is a job 'large' in this pool already" in err
-    assert printed("submit", "small.toml", "--to", url, *TOKEN) == "small is in the pool: 2 rounds to play\n"
+    assert printed("submit", "small.toml", "--to", url, *TOKEN) == "small is in the pool: 2 rounds to train\n"
     jobs = json.loads(printed("status", url, *TOKEN, "--json"))["jobs"]
     assert [(job["job"], job["status"]) for job in jobs] == [("large", "waiting"), ("small", "waiting")]
     printed("join", url, *TOKEN, "--name", "pi", "--price", "1")

@@ -60,18 +60,18 @@ def test_what_is_over_cannot_be_resumed(run, refused, change, job, rounds, messa
     assert events.read_bytes() == before
 
 
-def test_a_damaged_entrance_gets_one_clear_line(run, refused):
+def test_a_damaged_listen_file_gets_one_clear_line(run, refused):
     events = run() / "events.jsonl"
     events.write_text(events.read_text().partition('{"event":"round_opened"')[0])
     for content in ("", "{", '{"port": "x"}'):
-        (events.parent / "entrance.json").write_text(content)
-        assert "entrance.json cannot be read" in refused("serve", "--resume", "run")
+        (events.parent / "listen.json").write_text(content)
+        assert "listen.json cannot be read" in refused("serve", "--resume", "run")
 
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
     given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
-    serve._KeptEntrance.of(tmp_path, given).keep(tmp_path, 4711)
-    kept = serve._KeptEntrance.of(tmp_path, {})
+    serve._KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
+    kept = serve._KeptListenOptions.of(tmp_path, {})
     assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
-    assert (tmp_path / "entrance.json").stat().st_mode & 0o077 == 0
-    assert serve._KeptEntrance.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
+    assert (tmp_path / "listen.json").stat().st_mode & 0o077 == 0
+    assert serve._KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one

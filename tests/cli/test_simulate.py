@@ -105,15 +105,15 @@ def test_a_run_is_not_written_over(simulate, refused):
         ("job.toml", '"dab"', '"dap"', "job.toml: [allocation]: policy is 'dap'; did you mean 'dab'?"),
         ("job.toml", '"digits"', '"digit"', "job.toml: [data]: dataset 'digit' is unknown"),
         ("job.toml", "[job]", "[job", "job.toml: not TOML"),
-        ("job.toml", "rounds = 2", "min_learners = 3", "the fleet has 2 devices; the job begins with 3"),
+        ("job.toml", "rounds = 2", "min_learners = 3", "the fleet has 2 devices; the job needs 3 to begin"),
         ("fleet.toml", "count = 2", "count = 1\nfast = 2", "fleet.toml: device 1: unknown key 'fast'"),
         ("pool.toml", "small.toml", "none.toml", "none.toml: cannot be read: No such file or directory"),
         ("large.toml", "rounds = 2", "rounds = 0", "large.toml: [job]: rounds is 0; it must be at least 1"),
-        ("pool.toml", "min_learners = 2", "min_learners = 3", "the fleet has 2 devices; the job begins with 3"),
+        ("pool.toml", "min_learners = 2", "min_learners = 3", "the fleet has 2 devices; the job needs 3 to begin"),
         ("split.toml", 'cut = "3"', 'cut = "f9"', "cut is 'f9'; allowed: 0, 1, 2, 3, 4, 5"),
         ("split.toml", "digits.npz", "none.npz", "none.npz"),
-        ("split.toml", "sources = 2", "sources = 3", "the fleet has 2 devices; the job begins with 3"),
-        ("gossip.toml", "min_peers = 1", "min_peers = 3", "the fleet has 2 devices; the job begins with 3"),
+        ("split.toml", "sources = 2", "sources = 3", "the fleet has 2 devices; the job needs 3 to begin"),
+        ("gossip.toml", "min_peers = 1", "min_peers = 3", "the fleet has 2 devices; the job needs 3 to begin"),
     ],
 )
 def test_bad_files_get_one_clear_line_and_leave_no_folder(
@@ -153,7 +153,7 @@ def test_bench_measures_this_device(printed, refused, few_digits):
         (("job.toml", "--devices", "2", "--fleet", "fleet.toml"), "give the devices to start: either --devices N"),
         (("job.toml", "--devices", "two"), "--devices"),
         (("job.toml", "--devices", "0"), "--devices"),
-        (("pool.toml", "--devices", "1"), "the fleet has 1 device; the job begins with 2"),
+        (("pool.toml", "--devices", "1"), "the fleet has 1 device; the job needs 2 to begin"),
     ],
 )
 def test_bad_options_of_run_get_one_clear_line(refused, tmp_path, arguments, message):

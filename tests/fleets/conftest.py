@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.fleets.testbed import bed, cgroups, devices, tools
+from paceline.fleets.testbed import cgroups, devices, tools
+from paceline.fleets.testbed.testbed import build_testbed
 
 
 def there_is():
@@ -33,7 +34,7 @@ def hindrance():
     """Why no testbed can be built here, if so."""
     try:
         tools.check()
-        with bed.built([devices.TestbedDevice(name="probe", down_mbit=1)]):
+        with build_testbed([devices.TestbedDevice(name="probe", down_mbit=1)]):
             return None
     except PacelineError as error:
         return str(error)

@@ -36,5 +36,5 @@ def test_what_is_given_is_written_as_options(kind, patience):
 
 def test_a_fleet_that_is_too_small_is_refused_at_once(tmp_path):
     fleet = LocalFleet([LocalDevice(name="device", count=2)])
-    with pytest.raises(ConfigError, match="the fleet has 2 devices; the job begins with 3"):
+    with pytest.raises(ConfigError, match="the fleet has 2 devices; the job needs 3 to begin"):
         train(SplitJob(cut="3", model=ModelSpec(name="three-nn"), sources=3), fleet, folder=tmp_path / "run")

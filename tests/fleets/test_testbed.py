@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from paceline.errors import ConfigError, PacelineError
-from paceline.fleets.testbed import bed, cgroups, devices, fleet, tools
+from paceline.fleets.testbed import cgroups, devices, fleet, tools
+from paceline.fleets.testbed.testbed import build_testbed
 from paceline.report import RunFolder
 from paceline.topologies.parallel.events import DeviceMeasured, RoundOpened, UpdateAccepted
 from tests.fleets.conftest import ask, there_is
@@ -163,7 +164,7 @@ def test_what_a_killed_testbed_leaves_is_removed_by_the_next(needs_root, testbed
     assert {name for kind, name in there_is() - before if kind == "namespace"} == set(places)
     assert ("cgroup", places[0]) in there_is()
 
-    with bed.built([device("next")]):
+    with build_testbed([device("next")]):
         assert {name for kind, name in there_is() - before if kind in ("namespace", "cgroup")} == {places[0]}
     assert there_is() - before == set()
 
@@ -181,9 +182,9 @@ def test_an_interrupt_cleans_up(needs_root, testbed, files, number):
 
 
 def test_testbeds_that_live_are_left_alone(needs_root):
-    with bed.built([device("a"), device("b")]) as one:
+    with build_testbed([device("a"), device("b")]) as one:
         of_one = there_is()
-        with bed.built([device("a")]) as other:
+        with build_testbed([device("a")]) as other:
             assert other.number != one.number
             assert other.address != one.address
             assert there_is() > of_one
@@ -192,14 +193,14 @@ def test_testbeds_that_live_are_left_alone(needs_root):
 
 
 def test_links_without_a_limit_have_none(needs_root):
-    with bed.built([device("a"), device("b", up_mbit=0.5)]) as place:
+    with build_testbed([device("a"), device("b", up_mbit=0.5)]) as place:
         place.limit(2, 0.01)
         assert limits(f"paceline{place.number}-1")[:2] == ([], [])
         assert limits(f"paceline{place.number}-2") == ([], [0.5], pytest.approx(0.01))
 
 
 def test_processes_are_on_their_device_and_die_with_their_testbed(needs_root):
-    with bed.built([device("a")]) as place:
+    with build_testbed([device("a")]) as place:
         addresses = ask(*place.prefix(1), "ip", "-json", "addr", "show", "dev", "eth0")
         assert place.address.rpartition(".")[0] in addresses
         sleeping = subprocess.Popen([*place.prefix(1), "sleep", "1000"])
@@ -212,7 +213,7 @@ def test_a_testbed_that_cannot_be_built_is_removed(needs_root):
     before = there_is()
     with (
         pytest.raises(PacelineError, match=r"^tc -n paceline\d+-2 qdisc add dev eth0 root tbf .* failed: \S"),
-        bed.built([device("a"), device("b", up_mbit=1e300)]),
+        build_testbed([device("a"), device("b", up_mbit=1e300)]),
     ):
         pass
     assert there_is() == before
@@ -226,8 +227,9 @@ def after(setting_up):
 WITHOUT_CGROUPS = "umount -l /sys/fs/cgroup"
 READ_ONLY = r"""sed -nE 's/^\S+ (\S+) cgroup2? .*/\1/p' /proc/mounts | xargs -n 1 mount -o remount,bind,ro"""
 BUILD = """
-from paceline.fleets.testbed import bed, devices
-with bed.built([devices.TestbedDevice(name="a")]) as place:
+from paceline.fleets.testbed.testbed import build_testbed
+from paceline.fleets.testbed import devices
+with build_testbed([devices.TestbedDevice(name="a")]) as place:
     place.limit(1, 0.5)
     print(place._hierarchy.root, sorted(path.name for path in place._hierarchy.root.glob("paceline*")))
 """

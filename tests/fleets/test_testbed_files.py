@@ -11,8 +11,8 @@ from paceline import VirtualDevice
 from paceline.cli import main
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.devices import singles
-from paceline.fleets.files import load_fleet
-from paceline.fleets.testbed import cgroups, claims, devices
+from paceline.fleets.fleet_files import load_fleet
+from paceline.fleets.testbed import cgroups, devices, numbering
 
 
 def load(tmp_path, text, kind=devices.TestbedDevice):
@@ -73,13 +73,13 @@ def test_patience_outlasts_a_cut():
 def test_numbers_are_claimed_by_the_living_only(tmp_path):
     removed = []
     (tmp_path / "testbed7").touch()  # its owner is dead: nobody has locked it
-    with claims.claimed(tmp_path, removed.append) as one:
+    with numbering.claimed(tmp_path, removed.append) as one:
         assert (one, removed) == (0, [7])
-        with claims.claimed(tmp_path, removed.append) as other:
+        with numbering.claimed(tmp_path, removed.append) as other:
             assert other == 1
         assert removed == [7, 1]
     assert removed == [7, 1, 0]
-    with pytest.raises(ZeroDivisionError), claims.claimed(tmp_path, removed.append):
+    with pytest.raises(ZeroDivisionError), numbering.claimed(tmp_path, removed.append):
         raise ZeroDivisionError
     assert removed == [7, 1, 0, 0]
     assert list(tmp_path.iterdir()) == []

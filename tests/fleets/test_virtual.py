@@ -15,7 +15,7 @@ from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 
 def test_a_fleet_smaller_than_a_round_needs_is_refused():
-    with pytest.raises(ConfigError, match="the fleet has 1 device; the job begins with 2"):
+    with pytest.raises(ConfigError, match="the fleet has 1 device; the job needs 2 to begin"):
         play(small_job(min_learners=2), [device("a")])
 
 

@@ -31,7 +31,7 @@ class SplitTrial(Trial):
     """A run of a split job.
 
     Attributes:
-        process_seconds: processor time of this process, which plays all nodes, by epoch.
+        process_seconds: processor time of this process, which runs all nodes, by epoch.
     """
 
     prepared: PreparedSplit

@@ -1,6 +1,6 @@
 """The setting of flexible parallel learning (Malandrino and Chiasserini, 2022, section III): sources, cell and schemes.
 
-The paper has one server that plays all nodes. Here every node is as fast as a core of the machine that the network was
+The paper has one server that runs all nodes. Here every node is as fast as a core of the machine that the network was
 measured on, which is ours, and the README of fpl-costs says so.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec
-from paceline.cli import running
+from paceline.cli import show_run
 from paceline.cli.options import Folder, ResultAsJson, option
 
 DEVICES = (
@@ -37,4 +37,4 @@ def demo(
         allocation=DabAllocation(),
     )
     opening = f"Starting {len(DEVICES)} devices on this machine; each measures itself first …"
-    running.play(job, LocalFleet(DEVICES), folder, as_json=as_json, opening=opening)
+    show_run.run_and_show(job, LocalFleet(DEVICES), folder, as_json=as_json, opening=opening)

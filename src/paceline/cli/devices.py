@@ -21,14 +21,14 @@ from paceline.axon import trust
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli import entrances
 from paceline.cli.options import NETWORK, CaFile, Cert, Insecure, Key, Save, Tls, Token, flag, option
+from paceline.cli.tls import identity_of
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
 from paceline.devices.states import DeviceState
 from paceline.errors import ConfigError
 from paceline.events import Emit, Event
-from paceline.fleets.live import Entrance
+from paceline.fleets.live import ListenOptions
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
 from paceline.spelling import suggest
@@ -67,7 +67,7 @@ class Device:
     """This device, as the options of a command describe it.
 
     Attributes:
-        entrance: where it listens for calls of others, if they call it.
+        listen: where it listens for calls of others, if they call it.
         address: where others reach it, if not where it listens.
         save: file to save the final model in, too.
         as_json: whether events are printed as lines of JSON.
@@ -79,14 +79,14 @@ class Device:
     options: DeviceOptions
     machine: LiveMachine
     transport: CountedTransport
-    entrance: Entrance
+    listen: ListenOptions
     address: str | None
     save: Path | None
     as_json: bool
 
     def node(self, contacts: Sequence[Contact], emit: Emit, now: Callable[[], float], life: int) -> Node:
         """Make it a node that joins these contacts."""
-        identity = self.entrance.identity
+        identity = self.listen.identity
         return Node(
             name=self.name,
             life=life,
@@ -162,11 +162,11 @@ def make_device(
             watch_points=_PointsBar(),
         ),
         transport=CountedTransport(_held_back(emulated)),
-        entrance=Entrance(
+        listen=ListenOptions(
             host=host,
             port=port,
             token=token,
-            identity=entrances.identity_of(tls, None, cert, key),
+            identity=identity_of(tls, None, cert, key),
             insecure=insecure,
         ),
         address=None if address is None else parse_contact("--address", address).address,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from paceline import topologies
-from paceline.cli import running
+from paceline.cli import show_run
 from paceline.cli.devices import Device, parse_contact, print_json, takes_device
 from paceline.cli.options import Folder, JobFile, option
 from paceline.errors import ConfigError
@@ -51,11 +51,11 @@ def gossip(
     def make_node(host: Host) -> Node:
         return device.node(contacts, host.hear, host.env.now, life=time.time_ns())
 
-    fleet = JoinedFleet(device.entrance, announce, make_node=make_node, address=device.address)
-    running.play(spec, fleet, folder, as_json=device.as_json, save=device.save)
+    fleet = JoinedFleet(device.listen, announce, make_node=make_node, address=device.address)
+    show_run.run_and_show(spec, fleet, folder, as_json=device.as_json, save=device.save)
 
 
 async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact]) -> Finished:
     """Take part without a record of the run: whoever started this process keeps one."""
     node = device.node(contacts, print_json, asyncio.get_running_loop().time, life=time.time_ns())
-    return await run_member(plan.member(node, None), node, plan, device.entrance, address=device.address)
+    return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)

@@ -10,14 +10,13 @@ from rich.console import Console
 from paceline import topologies
 from paceline.axon.retry import retry
 from paceline.cli.devices import Device, parse_contact, print_json, takes_device
-from paceline.cli.lines import one_line
 from paceline.cli.options import Url
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, one_line
 from paceline.fleets.joined import run_member
 from paceline.fleets.live import run_live
 from paceline.learning import checkpoints
 from paceline.report import LinePrinter
-from paceline.topologies.base import Contact, Description, Finished, RoleService
+from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService
 from paceline.topologies.job_files import parse_job
 
 
@@ -57,10 +56,10 @@ async def _join(device: Device, contact: Contact) -> Finished:
     if any(isinstance(table, dict) and "path" in table for table in found.job.values()):
         raise ConfigError(
             f"the job at {contact.address} names a file of that device; with a job file of your own, run "
-            f"paceline gossip JOB --peer {contact.address}"
+            f"paceline {COMMAND_WITHOUT_HOST} JOB --peer {contact.address}"
         )
     plan = topology.prepare(parse_job(found.job, contact.address))
     unknown = [path for path in plan.import_paths if path not in (device.options.allowed or ())]
     if unknown:
         raise ConfigError(f"the job's model is {unknown[0]}; allow it with --allow-model {unknown[0]}")
-    return await run_member(plan.member(node, None), node, plan, device.entrance, address=device.address)
+    return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)

@@ -15,9 +15,8 @@ import typer.core
 import typer.main
 
 import paceline
-from paceline.cli.lines import one_line
 from paceline.cli.options import flag
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, PacelineError, one_line
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 from paceline import topologies
-from paceline.cli import running
+from paceline.cli import show_run
 from paceline.cli.options import Folder, JobFile, ResultAsJson, Save, option
 from paceline.errors import ConfigError
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.topologies.job_files import load_job
 
@@ -37,4 +37,4 @@ def run(
         started = [LocalDevice(name=f"{noun}-{number}") for number in range(1, (devices or 0) + 1)]
     local = LocalFleet(started, options=() if store is None else ("--store", store))
     opening = f"Starting devices on this machine: {len(local.devices)} …"
-    running.play(spec, local, folder, as_json=as_json, save=save, opening=opening)
+    show_run.run_and_show(spec, local, folder, as_json=as_json, save=save, opening=opening)

@@ -15,12 +15,14 @@ from paceline import topologies
 from paceline.axon import ServerIdentity, trust
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli import entrances, running
+from paceline.cli import show_run
 from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Tls, Token, flag, option
+from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
-from paceline.fleets.live import Entrance
+from paceline.fleets.live import ListenOptions
 from paceline.run import PreparedRun, prepare, reopen
+from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
 
 
@@ -55,7 +57,7 @@ def serve(
         "key": str(key.absolute()) if key else None,
         "insecure": insecure or None,
     }
-    kept = _KeptEntrance.of(resume, {name: value for name, value in given.items() if value is not None})
+    kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
     prepared = _prepared(job, resume, folder)
     identity = identity or kept.identity(prepared.folder.path)
@@ -63,7 +65,7 @@ def serve(
 
     def announce(address: str) -> None:
         kept.keep(prepared.folder.path, parse_address(address).port)
-        url = entrances.public_url(address, identity)
+        url = public_url(address, identity)
         if as_json:
             fingerprint = identity.fingerprint if identity else None
             where = {"url": url, "token": kept.token, "fingerprint": fingerprint, "run": str(prepared.folder.path)}
@@ -71,8 +73,8 @@ def serve(
         shown = f" --token {kept.token}" if kept.token else ""
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
-    entrance = Entrance(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    running.start(prepared, JoinedFleet(entrance, announce), as_json=as_json)
+    listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
+    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json)
 
 
 def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> PreparedRun:
@@ -81,11 +83,12 @@ def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> Pre
     assert job is not None
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:
-        raise ConfigError(f"{job}: this job has no server; start its first peer with paceline gossip {job}")
+        command = f"paceline {COMMAND_WITHOUT_HOST} {job}"
+        raise ConfigError(f"{job}: this job has no server; start its first peer with {command}")
     return prepare(spec, folder)
 
 
-class _KeptEntrance(msgspec.Struct, kw_only=True):
+class _KeptListenOptions(msgspec.Struct, kw_only=True):
     """Network settings of a run, kept in its folder, so that devices find a resumed run where it was."""
 
     host: str = trust.LOOPBACK
@@ -97,9 +100,9 @@ class _KeptEntrance(msgspec.Struct, kw_only=True):
     insecure: bool = False
 
     @classmethod
-    def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptEntrance:
+    def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptListenOptions:
         """Read the settings kept in a folder, if any, and apply those given; makes up a token where one is needed."""
-        path = folder / "entrance.json" if folder is not None else None
+        path = folder / "listen.json" if folder is not None else None
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
         except (OSError, msgspec.MsgspecError) as error:
@@ -113,12 +116,12 @@ class _KeptEntrance(msgspec.Struct, kw_only=True):
     def identity(self, folder: Path | None = None) -> ServerIdentity | None:
         """Return the certificate to present; a self-signed one is kept in the run's folder."""
         cert, key = (Path(path) if path else None for path in (self.cert, self.key))
-        return entrances.identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
+        return identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / "entrance.json", folder / "entrance.json.new"
+        path, partial = folder / "listen.json", folder / "listen.json.new"
         try:
             partial.touch(mode=0o600)
             partial.write_bytes(msgspec.json.encode(self))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from paceline.cli import running
+from paceline.cli import show_run
 from paceline.cli.options import FleetFile, Folder, JobFile, ResultAsJson, flag
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.topologies.job_files import load_job
@@ -26,4 +26,4 @@ def simulate(
     Example: paceline simulate job.toml fleet.toml
     """
     devices = load_fleet(fleet, VirtualDevice)
-    running.play(load_job(job), VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)
+    show_run.run_and_show(load_job(job), VirtualFleet(devices, is_time_only=time_only), folder, as_json=as_json)

@@ -11,9 +11,8 @@ import torch
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.lines import one_line
 from paceline.cli.options import CaFile, ResultAsJson, Save, Token, Url
-from paceline.errors import PacelineError, RemoteError
+from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints
 from paceline.topologies.base import Description, RoleService
 

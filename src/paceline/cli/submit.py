@@ -10,10 +10,9 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.lines import one_line
 from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, flag
 from paceline.config import read_tables
-from paceline.errors import ConfigError, RemoteError
+from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.base import JobProgress, TakesJobs
 
@@ -43,7 +42,7 @@ def submit(
     if as_json:
         print(json.dumps(msgspec.to_builtins(progress)))
     elif not wait:
-        print(f"{progress.job} is in the pool: {progress.rounds} rounds to play")
+        print(f"{progress.job} is in the pool: {progress.rounds} rounds to train")
     else:
         accuracy = "" if progress.accuracy is None else f", accuracy {progress.accuracy:.1%}"
         print(f"{progress.job} is over: {progress.num_closed} rounds{accuracy}")

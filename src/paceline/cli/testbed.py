@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paceline.cli import running
+from paceline.cli import show_run
 from paceline.cli.options import FleetFile, Folder, JobFile, ResultAsJson
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.testbed import TestbedDevice, TestbedFleet
 from paceline.topologies.job_files import load_job
 
@@ -23,4 +23,4 @@ def testbed(
     """
     devices = TestbedFleet(load_fleet(fleet, TestbedDevice))
     opening = f"Starting devices on the testbed: {len(devices.devices)} …"
-    running.play(load_job(job), devices, folder, as_json=as_json, opening=opening)
+    show_run.run_and_show(load_job(job), devices, folder, as_json=as_json, opening=opening)

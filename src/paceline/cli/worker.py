@@ -12,8 +12,8 @@ from paceline.axon import modules, trust
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli import entrances
 from paceline.cli.options import NETWORK, Cert, Insecure, Key, Tls, Token, flag, option
+from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError
 
 
@@ -36,7 +36,7 @@ def worker(
 
     Example: paceline axon worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
-    identity = entrances.identity_of(tls, tls_dir, cert, key)
+    identity = identity_of(tls, tls_dir, cert, key)
     modules.load(location)
     served = axon_worker.default
     served.device = device or served.device
@@ -44,7 +44,7 @@ def worker(
         raise ConfigError(f"{location} offers nothing: decorate its functions with @axon.worker.rpc()")
 
     def announce(address: Address) -> None:
-        url = entrances.public_url(str(address), None)
+        url = public_url(str(address), None)
         if as_json:
             where = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
             print(json.dumps(where), flush=True)

@@ -1,1 +1,1 @@
-"""Fleets: where learners run."""
+"""Fleets: where roles run."""

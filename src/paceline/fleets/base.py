@@ -11,8 +11,8 @@ from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
 from paceline.topologies.base import Environment, Outcome, Plan
 
-HOST = "orchestrator"
-"""Name of the host among the devices."""
+HOST = "host-machine"
+"""Name of the host on the network of the devices."""
 
 
 class Fleet(ABC):
@@ -25,11 +25,11 @@ class Fleet(ABC):
     devices: Sequence[EmulatedDevice] | None = None
 
     def check(self, plan: Plan[Any]) -> None:
-        """Raise `ConfigError` if there are fewer devices than a plan begins with."""
+        """Raise `ConfigError` if there are fewer devices than a plan needs to begin."""
         num_devices, least = math.inf if self.devices is None else len(self.devices), plan.min_devices
         if num_devices < least:
             devices = "1 device" if num_devices == 1 else f"{num_devices} devices"
-            raise ConfigError(f"the fleet has {devices}; the job begins with {least}")
+            raise ConfigError(f"the fleet has {devices}; the job needs {least} to begin")
 
     @abstractmethod
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from paceline.devices.machines import LiveMachine, Machine
-from paceline.fleets.live import Entrance, LiveFleet
+from paceline.fleets.live import ListenOptions, LiveFleet
 from paceline.topologies.base import Finished, Host, Member, Node, Plan, serving
-from paceline.topologies.events import PeerListening
+from paceline.topologies.events import MemberListening
 
 
 class JoinedFleet(LiveFleet):
@@ -24,14 +24,14 @@ class JoinedFleet(LiveFleet):
 
     def __init__(
         self,
-        entrance: Entrance,
+        listen: ListenOptions,
         announce: Callable[[str], None] = lambda address: None,
         *,
         make_machine: Callable[[], Machine] = LiveMachine,
         make_node: Callable[[Host], Node] | None = None,
         address: str | None = None,
     ) -> None:
-        super().__init__(entrance, make_machine)
+        super().__init__(listen, make_machine)
         self._announce = announce
         self._make_node = make_node
         self._address = address
@@ -51,7 +51,7 @@ class JoinedFleet(LiveFleet):
 
     async def _take_part(self, host: Host, plan: Plan[Any], node: Node) -> None:
         member = plan.member(node, None)
-        finished = await run_member(member, node, plan, self._entrance, self._announce, self._address)
+        finished = await run_member(member, node, plan, self._listen, self._announce, self._address)
         host.member_ended(node.name, finished)
         await asyncio.get_running_loop().create_future()  # from here, the host ends the run
 
@@ -60,24 +60,24 @@ async def run_member(
     member: Member,
     node: Node,
     plan: Plan[Any] | None = None,
-    entrance: Entrance | None = None,
+    listen: ListenOptions | None = None,
     announce: Callable[[str], None] = lambda address: None,
     address: str | None = None,
 ) -> Finished:
     """Take part as a member until the run is over; says goodbye when it fails or is interrupted.
 
     Args:
-        plan: the job, and `entrance`, where members call each other.
+        plan: the job, and `listen`, where members call each other.
         announce: receives the address where others can call it.
         address: by which others reach it, if not where it listens.
     """
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(node.machine.close)
         own = ""
-        if plan is not None and entrance is not None and member.calls:
-            listening = await stack.enter_async_context(serving(member, plan, node.name, **entrance.settings))
+        if plan is not None and listen is not None and member.calls:
+            listening = await stack.enter_async_context(serving(member, plan, node.name, **listen.settings))
             own = address or listening
-            node.emit(PeerListening(at=node.now(), learner=node.name, address=own, fingerprint=node.fingerprint))
+            node.emit(MemberListening(at=node.now(), learner=node.name, address=own, fingerprint=node.fingerprint))
             announce(own if node.fingerprint is None else f"{own}#{node.fingerprint}")
         try:
             return await member.run(own)

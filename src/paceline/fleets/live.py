@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrance:
-    """Where others come in.
+class ListenOptions:
+    """Address to listen on, and how callers are authenticated.
 
     Attributes:
-        host: the address to listen on; one that other machines can reach needs a token.
-        port: 0 picks a free one.
-        token: what others must show.
-        identity: a certificate, for TLS.
-        insecure: allow other machines in without a token.
+        host: address to listen on; one that other machines can reach needs a token.
+        port: port to listen on; 0 picks a free one.
+        token: token that callers must send.
+        identity: certificate to present, for TLS.
+        insecure: whether callers on other machines need no token.
     """
 
     host: str = trust.LOOPBACK
@@ -40,7 +40,7 @@ class Entrance:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of `serving`."""
+        """Keyword arguments of `serving`."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -51,25 +51,25 @@ class LiveFleet(Fleet):
         make_machine: makes the machine of the host.
     """
 
-    def __init__(self, entrance: Entrance, make_machine: Callable[[], Machine] = LiveMachine) -> None:
-        self._entrance = entrance
+    def __init__(self, listen: ListenOptions, make_machine: Callable[[], Machine] = LiveMachine) -> None:
+        self._listen = listen
         self._make_machine = make_machine
 
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
-        return run_live(self.play(plan, env, started_at))
+        return run_live(self.run_plan(plan, env, started_at))
 
     @abstractmethod
     def members(self, host: Host, plan: Plan[Any], address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
         """Have members take part while the block runs; the future fails if too few are left to go on."""
 
-    async def play(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
-        """Carry out a plan on the running loop."""
+    async def run_plan(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
+        """Run a plan on the running loop."""
         loop, machine = asyncio.get_running_loop(), self._make_machine()
         began_at = loop.time() - started_at
         try:
             host = plan.host(replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine))
             async with (
-                serving(host, plan, HOST, **self._entrance.settings) as address,
+                serving(host, plan, HOST, **self._listen.settings) as address,
                 self.members(host, plan, address) as trouble,
             ):
                 await _unless(trouble, host.run(address))

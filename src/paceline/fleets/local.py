@@ -9,18 +9,18 @@ from typing import Annotated
 from msgspec import Meta
 
 from paceline.fleets.devices import EmulatedDevice, singles
-from paceline.fleets.live import Entrance
-from paceline.fleets.processes import Order, ProcessFleet, emulation_options, join_options, power_options, state_options
+from paceline.fleets.live import ListenOptions
+from paceline.fleets.processes import ProcessFleet, ProcessSpec, device_options
 
 _PATIENCE_SECONDS = 10.0  # then a device whose host was killed ends, too: it cannot come back
 
 
 class LocalDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A process on this machine that plays a device, or `count` alike.
+    """A process on this machine that emulates a device, or `count` alike.
 
     Attributes:
-        cpu_share: below 1, it trains so much slower than this machine can.
-        slowdown: trains so many times slower still.
+        cpu_share: share of this machine's speed that it trains at, if below 1.
+        slowdown: how many times slower still it trains.
         data: a file with its own data (.npz).
     """
 
@@ -29,19 +29,14 @@ class LocalDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def options(self) -> list[str]:
         """Write the device as options of ``paceline join``."""
-        return [
-            *join_options(self, ("name", "max_shards", "data", "price")),
-            *emulation_options(
-                slowdown=self.slowdown / min(self.cpu_share, 1.0),
-                down_mbit=self.down_mbit,
-                up_mbit=self.up_mbit,
-                latency_ms=self.latency_ms,
-            ),
-            *state_options(self.states, are_known=self.are_states_known),
-            *power_options(self.power),
-            "--patience",
-            str(_PATIENCE_SECONDS),
-        ]
+        return device_options(
+            self,
+            patience_seconds=_PATIENCE_SECONDS,
+            slowdown=self.slowdown / min(self.cpu_share, 1.0),
+            down_mbit=self.down_mbit,
+            up_mbit=self.up_mbit,
+            latency_ms=self.latency_ms,
+        )
 
 
 class LocalFleet(ProcessFleet):
@@ -55,5 +50,5 @@ class LocalFleet(ProcessFleet):
 
     def __init__(self, devices: Sequence[LocalDevice], *, options: Sequence[str] = ()) -> None:
         self.devices = singles(devices)
-        orders = [Order(name=device.name, options=[*device.options(), *options]) for device in self.devices]
-        super().__init__(Entrance(port=0, token=secrets.token_urlsafe(16)), orders)
+        specs = [ProcessSpec(name=device.name, options=[*device.options(), *options]) for device in self.devices]
+        super().__init__(ListenOptions(port=0, token=secrets.token_urlsafe(16)), specs)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,31 +20,32 @@ import msgspec
 from paceline import events
 from paceline.axon import trust
 from paceline.devices.energy import PowerModel
-from paceline.devices.states import DeviceState
 from paceline.errors import PacelineError
 from paceline.events import Emit, Event
-from paceline.fleets.live import Entrance, LiveFleet
+from paceline.fleets.devices import EmulatedDevice
+from paceline.fleets.live import ListenOptions, LiveFleet
 from paceline.learning import checkpoints
-from paceline.topologies.base import Finished, Host, Plan
-from paceline.topologies.events import PeerListening
+from paceline.topologies.base import COMMAND_WITHOUT_HOST, Finished, Host, Plan
+from paceline.topologies.events import MemberListening
 
 EMULATION = {"slowdown": 1.0, "down_mbit": math.inf, "up_mbit": math.inf, "latency_ms": 0.0}
 """How a device may be held back as a trial, and what it is when it is not."""
 
 _GRACE_SECONDS = 5.0
+_NO_ERRORS = "no error output"
 _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class ProcessSpec:
     """How the process of one member is started.
 
     Attributes:
         options: options of ``paceline join``.
-        listen: address that it can be called at, where members call each other.
-        prefix: the program that runs it, with its arguments; it must end as that process, as ``nsenter`` does.
-        num_threads: threads that PyTorch trains on.
-        on_start: receives the process's id.
+        listen: address to listen on, where members call each other.
+        prefix: program that runs it, with its arguments; it must become that process, as ``nsenter`` does.
+        num_threads: number of threads that PyTorch trains with.
+        on_start: receives the id of the process.
         on_event: receives each event of this member, before others do.
     """
 
@@ -58,25 +59,25 @@ class Order:
 
 
 class ProcessFleet(LiveFleet):
-    """Base of the fleets whose members are processes on this machine, one for each order.
+    """Base of the fleets whose members are processes on this machine, one for each spec.
 
     Args:
-        entrance: with a token, by which the processes come in.
+        listen: where the host listens; its token lets the processes in.
     """
 
-    def __init__(self, entrance: Entrance, orders: Sequence[Order]) -> None:
+    def __init__(self, listen: ListenOptions, specs: Sequence[ProcessSpec]) -> None:
         check_is_no_device()
-        super().__init__(entrance)
-        self._orders = orders
+        super().__init__(listen)
+        self._specs = specs
 
     @contextlib.asynccontextmanager
     async def members(self, host: Host, plan: Plan[Any], address: str) -> AsyncIterator[asyncio.Future[None]]:
         self.check(plan)
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-            members = _Members(host, plan, self._entrance.token or "", Path(folder))
+            members = _Members(host, plan, self._listen.token or "", Path(folder))
             is_over = False
             try:
-                await members.start(self._orders, address)
+                await members.start(self._specs, address)
                 trouble = asyncio.ensure_future(members.watch())
                 try:
                     yield trouble
@@ -97,31 +98,31 @@ class _Members:
         self._token = token
         self._folder = folder
         self._processes: dict[str, DeviceProcess] = {}
-        self._listening: asyncio.Queue[PeerListening] = asyncio.Queue()
+        self._listening: asyncio.Queue[MemberListening] = asyncio.Queue()
 
-    async def start(self, orders: Sequence[Order], address: str) -> None:
+    async def start(self, specs: Sequence[ProcessSpec], address: str) -> None:
         """Start all; they join the host or, where there is none, the first of them."""
         is_served = self._plan.topology.is_served
         allowed = [word for path in self._plan.import_paths for word in ("--allow-model", path)]
         if not is_served:
             self._job_file.write_bytes(msgspec.json.encode(self._plan.job.described()))
         first = ""
-        for number, order in enumerate(orders, 1):
-            options = [*order.options, *allowed]
+        for number, spec in enumerate(specs, 1):
+            options = [*spec.options, *allowed]
             if "--data" not in options:
-                options += self._plan.device_options(number, len(orders))
-            command = ["join", address] if is_served else self._command_of_a_peer(order, first)
-            process = await DeviceProcess.start(order, [*command, "--json", *options], self._token, self._hear)
-            self._processes[order.name] = process
-            order.on_start(process.id)
+                options += self._plan.device_options(number, len(specs))
+            command = ["join", address] if is_served else self._command_without_host(spec, first)
+            process = await DeviceProcess.start(spec, [*command, "--json", *options], self._token, self._hear)
+            self._processes[spec.name] = process
+            spec.on_start(process.id)
             if not is_served and not first:
                 first = await self._address_of(process)
 
-    def _command_of_a_peer(self, order: Order, first: str) -> list[str]:
-        host = f"[{order.listen}]" if ":" in order.listen else order.listen
+    def _command_without_host(self, spec: ProcessSpec, first: str) -> list[str]:
+        host = f"[{spec.listen}]" if ":" in spec.listen else spec.listen
         known = ["--peer", first] if first else []
-        save = ["--save", str(self._model_file(order.name))]
-        return ["gossip", str(self._job_file), "--listen", f"{host}:0", *known, *save]
+        save = ["--save", str(self._model_file(spec.name))]
+        return [COMMAND_WITHOUT_HOST, str(self._job_file), "--listen", f"{host}:0", *known, *save]
 
     async def _address_of(self, process: DeviceProcess) -> str:
         """Wait until a process listens; raises `PacelineError` if it ends before."""
@@ -130,7 +131,7 @@ class _Members:
             await asyncio.wait((listening, ended), return_when=asyncio.FIRST_COMPLETED)
             if not listening.done():
                 await process.end(of_itself=True)
-                raise PacelineError(f"a device ended before it began: {process.last_words or 'without a word'}")
+                raise PacelineError(f"a device's process ended before it could be called: {process.last_error_line}")
             return listening.result().address
         finally:
             listening.cancel()
@@ -152,8 +153,8 @@ class _Members:
         finally:
             for one in waiting:
                 one.cancel()
-        words = next((one.last_words for one in self._processes.values() if one.last_words), "without a word")
-        raise PacelineError(f"too few devices are left to go on; one ended: {words}")
+        lines = [line for one in self._processes.values() if (line := one.last_error_line) != _NO_ERRORS]
+        raise PacelineError(f"too few devices are left to go on; one ended: {lines[0] if lines else _NO_ERRORS}")
 
     async def _result_of(self, name: str) -> Finished | None:
         """Return how a member that ended took part to the end; None if it did not."""
@@ -174,7 +175,7 @@ class _Members:
                 process.kill()
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, PeerListening):
+        if isinstance(event, MemberListening):
             self._listening.put_nowait(event)
         self._host.hear(msgspec.structs.replace(event, at=self._host.env.now()))
 
@@ -195,29 +196,21 @@ def check_is_no_device() -> None:
         )
 
 
-def join_options(device: msgspec.Struct, names: Iterable[str]) -> list[str]:
-    """Write the fields of a device that are not as by default as options of ``paceline join``."""
+def device_options(device: EmulatedDevice, *, patience_seconds: float, **emulation: float) -> list[str]:
+    """Write a device, and how it is held back, as options of ``paceline join``; what is as by default is left out."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(device)}
-    changed = [name for name in names if getattr(device, name) != defaults[name]]
-    return [text for name in changed for text in (f"--{name.replace('_', '-')}", str(getattr(device, name)))]
+    given = [(name, getattr(device, name)) for name in ("name", "max_shards", "data", "price")]
+    options = [text for name, value in given if value != defaults[name] for text in (_as_option(name), str(value))]
+    options += _option_of("--emulate", emulation, EMULATION)
+    if device.states:
+        options += ["--states", ",".join(f"{state.name}={state.probability}" for state in device.states)]
+        options += [] if device.are_states_known else ["--hide-states"]
+    options += _option_of("--energy", msgspec.structs.asdict(device.power), msgspec.structs.asdict(PowerModel()))
+    return [*options, "--patience", str(patience_seconds)]
 
 
-def emulation_options(**settings: float) -> list[str]:
-    """Write how a device is held back as an option of ``paceline join``."""
-    return _option_of("--emulate", settings, EMULATION)
-
-
-def state_options(states: Sequence[DeviceState], *, are_known: bool) -> list[str]:
-    """Write what a device does besides as options of ``paceline join``."""
-    if not states:
-        return []
-    written = ",".join(f"{state.name}={state.probability}" for state in states)
-    return ["--states", written, *([] if are_known else ["--hide-states"])]
-
-
-def power_options(power: PowerModel) -> list[str]:
-    """Write what a device draws as an option of ``paceline join``."""
-    return _option_of("--energy", msgspec.structs.asdict(power), msgspec.structs.asdict(PowerModel()))
+def _as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _option_of(option: str, settings: Mapping[str, float], defaults: Mapping[str, float]) -> list[str]:
@@ -235,21 +228,21 @@ class DeviceProcess:
         self._reading = asyncio.gather(self._read_events(emit), self._read_errors())
 
     @classmethod
-    async def start(cls, order: Order, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
+    async def start(cls, spec: ProcessSpec, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
         """Start a command of paceline, and pass its events on."""
 
         def hear(event: Event) -> None:
-            order.on_event(event)
+            spec.on_event(event)
             emit(event)
 
         process = await asyncio.create_subprocess_exec(
-            *(*order.prefix, sys.executable, "-m", "paceline", *command),
+            *(*spec.prefix, sys.executable, "-m", "paceline", *command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # The token is not for the list of processes.
-            env={**os.environ, "PACELINE_TOKEN": token, "OMP_NUM_THREADS": str(order.num_threads), _IS_DEVICE: "1"},
-            start_new_session=True,  # an interrupt at the keyboard is for the orchestrator, which ends them
+            env={**os.environ, "PACELINE_TOKEN": token, "OMP_NUM_THREADS": str(spec.num_threads), _IS_DEVICE: "1"},
+            start_new_session=True,  # an interrupt at the keyboard is for the host's process, which ends them
         )
         return cls(process, hear)
 
@@ -264,9 +257,9 @@ class DeviceProcess:
         return self._process.returncode != 0
 
     @property
-    def last_words(self) -> str:
-        """Last line of its standard error."""
-        return self._errors[-1] if self._errors else ""
+    def last_error_line(self) -> str:
+        """Last line of its standard error, or a word that there was none."""
+        return self._errors[-1] if self._errors else _NO_ERRORS
 
     async def wait(self) -> None:
         """Wait until it has ended."""

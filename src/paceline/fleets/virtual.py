@@ -77,11 +77,11 @@ class VirtualFleet(Fleet):
             rng=random.Random(plan.seed),
         )
         try:
-            outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).play(self._server))
+            outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).run(self._server))
         finally:
+            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             gc.unfreeze()
             gc.set_threshold(*thresholds)
-            gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             torch.set_num_threads(num_threads)
         return outcome
 
@@ -98,8 +98,8 @@ class _VirtualRun:
         self._models = SharedModels(is_trained=env.trains)
         self._failure: PacelineError | None = None
 
-    async def play(self, server: VirtualDevice | None) -> Outcome:
-        """Carry out the plan; `server` is what the host runs on, if its work takes time."""
+    async def run(self, server: VirtualDevice | None) -> Outcome:
+        """Run the plan; `server` is what the host runs on, if its work takes time."""
         seed = self._plan.seed
         transport = self._network.host(HOST)
         machine: Machine = InstantMachine()

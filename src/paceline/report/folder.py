@@ -81,12 +81,11 @@ class RunFolder:
         """Open a folder for reading; raises `ConfigError` if it is not one of a run."""
         if not path.is_dir():
             raise ConfigError(f"{path}: no such folder{_nearest(path)}")
-        tables = topologies.announcing_tables()
-        for table in tables:
-            if (path / f"{table}.json").is_file() and (path / "events.jsonl").is_file():
-                return cls(path, table)
-        known = ", ".join(f"{table}.json" for table in tables)
-        raise ConfigError(f"{path} is not a run folder: it has no events.jsonl with one of {known}")
+        table = _table_of(path)
+        if table is None:
+            known = ", ".join(f"{table}.json" for table in topologies.announcing_tables())
+            raise ConfigError(f"{path} is not a run folder: it has no events.jsonl with one of {known}")
+        return cls(path, table)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -114,7 +113,7 @@ class RunFolder:
             raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
 
     def summary(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Summary:
-        """Sum up the run, finished or not; the energy is reckoned at this carbon intensity."""
+        """Sum up the run, finished or not; CO2 is computed with this carbon intensity."""
         jobs = {name: job.events() for name, job in self.jobs().items()}
         return self.reporting.summary(self.events(), self.settings, jobs, grams_per_kwh)
 
@@ -132,8 +131,8 @@ class RunFolder:
 
     def jobs(self) -> dict[str, RunFolder]:
         """Open the run folders of a pool's jobs for reading, by name; there are none in other folders."""
-        complete = sorted(self.path.glob("jobs/*/job.json"))
-        return {settings.parent.name: RunFolder.open(settings.parent) for settings in complete}
+        found = [(path, _table_of(path)) for path in sorted(self.path.glob("jobs/*"))]
+        return {path.name: RunFolder(path, table) for path, table in found if table is not None}
 
     def reopen(self) -> list[Event]:
         """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept."""
@@ -227,6 +226,13 @@ def replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".new")
     temporary.write_bytes(content)
     os.replace(temporary, path)
+
+
+def _table_of(path: Path) -> str | None:
+    """Find the table that announces the job of a run folder; None if the folder is none, or not complete."""
+    is_recorded = (path / "events.jsonl").is_file()
+    tables = topologies.announcing_tables() if is_recorded else []
+    return next((table for table in tables if (path / f"{table}.json").is_file()), None)
 
 
 def _csv_bytes(table: RecordedTable, recorded: Sequence[Event]) -> bytes:

@@ -369,6 +369,10 @@ class Plan(ABC, Generic[J]):
         raise ConfigError(f"runs of {self.topology.name} have no single model")
 
 
+COMMAND_WITHOUT_HOST = "gossip"
+"""Command of ``paceline`` that starts a member where devices join each other, of any topology."""
+
+
 class Topology(ABC, Generic[J]):
     """A way to train together: who talks to whom.
 

@@ -60,8 +60,8 @@ class PhaseStarted(RoundEvent, frozen=True, tag="phase_started"):
     job: str = ""
 
 
-class PeerListening(DeviceEvent, frozen=True, tag="peer_listening"):
-    """A peer can be called, at this address; with TLS, its certificate has this fingerprint."""
+class MemberListening(DeviceEvent, frozen=True, tag="peer_listening"):
+    """A member can be called by others, at this address; with TLS, its certificate has this fingerprint."""
 
     address: str
     fingerprint: str | None = None

@@ -8,11 +8,11 @@ import pytest
 from paceline.axon import ServerIdentity
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
-from paceline.fleets.live import Entrance
+from paceline.fleets.live import ListenOptions
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node
-from paceline.topologies.events import PeerListening
+from paceline.topologies.events import MemberListening
 from paceline.topologies.gossip.events import EpochEnded, GossipEnded, GossipStarted, PeerLost
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.topology import TOPOLOGY
@@ -21,7 +21,7 @@ from paceline.topologies.gossip.topology import TOPOLOGY
 class Device:
     """One of two devices, with half of the data of a small job."""
 
-    def __init__(self, name, number, entrance, contacts=(), **rules):
+    def __init__(self, name, number, listen, contacts=(), **rules):
         small = {"epochs": 3, "min_peers": 2, "probe_seconds": 0.5, "model": ModelSpec(name="two-nn")}
         self.plan = TOPOLOGY.prepare(GossipJob(**{**small, "data": DataSpec(name="digits"), **rules}))
         self.urls, self.events, self.saved = queue.Queue(), [], {}
@@ -29,11 +29,11 @@ class Device:
         self._settings = {
             "name": name,
             "contacts": contacts,
-            "trust": {"token": entrance.token},
-            "fingerprint": entrance.identity and entrance.identity.fingerprint,
+            "trust": {"token": listen.token},
+            "fingerprint": listen.identity and listen.identity.fingerprint,
             "options": DeviceOptions(part=(number, 2)),
         }
-        self._fleet = JoinedFleet(entrance, self.urls.put, make_node=self._make_node)
+        self._fleet = JoinedFleet(listen, self.urls.put, make_node=self._make_node)
 
     def _make_node(self, host):
         return Node(**self._settings, emit=host.hear, now=host.env.now)
@@ -51,10 +51,10 @@ class Device:
 
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
 def test_two_peers_train_over_tls_with_a_token(exchange):
-    entrances = [Entrance(port=0, token="S3cret", identity=ServerIdentity.self_made(None)) for _ in range(2)]
-    first = Device("a", 1, entrances[0], exchange=exchange)
+    options = [ListenOptions(port=0, token="S3cret", identity=ServerIdentity.self_made(None)) for _ in range(2)]
+    first = Device("a", 1, options[0], exchange=exchange)
     thread, contact = first.start()
-    second = Device("b", 2, entrances[1], [contact], exchange=exchange)
+    second = Device("b", 2, options[1], [contact], exchange=exchange)
     try:
         second.run()
     finally:
@@ -63,7 +63,7 @@ def test_two_peers_train_over_tls_with_a_token(exchange):
     for device, name in ((first, "a"), (second, "b")):
         assert device.outcome.metrics["averaged"] == ("a", "b")
         assert device.saved.keys() == {name, "final"}
-        assert [type(event) for event in device.events[:2]] == [GossipStarted, PeerListening]
+        assert [type(event) for event in device.events[:2]] == [GossipStarted, MemberListening]
         assert isinstance(device.events[-1], GossipEnded)
         assert [event.accuracy is not None for event in device.events if isinstance(event, EpochEnded)] == [True] * 3
         assert not any(isinstance(event, PeerLost) for event in device.events)
@@ -72,14 +72,14 @@ def test_two_peers_train_over_tls_with_a_token(exchange):
 
 
 def test_a_wrong_token_is_reported():
-    thread, contact = Device("a", 1, Entrance(port=0, token="S3cret")).start()
+    thread, contact = Device("a", 1, ListenOptions(port=0, token="S3cret")).start()
     with pytest.raises(PacelineError, match="no peer could be joined: .*the token is missing or wrong"):
-        Device("b", 2, Entrance(port=0, token="guess"), [contact]).run()
-    Device("b", 2, Entrance(port=0, token="S3cret"), [contact]).run()  # it has been waiting for this one
+        Device("b", 2, ListenOptions(port=0, token="guess"), [contact]).run()
+    Device("b", 2, ListenOptions(port=0, token="S3cret"), [contact]).run()  # it has been waiting for this one
     thread.join(timeout=60)
 
 
 def test_a_peer_needs_data():
-    plan = Device("a", 1, Entrance()).plan
+    plan = Device("a", 1, ListenOptions()).plan
     with pytest.raises(ConfigError, match="say which data this peer has by --data: I/N"):
         plan.member(Node(name="a"), None)

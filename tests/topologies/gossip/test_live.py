@@ -15,7 +15,7 @@ from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
-from paceline.topologies.events import PeerListening
+from paceline.topologies.events import MemberListening
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.prepared import prepare_job
 from paceline.topologies.job_files import load_job
@@ -108,7 +108,7 @@ def central_accuracy(prepared):
 def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
     (tmp_path / "job.toml").write_text(JOB)
     first = start("peer-1", 1)
-    address = first.wait_for(PeerListening).address
+    address = first.wait_for(MemberListening).address
     peers = [first, *(start(f"peer-{number}", number, address) for number in range(2, NUM_PEERS + 1))]
 
     for name in VICTIMS:
@@ -116,7 +116,7 @@ def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
         victim.wait_for(EpochEnded, lambda event: event.epoch >= 4)
         victim.process.send_signal(signal.SIGKILL)
     survivors = [peer for peer in peers if peer.name not in VICTIMS]
-    newcomer = start("newcomer", 3, survivors[-1].wait_for(PeerListening).address)
+    newcomer = start("newcomer", 3, survivors[-1].wait_for(MemberListening).address)
     began_at = newcomer.wait_for(PeerStarted).epoch
     assert 4 < began_at < EPOCHS
 

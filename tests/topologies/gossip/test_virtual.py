@@ -174,7 +174,7 @@ def test_whoever_is_left_ends_the_run(dies_at_seconds, joins_at_seconds, left):
     [
         ((3.0, 3.0, 3.0, 3.0), {"epochs": 50}, PacelineError, "^0 of 4 devices are left, and the run needs 2"),
         ((None, None, None, 0.1), {"min_peers": 4}, PacelineError, "^3 of 4 devices are left, and the run needs 4"),
-        ((None,) * 4, {"min_peers": 5}, ConfigError, "the fleet has 4 devices; the job begins with 5"),
+        ((None,) * 4, {"min_peers": 5}, ConfigError, "the fleet has 4 devices; the job needs 5 to begin"),
     ],
 )
 def test_too_few_end_the_run_with_a_reason(dies_at_seconds, rules, error, said):

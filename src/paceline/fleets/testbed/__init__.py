@@ -1,7 +1,7 @@
 """An emulated testbed on this machine: a network namespace, a limited link and a share of the processor per device.
 
-The learners are ``paceline join`` processes, and the orchestrator is the one that ``paceline serve`` runs; the kernel
-holds them back. Needs Linux, and root.
+Members are processes of ``paceline join`` or ``paceline gossip``, which the kernel holds back; the host runs in this
+process. Needs Linux, and root.
 """
 
 from paceline.fleets.testbed.devices import TestbedDevice

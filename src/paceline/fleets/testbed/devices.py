@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from paceline.checks import NotNegative
 from paceline.fleets.devices import EmulatedDevice
-from paceline.fleets.processes import emulation_options, join_options, power_options, state_options
+from paceline.fleets.processes import device_options
 
 LEAST_CPU_SHARE = 0.01
 
@@ -42,7 +42,7 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def num_threads(self) -> int:
-        """That it trains on: as many as it has cores."""
+        """Number of threads to train with: as many as cores."""
         return math.ceil(self.cpu_share)
 
     def options(self) -> list[str]:
@@ -50,11 +50,4 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         patience_seconds = _PATIENCE_SECONDS
         if self.cut_at_seconds is not None and self.mended_at_seconds is not None:
             patience_seconds += self.mended_at_seconds - self.cut_at_seconds
-        return [
-            *join_options(self, ("name", "max_shards", "data", "price")),
-            *emulation_options(latency_ms=self.latency_ms),
-            *state_options(self.states, are_known=self.are_states_known),
-            *power_options(self.power),
-            "--patience",
-            str(patience_seconds),
-        ]
+        return device_options(self, patience_seconds=patience_seconds, latency_ms=self.latency_ms)

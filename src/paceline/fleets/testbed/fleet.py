@@ -14,10 +14,11 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.devices import singles
-from paceline.fleets.live import Entrance, run_live
-from paceline.fleets.processes import Order, ProcessFleet, check_is_no_device
-from paceline.fleets.testbed import bed, network, tools
+from paceline.fleets.live import ListenOptions, run_live
+from paceline.fleets.processes import ProcessFleet, ProcessSpec, check_is_no_device
+from paceline.fleets.testbed import network, tools
 from paceline.fleets.testbed.devices import TestbedDevice
+from paceline.fleets.testbed.testbed import Testbed, build_testbed
 from paceline.topologies.base import Environment, Host, Outcome, Plan
 from paceline.topologies.events import PhaseStarted
 
@@ -62,9 +63,9 @@ class TestbedFleet(Fleet):
             env.emit(event)
 
         # Building takes a moment of this loop's time; nothing else runs on it yet.
-        with bed.built(self.devices) as place:
+        with build_testbed(self.devices) as place:
             fleet = _FleetInPlace(place, self.devices, self._spare_cores / len(self.devices), has_begun)
-            return await fleet.play(plan, replace(env, emit=emit), started_at)
+            return await fleet.run_plan(plan, replace(env, emit=emit), started_at)
 
 
 class _FleetInPlace(ProcessFleet):
@@ -77,7 +78,7 @@ class _FleetInPlace(ProcessFleet):
     """
 
     def __init__(
-        self, place: bed.Bed, devices: Sequence[TestbedDevice], spare_share: float, has_begun: asyncio.Event
+        self, place: Testbed, devices: Sequence[TestbedDevice], spare_share: float, has_begun: asyncio.Event
     ) -> None:
         self._place = place
         self._all = devices
@@ -85,16 +86,16 @@ class _FleetInPlace(ProcessFleet):
         self._limited: set[int] = set()
         for number, device in enumerate(devices, 1):
             place.limit(number, device.cpu_share + spare_share)
-        entrance = Entrance(host=place.address, port=0, token=secrets.token_urlsafe(16))
-        super().__init__(entrance, [self._order(number, device) for number, device in enumerate(devices, 1)])
+        listen = ListenOptions(host=place.address, port=0, token=secrets.token_urlsafe(16))
+        super().__init__(listen, [self._spec(number, device) for number, device in enumerate(devices, 1)])
 
-    def _order(self, number: int, device: TestbedDevice) -> Order:
+    def _spec(self, number: int, device: TestbedDevice) -> ProcessSpec:
         def limit(event: Event) -> None:  # the first event comes when it has joined, before it measures itself
             if number not in self._limited:
                 self._limited.add(number)
                 self._place.limit(number, device.cpu_share)
 
-        return Order(
+        return ProcessSpec(
             name=device.name,
             listen=self._place.address_of(number),
             options=device.options(),

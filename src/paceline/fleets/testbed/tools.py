@@ -46,7 +46,7 @@ def run(name: str, *arguments: str) -> str:
     """Run a program to its end; returns what it printed. Raises `PacelineError` with the program's own words."""
     done = _run([name, *arguments])
     if done.returncode != 0:
-        raise PacelineError(f"{' '.join((name, *arguments))} failed: {_in_one_line(done.stderr)}")
+        raise PacelineError(f"{' '.join((name, *arguments))} failed: {_joined_lines(done.stderr)}")
     return done.stdout
 
 
@@ -61,7 +61,7 @@ def batch(name: str, lines: Sequence[str], *, namespace: str | None = None, is_l
     if done.returncode != 0 and not is_lenient:
         failed = _FAILED_LINE.search(done.stderr)
         line = lines[int(failed[1]) - 1] if failed else "-batch -"
-        reason = _in_one_line(_FAILED_LINE.sub("", done.stderr))
+        reason = _joined_lines(_FAILED_LINE.sub("", done.stderr))
         raise PacelineError(f"{' '.join((name, *where, line))} failed: {reason}")
 
 
@@ -80,5 +80,5 @@ def _run(command: list[str], given: str = "") -> subprocess.CompletedProcess[str
         raise PacelineError(f"{' '.join(command)} failed: {error}") from error
 
 
-def _in_one_line(text: str) -> str:
-    return "; ".join(line.strip() for line in text.splitlines() if line.strip()) or "without a word"
+def _joined_lines(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip()) or "no error output"

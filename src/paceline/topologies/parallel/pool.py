@@ -1,6 +1,6 @@
-"""The orchestrator of several jobs: places learners in them, plays their rounds side by side, and pays for the work.
+"""The orchestrator of several jobs: places learners in them, runs their rounds side by side, and pays for the work.
 
-Time is cut into cycles. As a cycle begins, learners are placed in the jobs that are not over. Then each job plays its
+Time is cut into cycles. As a cycle begins, learners are placed in the jobs that are not over. Then each job runs its
 rounds with its team, at its own pace, until learners are to be placed anew: because a job or a learner has come or
 gone, or, if the policy wants that, after each round. Who has no open round to be in waits, or measures itself for jobs
 that it does not know.
@@ -97,7 +97,7 @@ class JobPool(Orchestrator):
             self._let_in(prepared)
         while await self._has_jobs():
             await self._until_settled()
-            await self._play_cycle()
+            await self._run_cycle()
         self._end(self._record(PoolEnded, reason="all jobs are over", spent=self.ledger.spent).reason)
 
     @property
@@ -160,7 +160,7 @@ class JobPool(Orchestrator):
         is_recent = self._time() < self._heard_at[member.name] + self._pool.patience_seconds
         return not member.is_ready and is_recent
 
-    async def _play_cycle(self) -> None:
+    async def _run_cycle(self) -> None:
         jobs, ready = self._open_jobs, self._roster.ready
         demands = [
             Demand(job.name, job.training.prepared.terms, [session.as_candidate(job.name) for session in ready])
@@ -171,12 +171,12 @@ class JobPool(Orchestrator):
         start = self._time()
         assignment = await self.env.run_blocking(lambda: self._policy.assign(demands, self.ledger.left))
         self._place(assignment, jobs, ready, self._time() - start)
-        playing = [job for job in jobs if job.team]
-        if not playing:
+        trained = [job for job in jobs if job.team]
+        if not trained:
             for job in jobs:
                 self._end_job(job, "budget spent")
             return
-        await asyncio.gather(*(self._play_rounds(job) for job in playing))
+        await asyncio.gather(*(self._run_rounds(job) for job in trained))
 
     def _place(
         self, assignment: Assignment, jobs: Sequence[PooledJob], ready: Sequence[LearnerSession], solve_seconds: float
@@ -200,10 +200,10 @@ class JobPool(Orchestrator):
         )
         self._announce()  # learners move to their jobs
 
-    async def _play_rounds(self, job: PooledJob) -> None:
-        """Play rounds of a job until it is over, or learners are to be placed anew."""
+    async def _run_rounds(self, job: PooledJob) -> None:
+        """Run rounds of a job until it is over, or learners are to be placed anew."""
         while True:
-            if not await self._play_round(job):
+            if not await self._run_round(job):
                 self._is_due = True
                 return
             if job.training.why_over is not None:
@@ -213,8 +213,8 @@ class JobPool(Orchestrator):
             if self._policy.is_renewed or (self._is_due and self._pool.moves_learners):
                 return
 
-    async def _play_round(self, job: PooledJob) -> bool:
-        """Play one round with those of the team who are there; False if none are, or they cannot be paid."""
+    async def _run_round(self, job: PooledJob) -> bool:
+        """Run one round with those of the team who are there; False if none are, or they cannot be paid."""
         await self._changes.until(lambda: not any(map(self._may_come, self._absent(job))), self._pool.patience_seconds)
         absent = self._absent(job)
         present = {name: self._roster.named(name) for name in job.team if name not in absent}

@@ -30,10 +30,10 @@ class SingleJob(Orchestrator):
         training.start()
         while training.why_over is None:
             await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
-            await self._play()
+            await self._run_round()
         self._end(training.end(training.why_over).reason)
 
-    async def _play(self) -> None:
+    async def _run_round(self) -> None:
         training, ready = self._training, self._roster.ready
         policy, allocation = self._prepared.job.allocation, None
         if policy.decided_by == "orchestrator":

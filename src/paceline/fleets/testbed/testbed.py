@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import PacelineError
-from paceline.fleets.testbed import cgroups, claims, network, tools
+from paceline.fleets.testbed import cgroups, network, numbering, tools
 from paceline.fleets.testbed.devices import TestbedDevice
 
 _GRACE_SECONDS = 10.0  # for killed processes to be gone
 
 
 @dataclass(frozen=True)
-class Bed:
-    """A testbed that is ready for its learners; devices count from 1.
+class Testbed:
+    """A testbed that is ready for its members; devices count from 1.
 
     Attributes:
-        number: that it is known by on this machine.
+        number: number that no other testbed on this machine has.
     """
 
     number: int
@@ -60,13 +60,13 @@ class Bed:
 
 
 @contextlib.contextmanager
-def built(devices: Sequence[TestbedDevice]) -> Iterator[Bed]:
+def build_testbed(devices: Sequence[TestbedDevice]) -> Iterator[Testbed]:
     """Build a testbed for the block. What testbeds left behind whose process was killed is removed first."""
-    with claims.claimed(tools.RUN, _remove) as number:
+    with numbering.claimed(tools.RUN, _remove) as number:
         places = [network.place_of(number, device) for device in range(1, len(devices) + 1)]
         hierarchy = cgroups.prepare(places, _private_of(number))
         network.build(number, devices)
-        yield Bed(number, hierarchy)
+        yield Testbed(number, hierarchy)
 
 
 def _remove(number: int) -> None:

@@ -9,7 +9,7 @@ from paceline.devices.cell import Cell
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell
-from paceline.fleets.files import load_fleet
+from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.modelled import VirtualDevice
 

@@ -1,4 +1,4 @@
-"""Certificates and public addresses of commands that let others in."""
+"""Certificates and public addresses of commands that listen."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Text from anywhere on one line."""
+"""Errors, and text from anywhere, on one line."""
 
 import pytest
 
-from paceline.cli.lines import one_line
+from paceline.errors import one_line
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
 
-def play(
+def run_and_show(
     job: JobSpec,
     fleet: Fleet,
     folder: Path | None,
@@ -35,10 +35,10 @@ def play(
     prepared = prepare(job, folder, fleet)
     if opening:
         Console(stderr=as_json).print(opening, highlight=False)
-    start(prepared, fleet, as_json=as_json, save=save)
+    start_and_show(prepared, fleet, as_json=as_json, save=save)
 
 
-def start(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:
+def start_and_show(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:
     """Start a prepared run; shows its progress, then its result.
 
     Args:
