@@ -77,9 +77,9 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
     from paceline.learning.vectors import Vectors
     from paceline.topologies.base import Contact, Node, serving
     from paceline.topologies.gossip.events import EpochEnded, PeerEnded
-    from paceline.topologies.gossip.holdings import Holding
     from paceline.topologies.gossip.jobs import GossipJob
     from paceline.topologies.gossip.peer import Peer
+    from paceline.topologies.gossip.peer_data import Holding
     from paceline.topologies.gossip.prepared import PreparedJob
     from paceline.topologies.gossip.topology import GossipPlan
     from traffic import CountedHttp, Counter

@@ -51,13 +51,7 @@ class Settings:
 
 
 QUICK = Settings(
-    data="digits",
-    shard_size=16,
-    batch_size=8,
-    samples_per_second=13.0,
-    learning_rate=0.05,
-    num_rounds=4,
-    num_repeats=1,
+    data="digits", shard_size=16, batch_size=8, samples_per_second=13.0, learning_rate=0.05, num_rounds=4, num_repeats=1
 )
 """A size for tests: shows that all of it runs."""
 

@@ -102,12 +102,7 @@ def as_json(measurements: Measurements, verdicts: Sequence[Verdict], versions: M
     """Everything: machine, versions, settings, each repeat, medians, targets."""
     systems = {
         name: {
-            metric: {
-                "median": statistics.median(values),
-                "min": min(values),
-                "max": max(values),
-                "repeats": values,
-            }
+            metric: {"median": statistics.median(values), "min": min(values), "max": max(values), "repeats": values}
             for metric, values in metrics.items()
         }
         for name, metrics in measurements.repeats.items()

@@ -49,11 +49,7 @@ def of_threads(
 
 
 async def of_tasks(
-    call: Callable[[bytes], Awaitable[bytes]],
-    payload: bytes,
-    num_in_flight: int,
-    seconds: float,
-    warmup_seconds: float,
+    call: Callable[[bytes], Awaitable[bytes]], payload: bytes, num_in_flight: int, seconds: float, warmup_seconds: float
 ) -> float:
     """Calls/s of as many tasks as calls in flight; connections are opened during the warm-up."""
     begin = perf_counter() + warmup_seconds

@@ -52,10 +52,7 @@ def test_training_needs_no_extra(tmp_path, folder):
     ("extra", "source"),
     [
         ("energy", "from paceline.devices.energy import _new_tracker; _new_tracker()"),
-        (
-            "experiments",
-            f"{EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])",
-        ),
+        ("experiments", f"{EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])"),
         ("redis", "import paceline.topologies.gossip.redis_store"),
         ("solvers", "import paceline.allocation.csa.relaxed"),
         ("solvers", "import paceline.allocation.med.solver"),

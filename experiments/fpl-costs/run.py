@@ -6,17 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from papers.fpl.accounts import account_rows
 from papers.fpl.measures import taken, trained
-from papers.fpl.setting import (
-    FEDAVG,
-    FPL_F1,
-    FPL_F2,
-    FPLS,
-    GFLS,
-    IMAGES,
-    NAMES,
-    PAPER_SAMPLES,
-    SPLIT,
-)
+from papers.fpl.setting import FEDAVG, FPL_F1, FPL_F2, FPLS, GFLS, IMAGES, NAMES, PAPER_SAMPLES, SPLIT
 from reproduction import About, Row
 
 ABOUT = About(

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from papers.fpl.variants import (
-    FULL,
-    FULL_SIZE,
-    LEAN,
-    QUICK_SIZE,
-    VARIANTS,
-    learned,
-    num_junction,
-    prepared,
-)
+from papers.fpl.variants import FULL, FULL_SIZE, LEAN, QUICK_SIZE, VARIANTS, learned, num_junction, prepared
 from reproduction import About, Row
 from reproduction.rows import where
 

@@ -25,8 +25,8 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import ThreadTrainer, Trainer, TrainOptions
+from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.redis_store import RedisStore
-from paceline.topologies.gossip.stores import Figures
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import prepare_job
 from reproduction import About, Row

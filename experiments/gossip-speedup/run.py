@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
-from papers.gossip.measures import (
-    BASELINE,
-    accuracy_lost,
-    final_accuracy,
-    speed_up,
-    speed_up_to_accuracy,
-)
+from papers.gossip.measures import BASELINE, accuracy_lost, final_accuracy, speed_up, speed_up_to_accuracy
 from papers.gossip.playing import learning_rows, time_row
 from papers.gossip.setting import RATE, WAYS, WORKLOADS, Case, Size, drawn_speeds, edge_gossip, sgd
 from reproduction import About, Row

@@ -20,10 +20,7 @@ from reproduction.rows import where
 from reproduction.trials import play_pool
 
 ABOUT = About(
-    figure="Mays, Fig. 4.1, in small",
-    claim="MED is faster than MMTT-Uncertain.",
-    duration="8 minutes",
-    num_seeds=3,
+    figure="Mays, Fig. 4.1, in small", claim="MED is faster than MMTT-Uncertain.", duration="8 minutes", num_seeds=3
 )
 SCHEMES = ("med", "mmtt-uncertain", "med-held-back")
 MODELS = {"wide": "three-nn", "small": "two-nn"}  # by job

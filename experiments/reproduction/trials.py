@@ -110,12 +110,12 @@ def play(plan: Plan[Any], fleet: Fleet, watch: Emit = lambda event: None) -> Tri
         trial.events.append(event)
         watch(event)
 
-    def keep_apart(job: JobSpec) -> tuple[Emit, Save]:
+    def open_nested(job: JobSpec) -> tuple[Emit, Save]:
         assert isinstance(job, Job)
         own = trial.jobs[job.name] = Trial()
         return own.events.append, own.save
 
-    fleet.run(plan, Environment(emit=emit, save=trial.save, keep_apart=keep_apart))
+    fleet.run(plan, Environment(emit=emit, save=trial.save, open_nested=open_nested))
     return trial
 
 

@@ -10,12 +10,7 @@ from reproduction import Row
 from reproduction.rows import by_seed, where
 from reproduction.style import add_legend, draw_curve, label, new_figure
 
-WAYS = {
-    "sb": "ours",
-    "plain sb": "n / T, as in the thesis",
-    "flops": "FLOPS",
-    "same run before": "same run before",
-}
+WAYS = {"sb": "ours", "plain sb": "n / T, as in the thesis", "flops": "FLOPS", "same run before": "same run before"}
 DEVICES = ("one core", "all cores", "jetson", "pi1", "pi2", "pi3")
 
 

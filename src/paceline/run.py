@@ -81,7 +81,7 @@ class PreparedRun:
         """Train on a fleet; blocks until the run is over. Watchers receive each event."""
         job = self.plan.job
 
-        def keep_apart(nested: JobSpec) -> tuple[Emit, Save]:
+        def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
             folder = self.folder.create_job(name, nested.described())
             return _emit_to(folder, [lambda event: _pass_on(event, watchers, name)]), _save_in(folder)
@@ -90,7 +90,7 @@ class PreparedRun:
             _pass_on(event, watchers, *([""] if job.nested else []))
 
         with self.folder:
-            env = Environment(emit=_emit_to(self.folder, [watch]), save=_save_in(self.folder), keep_apart=keep_apart)
+            env = Environment(emit=_emit_to(self.folder, [watch]), save=_save_in(self.folder), open_nested=open_nested)
             outcome = fleet.run(self.plan, env, self.started_at)
         return _run(self.folder.path, outcome)
 
@@ -123,7 +123,7 @@ def reopen(folder: Path | str) -> PreparedRun:
         return checkpoints.load(kept.checkpoints, round)
 
     try:
-        plan = kept.topology.resume(job, kept.topology.kept(list(kept.events())), load)
+        plan = kept.topology.resume(job, kept.topology.events_to_keep(list(kept.events())), load)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from error
     before = kept.reopen()

@@ -22,7 +22,7 @@ def run(printed, tmp_path):
         ((), "give either a job file, or --resume with the folder of a run"),
         (("job.toml", "--resume", "run"), "give either a job file, or --resume with the folder of a run"),
         (("none.toml",), "none.toml: cannot be read: No such file or directory"),
-        (("fleet.toml",), "fleet.toml: no table announces a kind of job; allowed: job, pool, gossip, split"),
+        (("fleet.toml",), "fleet.toml: no table says what kind of job this is; allowed: job, pool, gossip, split"),
         (("gossip.toml",), "this job has no server; start its first peer with paceline gossip gossip.toml"),
         (("job.toml", "--token", "a b\n"), "a token is made of"),
         (("job.toml", "--host", "0.0.0.0", "--cert", "a.pem"), "--cert and --key belong together"),

@@ -3,14 +3,7 @@ import random
 
 import pytest
 
-from paceline.devices.states import (
-    DeviceState,
-    Spent,
-    StateEstimator,
-    StateRates,
-    check_states,
-    heated_softmax,
-)
+from paceline.devices.states import DeviceState, Spent, StateEstimator, StateRates, check_states, heated_softmax
 from paceline.errors import ConfigError
 
 IDLE, TRAINING, DOWNLOADING = StateRates(1000, 1e6), StateRates(400, 0.9e6), StateRates(950, 0.3e6)

@@ -67,7 +67,7 @@ def test_where_no_folder_can_be(tmp_path):
     for name in ("", "..", "a/b", "a\0b"):
         with pytest.raises(ConfigError, match="is not the name of a folder"):
             RunFolder.create(tmp_path, name, JOB)
-    with pytest.raises(ConfigError, match="no table announces a kind of job; allowed: job, pool, gossip, split"):
+    with pytest.raises(ConfigError, match="no table says what kind of job this is; allowed: job, pool, gossip, split"):
         RunFolder.create(tmp_path, "run", {"lunch": {}})
 
 
@@ -119,7 +119,7 @@ def test_reopen_keeps_what_came_late_to_a_closed_round_and_drops_the_open_one(ma
         LearnerJoined(at=8.5, learner="new"),
         late,
         UpdateRefused(at=9.1, round=2, learner="pi-4", reason="rubbish", seconds=0.9),
-        RunEnded(at=9.5, reason="stopped", rounds=1),
+        RunEnded(at=9.5, reason="rounds done", rounds=1),
     ]
     folder = make_run([*first, *after])
     assert folder.reopen() == [*first, late]

@@ -25,7 +25,7 @@ def printed(events, encoding="utf-8", progress=None):
 
 def test_a_run():
     lines = printed(run_events())
-    assert lines[0] == "round 1 waits for learners: 0 of 2 ready"
+    assert lines[0] == "round 1 waits for devices: 0 of 2 ready"
     assert "round 2/10  5 learners  3,616 samples  0.939 s of 1.00 s  loss 1.327  accuracy 51.9 %" in lines
     assert "pi-4 left: not heard of for 1.1 s" in lines
     assert sum(line.startswith("round ") and "accuracy" in line for line in lines) == 10
@@ -33,7 +33,7 @@ def test_a_run():
     assert late.startswith("round 7/10")
     assert lines[-1] == "ended: rounds done, 10 rounds in 12.3 s"
     cheat = UpdateAudited(at=1, round=2, learner="pi", is_honest=False)
-    assert printed([cheat]) == ["round 2: update of pi is a cheat: it could not be trained again as reported"]
+    assert printed([cheat]) == ["round 2: update of pi failed its audit: it could not be trained again as reported"]
 
 
 def test_names_cannot_act_on_the_terminal_and_what_an_encoding_lacks_is_replaced():
@@ -71,7 +71,7 @@ def test_a_pool():
     assert rounds[1].startswith("fashion  round 1/2  ")
     assert rounds[1].endswith("fulfilled 60.0 %  accuracy 90.0 %  late: jetson")
     assert sum(line.endswith("jetson is paid nothing") for line in lines) == 2
-    assert any(line.startswith("mnist, round 2: update of guest is a cheat") for line in lines)
+    assert any(line.startswith("mnist, round 2: update of guest failed its audit") for line in lines)
     assert "digits ended: budget spent, 1 round, accuracy 90.0 %" in lines
     assert lines[-1] == "ended: all jobs are over, 63.40 paid in 60.8 s"
     assert len(lines) == len(rounds) + 3 + 1 + 4 + 2 + 3 + 2 + 3 + 1

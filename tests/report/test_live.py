@@ -24,7 +24,7 @@ def console(width=80, height=40, **options):
 def shown_at(now, events=None, **options):
     """Return what the table shows, as lines, when so many seconds of the run have passed."""
     screen = console(**options)
-    table = LiveTable(screen, RunReporting().board(), lambda: now)
+    table = LiveTable(screen, RunReporting().live_table(), lambda: now)
     for event in run_events() if events is None else events:
         if event.at <= now:
             table.feed(event)
@@ -78,7 +78,7 @@ def test_status_counts_and_footer():
 
 def test_before_the_first_round():
     lines = shown_at(0.2)
-    assert "waiting for learners: 0 of 2 ready" in lines
+    assert "waiting for devices: 0 of 2 ready" in lines
     assert row(lines, "laptop").endswith("benchmarking")
     assert set(bar_of(row(lines, "laptop"))) == {"▃"}
 

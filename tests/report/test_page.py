@@ -11,8 +11,8 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.report import write_report
 from paceline.report.page import MAX_NAMES, MAX_ROWS, PageContent, make_content
-from paceline.topologies.sections import Bars, Grid, TableSection
-from paceline.topologies.wording import format_value
+from paceline.topologies.reporting.formatting import format_value
+from paceline.topologies.reporting.sections import Bars, Grid, TableSection
 from tests.report.synthetic import FakeLearner, run_events
 
 

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import GossipJob, Job, Pool, SplitJob
-from paceline.allocation import (
-    AdaptiveDabAllocation,
-    DabAllocation,
-    EqualAllocation,
-    MedAllocation,
-    MmttAllocation,
-)
+from paceline.allocation import AdaptiveDabAllocation, DabAllocation, EqualAllocation, MedAllocation, MmttAllocation
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.errors import ConfigError
 from paceline.learning.aggregated_points import PointsSpec
@@ -197,9 +191,9 @@ KINDS = "job, pool, gossip, split"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", f"no table announces a kind of job; allowed: {KINDS}"),
-        ("[jobs]\n", f"no table announces a kind of job; did you mean 'job'? Allowed: {KINDS}"),
-        ("[gosip]\n", "no table announces a kind of job; did you mean 'gossip'?"),
+        ("", f"no table says what kind of job this is; allowed: {KINDS}"),
+        ("[jobs]\n", f"no table says what kind of job this is; did you mean 'job'? Allowed: {KINDS}"),
+        ("[gosip]\n", "no table says what kind of job this is; did you mean 'gossip'?"),
         ("[job]\nrounds = 3", "[job]: deadline_seconds is missing"),
         (JOB + "[zzz]\n", f"unknown table 'zzz'; allowed: {TABLES}"),
         (JOB + '"a\\nb" = 3', "[job]: unknown key 'a\\nb'; allowed: deadline_seconds,"),
@@ -215,7 +209,7 @@ KINDS = "job, pool, gossip, split"
         (JOB + "seed = -1", "[job]: seed is -1; it must be at least 0"),
         (JOB + "audit_rate = 2", "[job]: audit_rate is 2; allowed: 0 to 1"),
         (JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'", '[job]: placement is "local", but audit_rate is above'),
-        (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not first a do"),
+        (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not starting"),
         (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
         ("[job]\ndeadline_seconds = inf", "[job]: deadline_seconds is inf; it must be above 0"),
         ("[job]\ndeadline_seconds = " + "9" * 400, "[job]: deadline_seconds is 999"),

@@ -83,7 +83,7 @@ def test_a_name_belongs_to_whoever_joined_last():
     roster = Roster(Session)
     keys = [roster.join("a")[0].key for _ in range(100)]
     assert roster.find(keys[-1]).name == "a"
-    with pytest.raises(RuntimeError, match="another learner has joined as 'a'"):
+    with pytest.raises(RuntimeError, match="another device has joined as 'a'"):
         roster.find(keys[-2])
     with pytest.raises(LookupError, match="join again"):
         roster.find(keys[-3])
@@ -98,7 +98,7 @@ def test_names_run_out_but_for_those_that_are_back(monkeypatch):
     roster = Roster(Session)
     roster.join("a")
     roster.remove(roster.join("b")[0])
-    with pytest.raises(ValueError, match="2 learners have joined"):
+    with pytest.raises(ValueError, match="2 devices have joined"):
         roster.join("c")
     assert roster.join("b")[1]
 

@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from paceline.topologies.reporting import Happenings, Summary, summary_table
-from paceline.topologies.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
-from paceline.topologies.tables import Column, Table, columns
-from paceline.topologies.usage import Usage, usage_table
-from paceline.topologies.wording import format_count, format_names, format_value, printable
+from paceline.topologies.reporting.base import Summary
+from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.formatting import format_count, format_names, format_value, printable
+from paceline.topologies.reporting.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.shared import Happenings, summary_table
+from paceline.topologies.reporting.tables import Column, Table, columns
 
 COLUMNS = columns("learner text", "rate number trains [samples/s]", "num_late count late", "is_there bool")
 

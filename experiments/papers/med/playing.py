@@ -30,10 +30,7 @@ class Case(NamedTuple):
 def play(case: Case, scheme: str, *, is_time_only: bool = True) -> Trial:
     """Run one trial on virtual time. Learners stay where they are placed first, unless the scheme moves them."""
     pool = Pool(
-        allocation=policy_of(scheme, case.budget),
-        min_learners=len(case.devices),
-        moves_learners=False,
-        seed=case.seed,
+        allocation=policy_of(scheme, case.budget), min_learners=len(case.devices), moves_learners=False, seed=case.seed
     )
     return play_pool(pool, case.jobs, VirtualFleet(case.devices, is_time_only=is_time_only))
 

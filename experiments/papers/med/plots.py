@@ -27,11 +27,7 @@ AXES = {
 
 
 def plot_measures(
-    rows: Sequence[Row],
-    *,
-    over: str,
-    titles: Mapping[str, str],
-    thesis: Mapping[tuple[str, str], tuple[int, float]],
+    rows: Sequence[Row], *, over: str, titles: Mapping[str, str], thesis: Mapping[tuple[str, str], tuple[int, float]]
 ) -> Figure:
     """Draw them over a column.
 
@@ -59,10 +55,7 @@ def plot_measures(
 def _draw_shares(panel: Axes, rows: Sequence[Row], over: str) -> None:
     shares = [(share.size, share) for share in shares_closed(rows, over) if share.size is not None]
     sizes, percents = [size for size, _ in shares], [share.percent for _, share in shares]
-    errors = [
-        [share.percent - share.low for _, share in shares],
-        [share.high - share.percent for _, share in shares],
-    ]
+    errors = [[share.percent - share.low for _, share in shares], [share.high - share.percent for _, share in shares]]
     index = list(SCHEMES).index("med-held-back")
     panel.errorbar(sizes, percents, errors, fmt="D", color=PALETTE[index], capsize=3)
     panel.axhline(100 * GOAL, color="grey", linestyle=":")

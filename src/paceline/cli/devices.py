@@ -163,11 +163,7 @@ def make_device(
         ),
         transport=CountedTransport(_held_back(emulated)),
         listen=ListenOptions(
-            host=host,
-            port=port,
-            token=token,
-            identity=identity_of(tls, None, cert, key),
-            insecure=insecure,
+            host=host, port=port, token=token, identity=identity_of(tls, None, cert, key), insecure=insecure
         ),
         address=None if address is None else parse_contact("--address", address).address,
         save=save,

@@ -16,15 +16,12 @@ from paceline.fleets.joined import run_member
 from paceline.fleets.live import run_live
 from paceline.learning import checkpoints
 from paceline.report import LinePrinter
-from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Described, Description, Finished
+from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService
 from paceline.topologies.job_files import parse_job
 
 
 @takes_device
-def join(
-    url: Url,
-    device: Device,
-) -> None:
+def join(url: Url, device: Device) -> None:
     """Take part in a run, as a learner, a source or a peer.
 
     What is trained there, and so what this device does, is found out at the address.
@@ -46,7 +43,7 @@ async def _join(device: Device, contact: Contact) -> Finished:
         return loop.time() - began_at
 
     asking = device.node([contact], lambda event: None, now, life)
-    describe = asking.connect(Described).describe.coro
+    describe = asking.connect(RoleService).describe.coro
     found: Description = await retry(describe, give_up_seconds=device.options.patience_seconds)
     topology = topologies.named(found.topology)
     emit = print_json if device.as_json else LinePrinter(Console(), topology.device_progress()).feed

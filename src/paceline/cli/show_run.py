@@ -18,13 +18,7 @@ from paceline.topologies.base import JobSpec
 
 
 def run_and_show(
-    job: JobSpec,
-    fleet: Fleet,
-    folder: Path | None,
-    *,
-    as_json: bool,
-    save: Path | None = None,
-    opening: str = "",
+    job: JobSpec, fleet: Fleet, folder: Path | None, *, as_json: bool, save: Path | None = None, opening: str = ""
 ) -> None:
     """Run a job on a fleet; shows its progress, then its result.
 

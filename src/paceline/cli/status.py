@@ -14,15 +14,11 @@ from paceline.cli.devices import parse_contact
 from paceline.cli.options import CaFile, ResultAsJson, Save, Token, Url
 from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints
-from paceline.topologies.base import Described, Description
+from paceline.topologies.base import Description, RoleService
 
 
 def status(
-    url: Url,
-    save: Save = None,
-    as_json: ResultAsJson = False,
-    token: Token = None,
-    ca_file: CaFile = None,
+    url: Url, save: Save = None, as_json: ResultAsJson = False, token: Token = None, ca_file: CaFile = None
 ) -> None:
     """Show the progress of a host or a peer, or save its model.
 
@@ -30,7 +26,7 @@ def status(
     """
     contact = parse_contact("URL", url)
     remote = axon.connect(
-        contact.address, interface=Described, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
+        contact.address, interface=RoleService, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
     )
 
     async def ask() -> tuple[Description, dict[str, torch.Tensor] | None]:

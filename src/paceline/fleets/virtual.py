@@ -70,11 +70,7 @@ class VirtualFleet(Fleet):
         gc.set_threshold(_GARBAGE_OBJECTS, *thresholds[1:])
         gc.freeze()
         env = replace(
-            env,
-            clock="virtual",
-            run_blocking=run_in_place,
-            trains=not self._is_time_only,
-            rng=random.Random(plan.seed),
+            env, clock="virtual", run_blocking=run_in_place, trains=not self._is_time_only, rng=random.Random(plan.seed)
         )
         try:
             outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).run(self._server))

@@ -19,8 +19,8 @@ from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Event
 from paceline.report.versions import read_versions
-from paceline.topologies.reporting import Reporting, Summary
-from paceline.topologies.tables import RecordedTable, csv_text
+from paceline.topologies.reporting.base import Reporting, Summary
+from paceline.topologies.reporting.tables import RecordedTable, csv_text
 
 
 class RunFolder:
@@ -138,7 +138,7 @@ class RunFolder:
         """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept."""
         self.close()
         self._claim_it()
-        kept = self.topology.kept(list(self.events()))
+        kept = self.topology.events_to_keep(list(self.events()))
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
             for table in self.reporting.recorded:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from paceline.events import Event
-from paceline.topologies.reporting import Milestone, Progress
+from paceline.topologies.reporting.base import Milestone, Progress
 
 _MAX_ALIKE = 20
 

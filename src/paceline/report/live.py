@@ -15,7 +15,7 @@ from rich.text import Text
 
 from paceline.events import Emit, Event
 from paceline.report.lines import LinePrinter
-from paceline.topologies.reporting import Activity, Board, BoardView, Lane, Reporting
+from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView, Reporting
 
 # A height for each as well as a colour, for terminals and eyes that do not tell colours apart.
 _SIGNS: dict[Activity, tuple[str, str]] = {
@@ -44,9 +44,9 @@ class LiveTable:
         now: the run's clock, in seconds since its start as in the events; it is called from another thread.
     """
 
-    def __init__(self, console: Console, board: Board, now: Callable[[], float]) -> None:
+    def __init__(self, console: Console, state: LiveTableState, now: Callable[[], float]) -> None:
         self._console = console
-        self._board = board
+        self._state = state
         self._now = now
         self._lock = threading.Lock()
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=_REFRESHES_PER_SECOND)
@@ -54,7 +54,7 @@ class LiveTable:
     def feed(self, event: Event) -> None:
         """Take an event into account; the screen follows within an eighth of a second."""
         with self._lock:
-            self._board.feed(event)
+            self._state.feed(event)
 
     def render(self) -> RenderableType:
         """Draw the table as of now."""
@@ -64,10 +64,10 @@ class LiveTable:
         )  # one between columns, one for the mark
         bar_width = max(_MIN_BAR_WIDTH, min(free_width - _MIN_STATUS_WIDTH, _MAX_BAR_WIDTH))
         with self._lock:
-            view = self._board.view(self._now(), num_rows, bar_width)
+            view = self._state.view(self._now(), num_rows, bar_width)
         parts: list[RenderableType] = [_table(view, bar_width, max(free_width - bar_width, 4))]
-        if len(view.lanes) < view.num_lanes:
-            parts.append(Text(f"… and {view.num_lanes - len(view.lanes):,} more", style="bright_black"))
+        if len(view.rows) < view.num_rows:
+            parts.append(Text(f"… and {view.num_rows - len(view.rows):,} more", style="bright_black"))
         return Group(*parts, Text(), *(line for line in _footer(view) if line.plain))
 
     def __enter__(self) -> LiveTable:
@@ -85,19 +85,19 @@ def watcher(console: Console, reporting: Reporting, now: Callable[[], float]) ->
     """Show a run on this console as suits it; yields what is to be called with each event.
 
     Args:
-        console: a terminal that can show it gets a `LiveTable`, if the topology has a board; anything else lines.
+        console: a terminal that can show it gets a `LiveTable`, if the topology has one; anything else lines.
         now: the run's clock, see `LiveTable`.
     """
-    board = reporting.board()
-    if board and console.is_terminal and not console.is_dumb_terminal and not console.options.ascii_only:
-        with LiveTable(console, board, now) as table:
+    state = reporting.live_table()
+    if state and console.is_terminal and not console.is_dumb_terminal and not console.options.ascii_only:
+        with LiveTable(console, state, now) as table:
             yield table.feed
     else:
         yield LinePrinter(console, reporting.progress()).feed
 
 
-def _table(view: BoardView, bar_width: int, status_width: int) -> Table:
-    name_width = min(max((cell_len(lane.name) for lane in view.lanes), default=0), _MAX_NAME_WIDTH)
+def _table(view: LiveTableView, bar_width: int, status_width: int) -> Table:
+    name_width = min(max((cell_len(row.name) for row in view.rows), default=0), _MAX_NAME_WIDTH)
     left, right = view.bar_title
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("learner", no_wrap=True, width=max(name_width, len("learner")), overflow="ellipsis")
@@ -105,27 +105,27 @@ def _table(view: BoardView, bar_width: int, status_width: int) -> Table:
     for title in view.count_titles:
         table.add_column(title, justify="right", no_wrap=True, width=_COUNT_WIDTH)
     table.add_column("status", no_wrap=True, overflow="ellipsis", width=status_width)
-    for lane in view.lanes:
-        table.add_row(Text(lane.name), _bar(lane, bar_width), *lane.counts, Text(lane.status, style=_style(lane)))
+    for row in view.rows:
+        table.add_row(Text(row.name), _bar(row, bar_width), *row.counts, Text(row.status, style=_style(row)))
     return table
 
 
-def _bar(lane: Lane, width: int) -> Text:
+def _bar(row: LiveTableRow, width: int) -> Text:
     """Draw a cell per moment; the mark at the end is the deadline."""
     bar = Text()
-    for activity in lane.bar:
+    for activity in row.bar:
         bar.append(*(_SIGNS[activity] if activity else (" ", "")))
     bar.pad_right(width - len(bar))
-    return bar.append("│", "bold red" if lane.status == "late" else "bright_black")
+    return bar.append("│", "bold red" if row.status == "late" else "bright_black")
 
 
-def _style(lane: Lane) -> str:
-    if lane.mood == "gone":
+def _style(row: LiveTableRow) -> str:
+    if row.style == "gone":
         return "bright_black"
-    return "bold red" if lane.mood == "bad" else _SIGNS[lane.mood][1]
+    return "bold red" if row.style == "bad" else _SIGNS[row.style][1]
 
 
-def _footer(view: BoardView) -> Iterator[Text]:
+def _footer(view: LiveTableView) -> Iterator[Text]:
     legend = Text()
     for activity in view.activities:
         sign, style = _SIGNS[activity]

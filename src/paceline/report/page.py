@@ -20,10 +20,10 @@ import msgspec
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
 from paceline.report.folder import RunFolder, replace
-from paceline.topologies.reporting import Reporting, Summary
-from paceline.topologies.sections import AnySection, Gantt, TableSection, Tiles
-from paceline.topologies.tables import Table, Value, columns
-from paceline.topologies.wording import format_value, printable
+from paceline.topologies.reporting.base import Reporting, Summary
+from paceline.topologies.reporting.formatting import format_value, printable
+from paceline.topologies.reporting.sections import AnySection, Gantt, TableSection, Tiles
+from paceline.topologies.reporting.tables import Table, Value, columns
 
 MAX_NAMES = 40  # rows, lanes or curves of a figure
 MAX_ROWS = 200  # of a table

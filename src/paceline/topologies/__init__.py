@@ -48,7 +48,7 @@ def announced_by(tables: Mapping[str, Any], source: str) -> tuple[Topology[Any],
             if kind.table in tables:
                 return topology, kind
     named_there = next(iter(tables), "")
-    raise ConfigError(f"{source}: no table announces a kind of job; {suggest(named_there, announcing_tables())}")
+    raise ConfigError(f"{source}: no table says what kind of job this is; {suggest(named_there, announcing_tables())}")
 
 
 def announcing_tables() -> list[str]:

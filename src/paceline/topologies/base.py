@@ -32,7 +32,7 @@ from paceline.events import Emit, Event
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
-from paceline.topologies.reporting import Progress, Reporting
+from paceline.topologies.reporting.base import Progress, Reporting
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -109,7 +109,7 @@ class Environment:
         machine: does the role's own work.
         trains: whether models really learn; else only time passes.
         rng: draws what nobody may foresee, such as who is audited.
-        keep_apart: opens a record of its own for a job inside this one; returns its `emit` and `save`.
+        open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
     """
 
     clock: Literal["live", "virtual"] = "live"
@@ -120,7 +120,7 @@ class Environment:
     machine: Machine = field(default_factory=LiveMachine)
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
-    keep_apart: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
+    open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
         """Emit an event that happens now, its time rounded to so many digits, and return it."""
@@ -131,7 +131,7 @@ class Environment:
 
     def nested(self, job: JobSpec) -> Environment:
         """Return the environment of a job inside this one, with a record of its own."""
-        emit, save = self.keep_apart(job)
+        emit, save = self.open_nested(job)
         return replace(self, emit=emit, save=save)
 
 
@@ -181,12 +181,12 @@ class Node(Environment):
 
     Attributes:
         number: its place among the devices of a fleet.
-        num_devices: that the fleet has.
+        num_devices: number of devices in the fleet.
         life: grows when the device comes back under its name.
         contacts: whom to join: the host, or other members where there is none; none for the first of all.
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file.
-        fingerprint: of its own certificate.
+        fingerprint: fingerprint of its own certificate.
     """
 
     name: str
@@ -228,7 +228,7 @@ class Role(ABC):
 
     @abstractmethod
     async def run(self, address: str) -> Any:
-        """Live until the run is over. Others can call from the start, at this address; empty if nobody calls."""
+        """Do this role's part until the run is over. Others can call at this address, empty if nobody can."""
 
     def status(self) -> dict[str, Any]:
         """Return how far it is, for whoever asks over the network: plain values by name."""
@@ -236,7 +236,7 @@ class Role(ABC):
 
     def current_state(self) -> State:
         """Return what was learned so far, for whoever asks; raises `ValueError` if that is not here."""
-        raise ValueError("there is no model to be had here")
+        raise ValueError("this role has no model")
 
 
 class Outcome(NamedTuple):
@@ -399,7 +399,7 @@ class Topology(ABC, Generic[J]):
         """Begin the lines that a device prints about itself."""
         return next(iter(self.kinds.values())).progress()
 
-    def kept(self, events: Sequence[Event]) -> list[Event]:
+    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
@@ -433,7 +433,7 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
     """Let others call a role while the block runs; the address is empty if it has nothing to call.
 
     Args:
-        name: of the device.
+        name: name of the device.
         settings: as for `axon.Worker.serving`.
     """
     if not role.calls:
@@ -458,8 +458,8 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
         yield str(address)
 
 
-class Described(ABC):
-    """The calls that every role answers which can be called."""
+class RoleService(ABC):
+    """Calls that every role answers that can be called at all."""
 
     @abstractmethod
     async def describe(self) -> Description:

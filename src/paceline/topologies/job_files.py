@@ -82,7 +82,7 @@ def _load_nested(path: Path, outer: type[JobSpec]) -> JobSpec:
     try:
         return msgspec.structs.replace(job, name=path.stem)
     except ValueError as error:
-        raise ConfigError(f"{source}: [{job.table}]: {error}; or name the job otherwise") from None
+        raise ConfigError(f"{source}: [{job.table}]: {error}; or give the job another name") from None
 
 
 def _check_nested(tables: Mapping[str, Any], outer: type[JobSpec], source: str) -> None:

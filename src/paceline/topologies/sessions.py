@@ -44,7 +44,7 @@ def check_version(version: str) -> None:
     """Raise `ValueError` if a device runs another minor version of Paceline: its messages may differ."""
     if version.split(".")[:2] != paceline.__version__.split(".")[:2]:
         raise ValueError(
-            f"version mismatch: the orchestrator runs paceline {paceline.__version__}, the device {version[:40]}; "
+            f"version mismatch: the host runs paceline {paceline.__version__}, the device {version[:40]}; "
             "install the same on both"
         )
 
@@ -52,7 +52,7 @@ def check_version(version: str) -> None:
 def padding(num_bytes: int, most: int) -> bytes:
     """Return bytes without meaning, to time or fill a link with; raises `ValueError` for more than `most`."""
     if not 0 <= num_bytes <= most:
-        raise ValueError(f"{num_bytes} bytes to fill a link with; 0 to {most} are given")
+        raise ValueError(f"{num_bytes} bytes to fill a link with; allowed: 0 to {most}")
     return bytes(num_bytes)
 
 
@@ -137,12 +137,12 @@ class Roster(Generic[S]):
         Raises `ValueError` for a name that cannot be, or is excluded.
         """
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name[:80]!r} cannot be a learner's name; {NAME_RULE}")
+            raise ValueError(f"{name[:80]!r} cannot be a device's name; {NAME_RULE}")
         if name in self._excluded:
             raise ValueError(f"{name!r} is excluded from this run: {self._excluded[name]}")
         is_back = name in self._seen
         if not is_back and len(self._seen) >= MAX_DEVICES:
-            raise ValueError(f"{MAX_DEVICES} learners have joined this run; no others can")
+            raise ValueError(f"{MAX_DEVICES} devices have joined this run; no others can")
         former = self._by_name.get(name)
         if former is not None:
             self.remove(former)
@@ -159,7 +159,7 @@ class Roster(Generic[S]):
         if session is None:
             raise LookupError("this session is not known here; join again")
         if self._by_name.get(session.name) is not session:
-            raise RuntimeError(f"another learner has joined as {session.name!r}; each needs a name of its own")
+            raise RuntimeError(f"another device has joined as {session.name!r}; each needs a name of its own")
         session.num_missed = 0
         return session
 

@@ -33,10 +33,7 @@ def test_the_most_samples_for_local_epochs():
         steps = Steps.of(problem)
         for wanted in (0, 1, 2, 3, 7, 50, 10**15, 10**15 + 1):
             expected = [
-                max(
-                    (n for n in range(low, high + 1) if problem.local_epochs(own, n) >= wanted),
-                    default=low - 1,
-                )
+                max((n for n in range(low, high + 1) if problem.local_epochs(own, n) >= wanted), default=low - 1)
                 for own, low, high in zip(problem.learners, steps.low.tolist(), steps.high.tolist(), strict=True)
             ]
             assert steps.most_for(wanted).tolist() == expected, (seed, wanted)

@@ -125,10 +125,7 @@ def test_greedy_does_not_look_at_the_budget():
             {**MED, "tasks": [*MED["tasks"], {**TASK, "name": "t2"}]},
             "learners[0].states[0].shards_per_second has no rate for task 't2'",
         ),
-        (
-            {**MED, "tasks": [TASK]},
-            "learners[0].states[0].shards_per_second names 't1', which is no task",
-        ),
+        ({**MED, "tasks": [TASK]}, "learners[0].states[0].shards_per_second names 't1', which is no task"),
         (
             {**MED, "learners": [{"name": "w0", "states": [{**STATE, "probability": 0.5}]}]},
             "learners[0].states have probabilities that add up to 0.5; they must add up to 1",

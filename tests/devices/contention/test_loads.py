@@ -80,9 +80,6 @@ def test_one_that_does_not_begin_is_told(monkeypatch, tmp_path):
 
 def test_the_program_needs_nothing_but_the_standard_library():
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(loads._PROGRAM), "cpu", "0.1"],
-        input=b"",
-        capture_output=True,
-        timeout=60,
+        [sys.executable, "-I", "-S", str(loads._PROGRAM), "cpu", "0.1"], input=b"", capture_output=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, b"begun\n")

@@ -2,12 +2,7 @@
 
 import pytest
 
-from paceline.devices.contention import (
-    ContentionPredictor,
-    ForeignUsage,
-    RecentPredictor,
-    SlowdownModel,
-)
+from paceline.devices.contention import ContentionPredictor, ForeignUsage, RecentPredictor, SlowdownModel
 from paceline.errors import ConfigError
 
 HALVES = SlowdownModel(cpu=(1.0, *[0.0] * 7))  # 1/(1 − u): others with half of the processor double the time

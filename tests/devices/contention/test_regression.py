@@ -6,12 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from paceline.devices.contention.regression import (
-    Observation,
-    SlowdownModel,
-    cross_validate,
-    fit_slowdown,
-)
+from paceline.devices.contention.regression import Observation, SlowdownModel, cross_validate, fit_slowdown
 from paceline.devices.contention.usage import ForeignUsage
 
 

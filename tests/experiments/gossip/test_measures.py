@@ -2,13 +2,7 @@
 
 import pytest
 
-from papers.gossip.measures import (
-    accuracy_lost,
-    final_accuracy,
-    reached_seconds,
-    speed_up,
-    speed_up_to_accuracy,
-)
+from papers.gossip.measures import accuracy_lost, final_accuracy, reached_seconds, speed_up, speed_up_to_accuracy
 
 
 def rows_of(accuracies, *, epoch_seconds=1.0):

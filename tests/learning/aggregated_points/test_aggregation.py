@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.aggregated_points import (
-    DIVISIONS,
-    REDUCTIONS,
-    PointsSpec,
-    aggregate,
-    aggregation,
-)
+from paceline.learning.aggregated_points import DIVISIONS, REDUCTIONS, PointsSpec, aggregate, aggregation
 from tests.learning.aggregated_points.samples import HEAP_SAMPLES, heaps
 
 PAIRS = list(itertools.product(REDUCTIONS, DIVISIONS))

@@ -7,7 +7,7 @@ import torch
 from paceline.errors import Unreachable
 from paceline.learning.trainers import Trained, Trainer
 from paceline.topologies.gossip.calls import Gone, PeerCalls
-from paceline.topologies.gossip.exchanges import ExchangeContext
+from paceline.topologies.gossip.exchange import ExchangeContext
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.stores import Store

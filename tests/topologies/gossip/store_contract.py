@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.topologies.gossip.stores import Figures, Store
+from paceline.topologies.gossip.figures import Figures
+from paceline.topologies.gossip.stores import Store
 
 PATIENCE_SECONDS = 10.0
 """For figures to get from one peer to another, by the loop's clock."""
@@ -17,7 +18,7 @@ PATIENCE_SECONDS = 10.0
 
 def make_figures(learner: str = "pi1", **changes: Any) -> Figures:
     """Figures of a learner, unless changed."""
-    figures = Figures(learner=learner, samples_per_second=120.5, num_samples=600, epoch=3, executors=(0.0083, 0.5))
+    figures = Figures(learner=learner, samples_per_second=120.5, num_samples=600, epoch=3)
     return msgspec.structs.replace(figures, **changes)
 
 
@@ -106,7 +107,7 @@ class StoreContract:
 
     def test_figures_at_the_limits(self, run: Any, make_store: Any) -> None:
         async def test(store: Store) -> None:
-            figures = make_figures("pi1", samples_per_second=0.0, num_samples=0, epoch=0, executors=())
+            figures = make_figures("pi1", samples_per_second=0.0, num_samples=0, epoch=0)
             await store.publish(figures)
             assert await store.read() == {"pi1": figures}
 

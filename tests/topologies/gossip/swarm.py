@@ -19,8 +19,8 @@ from paceline.learning.trainers import Trained, Trainer
 from paceline.topologies.base import Contact, Node, serving
 from paceline.topologies.gossip.events import PeerEnded
 from paceline.topologies.gossip.final_average import FinalAverage
-from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.peer import Peer
+from paceline.topologies.gossip.peer_data import Holding
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.topology import GossipPlan
 

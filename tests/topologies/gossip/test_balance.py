@@ -6,12 +6,13 @@ import pytest
 
 from paceline.allocation.edge_gossip import AllDataAllocation, EdgeGossipAllocation
 from paceline.devices.contention import RecentPredictor
-from paceline.topologies.gossip.balance import Balancer, GossipedStore
+from paceline.topologies.gossip.balance import Balancer
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver
-from paceline.topologies.gossip.holdings import Holding, TrainingData
+from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership
-from paceline.topologies.gossip.stores import Figures
+from paceline.topologies.gossip.peer_data import Holding, TrainingData
+from paceline.topologies.gossip.stores import GossipedStore
 from tests.topologies.gossip.answers import DictStore, StillTrainer, record
 from tests.topologies.gossip.swarm import shard
 

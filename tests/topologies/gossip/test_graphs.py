@@ -54,8 +54,7 @@ def test_the_gaps_that_are_known(count):
 
 
 @pytest.mark.parametrize(
-    ("count", "degrees"),
-    [(1, {0}), (2, {1}), (4, {2}), (6, {3}), (7, {2}), (9, {4}), (12, {4}), (13, {2}), (64, {4})],
+    ("count", "degrees"), [(1, {0}), (2, {1}), (4, {2}), (6, {3}), (7, {2}), (9, {4}), (12, {4}), (13, {2}), (64, {4})]
 )
 def test_a_torus_is_as_square_as_can_be(count, degrees):
     neighbours = neighbours_of(peers(count), GraphSpec(name="torus"))

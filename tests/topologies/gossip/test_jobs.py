@@ -61,7 +61,7 @@ def test_jobs_that_differ_in_a_rule_differ_in_their_fingerprints():
     different = [
         *JOBS,
         GossipJob(seed=1),
-        GossipJob(model=ModelSpec(name="two-nn")),
+        GossipJob(model=ModelSpec(name="lenet-5")),
         GossipJob(partition=PartitionSpec(replicas=64)),  # as many as a peer may hold
         GossipJob(allocation=EdgeGossipAllocation()),
     ]

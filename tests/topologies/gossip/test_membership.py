@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, MAX_MEMBERS, Membership, PeerRecord
-from paceline.topologies.gossip.stores import Figures
 from tests.topologies.gossip.answers import record
 
 
@@ -69,14 +69,13 @@ HOSTILE = {
     "figures of another": {"figures": figures(learner="c")},
     "figures without an end": {"figures": figures(num_samples=1 << 60)},
     "figures that are none": {"figures": figures(samples_per_second=float("nan"))},
-    "too many executors": {"figures": figures(executors=[1.0] * 1000)},
 }
 
 
 @pytest.mark.parametrize("changes_made", HOSTILE.values(), ids=HOSTILE)
 def test_rubbish_is_refused_with_all_that_came_with_it(membership, changes_made):
     fine = msgspec.to_builtins(record("c"))
-    with pytest.raises(ValueError, match="rubbish"):
+    with pytest.raises(ValueError, match="malformed"):
         membership.merge_encoded(msgspec.msgpack.encode([fine, {**msgspec.to_builtins(record("b")), **changes_made}]))
     assert membership.get("c") is None
 
@@ -123,10 +122,7 @@ def test_only_so_many_are_kept_in_mind_and_what_is_known_of_them_fits_into_a_mes
         "first_epoch": 10,
     }
     long_names = [f"{'ä' * 59}{number}" for number in range(10_000, 10_000 + 2 * MAX_MEMBERS)]
-    membership.merge(
-        record(name, **largest, figures=Figures(**{**figures(learner=name), "executors": (0.1,) * 64}))
-        for name in long_names
-    )
+    membership.merge(record(name, **largest, figures=Figures(**figures(learner=name))) for name in long_names)
     assert len(membership.everybody()) == MAX_MEMBERS
     membership.merge([record(long_names[0], **largest, beat=7)])
     assert membership.get(long_names[0]).beat == 7

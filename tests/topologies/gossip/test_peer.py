@@ -12,7 +12,7 @@ import paceline
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.errors import PacelineError, RemoteError, TransportError
-from paceline.topologies.base import Described, Node
+from paceline.topologies.base import Node, RoleService
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import Membership
@@ -307,7 +307,7 @@ def test_anybody_can_ask_for_its_status_and_model_but_not_for_mass():
     async def main():
         swarm = started("ab", {"exchange": "push-sum", "epochs": 200})
         await asyncio.sleep(2)
-        asked, remote = outsider(swarm, interface=Described), outsider(swarm)
+        asked, remote = outsider(swarm, interface=RoleService), outsider(swarm)
         described, state = await asked.describe.coro(), await asked.model.coro()
         newest = [await remote.fetch_newest.coro(*who) for who in strangers]
         mass = swarm.peers[0]._exchange.account.mass

@@ -35,14 +35,12 @@ def ended(peer, epoch):
 def test_a_fleet():
     lines = printed(gossip_events())
     epochs = [line for line in lines if line.startswith("epoch ") and "accuracy" in line]
-    work, result = "epoch 1/6  4 peers  1,212 samples  6.00 s, at most 6.00 s", "apart 0.1  accuracy 53.0 %"
+    work, result = "epoch 1/6  4 peers  1,212 samples  6.00 s, at most 6.00 s", "distance 0.1  accuracy 53.0 %"
     assert epochs[0] == f"{work}  kept 60.6 %  sent 320 kB  {result}"
     assert len(epochs) == 6
     assert "late joined with 500 samples, from epoch 4 on" in lines
-    assert [line for line in lines if " is gone" in line] == [
-        "laptop is gone: it did not answer (missed first by jetson)"
-    ]
-    assert lines.index("all reach the store redis://shelf again") > lines.index(
+    assert [line for line in lines if " is gone" in line] == ["laptop is gone: it did not answer (reported by jetson)"]
+    assert lines.index("the store redis://shelf is back") > lines.index(
         "jetson cannot reach the store redis://shelf: connection refused"
     )
     assert "epoch 5: jetson trains the 500 samples of laptop, too" in lines
@@ -80,11 +78,11 @@ def test_the_dead_and_those_that_ended_are_not_waited_for():
     fleet = peers("abcd")
     gone = [PeerLost(at=15.0, learner="a", other=name, reason="silent") for name in "cd"]
     lines = printed([*starts(fleet), ended(fleet[0], 1), ended(fleet[1], 1), *gone])
-    assert lines[4:] == ["c is gone: silent (missed first by a)", lines[5], "d is gone: silent (missed first by a)"]
+    assert lines[4:] == ["c is gone: silent (reported by a)", lines[5], "d is gone: silent (reported by a)"]
     assert lines[5].startswith("epoch 1  2 peers")
-    ends = [PeerEnded(at=20.0, learner=name, reason="stopped", epochs=1) for name in "bcd"]
+    ends = [PeerEnded(at=20.0, learner=name, reason="target accuracy reached", epochs=1) for name in "bcd"]
     lines = printed([*starts(fleet), ended(fleet[0], 1), *ends])
-    assert lines[4:6] == ["b ended: stopped, 1 epoch", "c ended: stopped, 1 epoch"]
+    assert lines[4:6] == [f"{name} ended: target accuracy reached, 1 epoch" for name in "bc"]
     assert lines[6].startswith("epoch 1  1 peer")
 
 
@@ -114,4 +112,4 @@ def test_an_average_that_was_not_evaluated():
     one, other = peers("ab")
     measured = ConsensusMeasured(at=15.0, epoch=1, num_learners=2, distance=0.25)
     lines = printed([*starts([one, other]), ended(one, 1), measured, ended(other, 1)])
-    assert lines[-1].endswith("apart 0.25  accuracy 48.0 %")
+    assert lines[-1].endswith("distance 0.25  accuracy 48.0 %")

@@ -6,9 +6,9 @@ from paceline.allocation import EdgeGossipAllocation
 from paceline.topologies.base import Contact, DeviceOptions, Node, serving
 from paceline.topologies.gossip import stores
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, StoreBack, StoreLost
-from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.peer import Peer
+from paceline.topologies.gossip.peer_data import Holding
 from paceline.topologies.gossip.topology import GossipPlan
 from tests.topologies.gossip.swarm import DriftingJob, DriftingMachine, shard
 

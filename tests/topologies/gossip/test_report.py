@@ -125,9 +125,9 @@ def test_peers_that_come_back_or_were_never_gone():
     cut_off = (started("a", 1.0), started("b", 1.0), lost("a", "b", 3.0), epoch("b", 1, 4.0), epoch("b", 2, 6.0))
     summary = summed_up(*cut_off)
     assert (stays_of(summary, "b"), row_of(summary, "b")["end"], summary.num_lost) == ([(1.0, 6.0)], "there", 1)
-    ended = PeerEnded(at=3.0, learner="b", reason="stopped", epochs=1)
+    ended = PeerEnded(at=3.0, learner="b", reason="target accuracy reached", epochs=1)
     summary = summed_up(started("a", 1.0), started("b", 1.0), ended, lost("a", "b", 4.0), epoch("a", 1, 5.0))
-    assert (stays_of(summary, "b"), row_of(summary, "b")["end"], summary.num_lost) == ([(1.0, 3.0)], "stopped", 0)
+    assert (stays_of(summary, "b"), row_of(summary, "b")["end"], summary.num_lost) == ([(1.0, 3.0)], ended.reason, 0)
 
 
 def test_the_record_of_a_lone_peer():

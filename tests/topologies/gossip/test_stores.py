@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from paceline.errors import PacelineError, Unreachable
-from paceline.topologies.gossip.stores import MAX_EXECUTORS, FallbackStore, Figures
+from paceline.topologies.gossip.figures import Figures
+from paceline.topologies.gossip.stores import FallbackStore
 from tests.topologies.gossip.answers import DictStore
 from tests.topologies.gossip.store_contract import StoreContract, make_figures
 
@@ -86,8 +87,6 @@ def test_what_is_no_loss_is_not_hidden_and_both_are_closed_even_so(run_virtual):
         {"samples_per_second": float("nan")},
         {"num_samples": -1},
         {"epoch": -1},
-        {"executors": (0.1, 0.0)},
-        {"executors": (1.0,) * (MAX_EXECUTORS + 1)},
     ],
 )
 def test_figures_that_cannot_be(changes):

@@ -20,7 +20,7 @@ from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, 
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import prepare_job
-from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
 
 STATES = (
@@ -159,7 +159,7 @@ def play_pool(jobs, devices, *, policy=None, visit=None, at_seconds=0.0, is_time
 
     plan.host = host
     env = Environment(
-        emit=run.pool.append, keep_apart=lambda job: (run.jobs[job.name].append, lambda round, state: None)
+        emit=run.pool.append, open_nested=lambda job: (run.jobs[job.name].append, lambda round, state: None)
     )
     VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
     for task in visits:

@@ -9,7 +9,7 @@ from paceline.devices.profiles import Profile, Rate
 from paceline.errors import PacelineError, RemoteError
 from paceline.topologies.parallel.events import RoundSpent, ShardsTaken
 from paceline.topologies.parallel.messages import Declaration, OrchestratorService
-from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import JobPlan
 from tests.topologies.parallel.runs import ByHand, closed, device, node_of, of, play, small_job
 

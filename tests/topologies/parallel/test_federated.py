@@ -11,6 +11,7 @@ from paceline.learning import datasets
 from paceline.learning.averaging import AggregationSpec
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.base import DeviceOptions
+from paceline.topologies.parallel import job_training
 from paceline.topologies.parallel.events import ShardsTaken
 from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
 from tests.topologies.parallel.runs import ByHand, closed, device, node_of, of, play, small_job
@@ -45,6 +46,20 @@ def test_what_cannot_be_done_with_data_of_the_devices_is_refused():
         small_job("eta", data=LOCAL)
     with pytest.raises(ConfigError, match="1438 samples of digits are too few for 2000 devices"):
         play(small_job("dab", data=LOCAL), [device("many", count=2000)], is_time_only=True)
+
+
+@pytest.mark.parametrize(("placement", "most"), [("local", 10), ("served", 3)])
+def test_only_shards_that_are_sent_are_limited_by_what_a_message_holds(monkeypatch, placement, most):
+    monkeypatch.setattr(job_training, "MAX_SERVED_SHARDS", 3)
+    by_hand = ByHand(data=DataSpec(name="digits", shard_size=2, placement=placement), rounds=1)
+
+    async def main(orchestrator):
+        session = await by_hand.take(num_shards=10)
+        receipts = [await orchestrator.update(session, 1, by_hand.parameters, 2 * n) for n in (most + 1, most)]
+        return [receipt.is_accepted for receipt in receipts]
+
+    assert by_hand.play(main) == [False, True]
+    assert [event.num_shards for event in of(ShardsTaken, by_hand.events)] == [most]
 
 
 def test_devices_join_with_data_of_their_own(tmp_path):

@@ -15,7 +15,7 @@ from paceline.topologies.parallel.events import RoundSpent
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.messages import Declaration, Ticket, Work
 from paceline.topologies.parallel.prepared import prepare_job
-from paceline.topologies.parallel.single import SingleJob
+from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import JobPlan
 from tests.topologies.parallel.runs import ByHand, closed, node_of, of, small_job
 

@@ -138,11 +138,11 @@ def test_no_more_than_was_allocated_can_be_taken():
 
 def test_unfit_names_and_other_versions_are_refused():
     orchestrator = ByHand().orchestrator
-    with pytest.raises(ValueError, match="cannot be a learner's name"):
+    with pytest.raises(ValueError, match="cannot be a device's name"):
         virtual_loop.run(orchestrator.join("<script>", paceline.__version__, 0.0))
     with pytest.raises(ValueError, match="price is -1"):
         virtual_loop.run(orchestrator.join("a", paceline.__version__, -1.0))
-    with pytest.raises(ValueError, match=r"version mismatch: the orchestrator runs paceline .*, the device 99.1.0"):
+    with pytest.raises(ValueError, match=r"version mismatch: the host runs paceline .*, the device 99.1.0"):
         virtual_loop.run(orchestrator.join("a", "99.1.0", 0.0))
 
 
@@ -157,7 +157,7 @@ def test_who_joins_under_a_name_that_is_there_takes_its_place():
         tickets = await asyncio.gather(*(orchestrator.next_round(session, 0, None) for session in sessions))
         assert [ticket.status for ticket in tickets] == ["open", "open"]
         for refused in (waiting, orchestrator.update(old, 1, by_hand.parameters, 64)):
-            with pytest.raises(RuntimeError, match="another learner has joined as 'a'"):
+            with pytest.raises(RuntimeError, match="another device has joined as 'a'"):
                 await refused
         await orchestrator.take(sessions[0], 1, 32)
         assert (await orchestrator.update(sessions[0], 1, by_hand.parameters, 64)).is_accepted

@@ -5,7 +5,7 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
 from paceline.topologies.parallel import events as happened
-from paceline.topologies.parallel.board import RunBoard
+from paceline.topologies.parallel.live_table import RunLiveTable
 from paceline.topologies.parallel.report import RunReporting
 from tests.report.synthetic import FLEET, JOB, FakeLearner, run_events
 
@@ -155,42 +155,42 @@ def test_a_fleet_too_large_to_be_shown_one_by_one():
     assert "Learners by their use of the deadline" in titles
 
 
-def lane_of(board, name="pi", now=11.0):
-    (lane,) = [one for one in board.view(now, 40, 4).lanes if one.name == name]
-    return lane
+def row_of(live, name="pi", now=11.0):
+    (row,) = [one for one in live.view(now, 40, 4).rows if one.name == name]
+    return row
 
 
-def board_of(*events):
-    board = RunBoard()
+def live_table_of(*events):
+    live = RunLiveTable()
     for event in events:
-        board.feed(event)
-    return board
+        live.feed(event)
+    return live
 
 
-def test_bad_news_stays_on_the_board_until_the_next_round():
+def test_bad_news_stays_on_the_live_table_until_the_next_round():
     joined, begun = LearnerJoined(at=1, learner="pi"), opened(at=10.0)
-    board = board_of(joined, begun, taken(), closed(at=12.0, late=("pi",)))
-    board.feed(PhaseStarted(at=12.3, learner="pi", round=1, phase="idle"))
-    assert (lane_of(board).status, lane_of(board).mood) == ("late", "bad")
-    board.feed(opened(2, at=13.0))
-    board.feed(taken(number=2))
-    assert lane_of(board).mood != "bad"
-    board.feed(refused(number=2))
-    board.feed(happened.UpdateAudited(at=14, round=2, learner="pi", is_honest=False, distance=0.9))
-    assert lane_of(board).status == "cheated"
-    board.feed(LearnerLeft(at=15, learner="pi", reason="good\nbye"))
-    assert (lane_of(board).status, lane_of(board).mood) == ("gone: good\\nbye", "gone")
-    assert len(board.view(15, 5, 4).messages) == 3
-    board.feed(refused("mallory", number=2))  # a stranger gets no lane
-    assert board.view(15, 5, 4).num_lanes == 1
+    live = live_table_of(joined, begun, taken(), closed(at=12.0, late=("pi",)))
+    live.feed(PhaseStarted(at=12.3, learner="pi", round=1, phase="idle"))
+    assert (row_of(live).status, row_of(live).style) == ("late", "bad")
+    live.feed(opened(2, at=13.0))
+    live.feed(taken(number=2))
+    assert row_of(live).style != "bad"
+    live.feed(refused(number=2))
+    live.feed(happened.UpdateAudited(at=14, round=2, learner="pi", is_honest=False, distance=0.9))
+    assert row_of(live).status == "failed audit"
+    live.feed(LearnerLeft(at=15, learner="pi", reason="good\nbye"))
+    assert (row_of(live).status, row_of(live).style) == ("gone: good\\nbye", "gone")
+    assert len(live.view(15, 5, 4).messages) == 3
+    live.feed(refused("mallory", number=2))  # a stranger gets no row
+    assert live.view(15, 5, 4).num_rows == 1
 
 
-def test_trouble_is_on_the_board_first_and_those_long_gone_last():
+def test_trouble_is_on_the_live_table_first_and_those_long_gone_last():
     fleet = [FakeLearner(name=f"d{i:02}", shards_per_second=9, dies_in=1 if i < 5 else None) for i in range(50)]
     fleet[40] = FakeLearner(name="d40", shards_per_second=9, refused_in=(3,))
-    board = board_of(*run_events(fleet, rounds=3, is_ended=False))
-    came = [lane.name for lane in board.view(5.0, 100, 4).lanes]
-    shown = [lane.name for lane in board.view(5.0, 10, 4).lanes]
+    live = live_table_of(*run_events(fleet, rounds=3, is_ended=False))
+    came = [row.name for row in live.view(5.0, 100, 4).rows]
+    shown = [row.name for row in live.view(5.0, 10, 4).rows]
     assert "d40" in shown
     assert not {"d00", "d01", "d02", "d03", "d04"} & set(shown)
     assert shown == [name for name in came if name in shown]

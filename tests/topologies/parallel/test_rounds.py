@@ -7,12 +7,8 @@ import torch
 
 from paceline.allocation import Allocation
 from paceline.learning.averaging import UpdateValidator
-from paceline.learning.shards import ShardSampler
-from paceline.topologies.parallel import prepared as prepared_module
 from paceline.topologies.parallel.ledger import Ledger
-from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.rounds import OpenRound, Share
-from tests.topologies.parallel.runs import small_job
 
 
 def round_of(shares, **state):
@@ -47,15 +43,8 @@ def test_occupancy_is_the_same_to_the_last_bit_whoever_came_first():
         assert arrived(shuffled, allocation={"device-7": Allocation(1, 1)}).occupancy(1.0) == expected
 
 
-def test_no_more_shards_are_served_than_a_message_holds(monkeypatch):
-    prepared = prepare_job(small_job())
-    monkeypatch.setattr(prepared_module, "MAX_SERVED_SHARDS", 3)
-    share = prepared.share(ShardSampler(prepared.num_served_shards, (0,)), 10, 2)
-    assert (share.num_shards, len(share.portions[0]), share.num_samples, share.local_epochs) == (3, 3, 96, 2)
-
-
 @pytest.mark.parametrize(
-    ("total", "spare", "reserved"),
+    ("total", "spare", "committed"),
     [
         (None, 100.0, 110.0),  # without a limit, all that is spare
         (1000.0, 5.0, 15.0),
@@ -63,24 +52,24 @@ def test_no_more_shards_are_served_than_a_message_holds(monkeypatch):
         (14.0, 100.0, 14.0),  # and no more than there is
     ],
 )
-def test_what_is_set_aside_is_capped(total, spare, reserved):
+def test_what_is_committed_is_capped(total, spare, committed):
     ledger = Ledger(total)
-    assert ledger.reserve("job", 10.0, spare=spare)
-    assert ledger.reserved("job") == reserved
-    assert ledger.left == (float("inf") if total is None else total - reserved)
+    assert ledger.commit("job", 10.0, spare=spare)
+    assert ledger.committed("job") == committed
+    assert ledger.left == (float("inf") if total is None else total - committed)
 
 
-def test_what_is_set_aside_is_not_there_for_others():
+def test_what_is_committed_is_not_there_for_others():
     ledger = Ledger(25.0)
-    assert ledger.reserve("a", 10.0)
-    assert not ledger.reserve("b", 15.1)
-    assert ledger.reserve("b", 15.0 * (1 + 1e-12))  # a sum of many prices is not exact
+    assert ledger.commit("a", 10.0)
+    assert not ledger.commit("b", 15.1)
+    assert ledger.commit("b", 15.0 * (1 + 1e-12))  # a sum of many prices is not exact
     assert ledger.left == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_was_trained_is_paid_and_the_rest_is_free_again():
     ledger = Ledger(100.0)
-    ledger.reserve("job", 20.0, spare=20.0)
+    ledger.commit("job", 20.0, spare=20.0)
     lines = ledger.settle("job", closed_round({"a": 60}), {"a": 2.0, "b": 3.0}, shard_samples=10, at=7.0)
     assert [(line.learner, line.shards, line.price, line.amount) for line in lines] == [
         ("a", 3.0, 2.0, 6.0),  # 60 of the 80 samples of two local epochs

@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.topologies.events import LearnerJoined, PhaseStarted
-from paceline.topologies.reporting import Milestone
+from paceline.topologies.reporting.base import Milestone
 from paceline.topologies.split import events
 from paceline.topologies.split.progress import SplitProgress
 from tests.report.synthetic_split import FLEET, JOB, epoch_of, spent, split_events
@@ -30,7 +30,7 @@ def test_a_fleet():
         "fpl: branch 52,096 parameters × 3 sources, junction 3,000,000 parameters, trunk 127,038 parameters"
     )
     assert lines[1:6] == [
-        "waiting for learners: 0 of 3 ready",
+        "waiting for devices: 0 of 3 ready",
         "cam-1 joined",
         "cam-2 joined",
         "cam-3 joined",

@@ -113,7 +113,7 @@ async def test_who_takes_a_name_takes_the_place_of_whoever_had_it(harness):
         await first.sync(1, 0)
         assert (await twin.join()).number == 1
         for call in (first.sync(1, 1), first.next_epoch()):
-            await refused(call, "another learner has joined as 'a'; each needs a name of its own", "RuntimeError")
+            await refused(call, "another device has joined as 'a'; each needs a name of its own", "RuntimeError")
         await twin.take_part()
     (masked,) = harness.of(SourceMasked)
     assert (masked.learner, masked.step, masked.reason) == ("a", 2, "it joined again")
@@ -123,7 +123,7 @@ async def test_who_takes_a_name_takes_the_place_of_whoever_had_it(harness):
 @beside_trunk(sources=1)
 async def test_who_cannot_join_learns_why(harness):
     await refused(harness.source("trunk").join(), "'trunk' cannot be a source's name; it is the trunk's")
-    await refused(harness.source("a/b").join(), "'a/b' cannot be a learner's name; allowed: 1 to")
+    await refused(harness.source("a/b").join(), "'a/b' cannot be a device's name; allowed: 1 to")
     await refused(harness.source("a").join("0.0.1"), "0.0.1")
     (alone,) = await harness.begin("alone")
     await alone.take_part()
@@ -172,7 +172,7 @@ async def test_an_echo_gives_so_many_bytes_and_no_more(harness):
     (alone,) = await harness.begin("alone")
     assert await alone.trunk.echo.coro(alone.session, b"x" * 100, 7) == bytes(7)
     for num_bytes in (-1, (1 << 24) + 1):
-        await refused(alone.trunk.echo.coro(alone.session, b"", num_bytes), "0 to 16777216 are given")
+        await refused(alone.trunk.echo.coro(alone.session, b"", num_bytes), "allowed: 0 to 16777216")
     await alone.take_part()
 
 

@@ -74,7 +74,7 @@ def test_the_whole(summary):
     assert summary.tables["progress"].values("junction") == [3_000_000] * 3 + [4_000_000] * 2 + [3_000_000] * 3
     assert [row[2] for row in summary.tables["cuts"].rows] == [True, False, False]
     happened = [what for _, what in summary.tables["happenings"].rows]
-    assert happened[0] == "waiting for learners: 0 of 3 ready"
+    assert happened[0] == "waiting for devices: 0 of 3 ready"
     assert happened[4].startswith("cut before f2")
 
 

@@ -10,12 +10,12 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
 from paceline.learning.models import build
 from paceline.learning.tasks import OptimizerSpec
-from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
-from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import SyncPoint
 from paceline.topologies.split.samples import view_of
+from paceline.topologies.split.schemes.averaging import AveragingAtTrunk
+from paceline.topologies.split.schemes.images import ImagesAtTrunk
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_split
 
 NAMES = "abc"

@@ -115,5 +115,5 @@ async def test_of_two_with_the_same_name_the_first_ends(harness):
         first = asyncio.ensure_future(one.run())
         await asyncio.sleep(0.5)
         assert (await twin.run()).reason == "epochs done"
-        with pytest.raises(PacelineError, match="another learner has joined as 'one'; each needs a name"):
+        with pytest.raises(PacelineError, match="another device has joined as 'one'; each needs a name"):
             await first

@@ -8,15 +8,3 @@ from paceline.devices.contention.predictors import ContentionPredictor, Predicto
 from paceline.devices.contention.profiles import ContentionProfile, load_profile, save_profile
 from paceline.devices.contention.regression import SlowdownModel
 from paceline.devices.contention.usage import ForeignUsage
-
-__all__ = [
-    "ContentionMonitor",
-    "ContentionPredictor",
-    "ContentionProfile",
-    "ForeignUsage",
-    "Predictor",
-    "RecentPredictor",
-    "SlowdownModel",
-    "load_profile",
-    "save_profile",
-]

@@ -85,9 +85,7 @@ def running(load: Load) -> Iterator[None]:
 @contextlib.contextmanager
 def _started(kind: str, intensity: float) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
-        [sys.executable, "-I", str(_PROGRAM), kind, str(intensity)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-I", str(_PROGRAM), kind, str(intensity)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         yield process

@@ -10,20 +10,3 @@ from paceline.learning.aggregated_points.division import DIVISIONS
 from paceline.learning.aggregated_points.reduction import REDUCTIONS
 from paceline.learning.aggregated_points.sets import AggregatedPoints, Sets
 from paceline.learning.aggregated_points.specs import COMPARED, PointsSpec
-
-__all__ = [
-    "COMPARED",
-    "DIVISIONS",
-    "REDUCTIONS",
-    "AggregatedPoints",
-    "Found",
-    "PointsSpec",
-    "Sets",
-    "aggregate",
-    "average",
-    "cached",
-    "default_folder",
-    "divide",
-    "reduce",
-    "remembered",
-]

@@ -1,4 +1,4 @@
-// How values are written, by the kind of their column: the same as paceline/topologies/wording.py.
+// How values are written, by the kind of their column: the same as paceline/topologies/reporting/formatting.py.
 const NONE = "–";
 const counted = (value) => Math.round(value).toLocaleString("en-US");
 const digits = (value, number) => String(Number(value.toPrecision(number)));

@@ -10,34 +10,14 @@ from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
 from paceline.events import Emit
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver
-from paceline.topologies.gossip.holdings import TrainingData
+from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.membership import MAX_COUNT, Membership, PeerRecord
-from paceline.topologies.gossip.stores import Figures, Store
+from paceline.topologies.gossip.peer_data import TrainingData
+from paceline.topologies.gossip.stores import Store
 
 _NO_LINK = Rate(1.0)  # peers train what they have: no link plays a part, and what each has is its own limit
 _SIZES = {"model_bytes": 0, "shard_bytes": 0, "shard_samples": 1, "num_shards": MAX_COUNT}
 _TERMS = RoundTerms(deadline_seconds=1.0, local_epochs=1, **_SIZES)
-
-
-class GossipedStore(Store):
-    """Figures that peers send each other along with who is there; the default, which needs nothing else.
-
-    Those of a peer that is gone are not valid.
-    """
-
-    name = "gossip"
-
-    def __init__(self, membership: Membership) -> None:
-        self._membership = membership
-
-    async def publish(self, figures: Figures) -> None:
-        self._membership.amend(figures=figures)
-
-    async def read(self) -> dict[str, Figures]:
-        return {record.name: record.figures for record in self._membership.living() if record.figures is not None}
-
-    async def aclose(self) -> None:
-        return
 
 
 class Balancer:

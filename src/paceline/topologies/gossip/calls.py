@@ -15,7 +15,7 @@ from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership,
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
 
 BROKEN = (PacelineError, ValueError, TypeError)
-"""What comes of calling a peer whose record, listing or answers are rubbish, or that does not answer at all."""
+"""What comes of calling a peer whose record or answers are malformed, or that does not answer at all."""
 
 PAUSE_SECONDS = 0.1
 """Pause before a peer that has nothing yet is asked again."""
@@ -90,7 +90,7 @@ class PeerCalls:
     async def call(self, name: str, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]]) -> Any:
         """Ask a peer until it answers, and learn what it knows of others.
 
-        One that cannot be reached for long, refuses, or answers with rubbish, is declared dead.
+        One that cannot be reached for long, refuses, or answers with what is malformed, is declared dead.
 
         Raises `Gone` if it is, was before, or is found to be by others meanwhile. `ask` may be called again, and must
         bear that, and being cancelled.

@@ -156,7 +156,7 @@ class PeerEnded(DeviceEvent, frozen=True, tag="peer_ended"):
         loss: loss of that one.
     """
 
-    reason: Literal["epochs done", "target accuracy reached", "stopped"]
+    reason: Literal["epochs done", "target accuracy reached"]
     epochs: int
     averaged: tuple[str, ...] = ()
     loss: float | None = None

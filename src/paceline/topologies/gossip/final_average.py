@@ -100,7 +100,7 @@ class FinalAveraging:
                 return name, model
 
     async def _take(self, name: str, reply: ModelReply) -> Vectors | None:
-        """Return the model in a reply, if it is there; whoever sends rubbish is declared dead."""
+        """Return the model in a reply, if it is there; whoever sends a malformed one is declared dead."""
         if reply.status == "wait":
             await asyncio.sleep(PAUSE_SECONDS)  # it may answer so at once, again and again
             return None

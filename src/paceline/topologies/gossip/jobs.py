@@ -69,7 +69,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     patience_seconds: Positive = 5.0
     evaluate_samples: CountOrZero = 1000
     seed: Seed = 0
-    model: ModelSpec = ModelSpec(name="lenet-5")
+    model: ModelSpec = ModelSpec(name="two-nn")
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
     partition: PartitionSpec = PartitionSpec()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.topologies.gossip.stores import Figures
+from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.sessions import NAME
 
 MAX_MEMBERS = 4096
@@ -24,7 +24,6 @@ MAX_ENCODED_BYTES = 1 << 23
 """Bytes that the records of all peers may take in a message."""
 
 _MAX_LIFE = 1 << 62  # nanoseconds, in live runs
-_MAX_EXECUTORS = 64
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 """A number that another peer sent."""
@@ -66,9 +65,8 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if (figures := self.figures) is None:
             return
-        is_absurd = max(figures.num_samples, figures.epoch) > MAX_COUNT or len(figures.executors) > _MAX_EXECUTORS
-        if figures.learner != self.name or is_absurd:
-            raise ValueError(f"{self.name} brings figures of {figures.learner}, or beyond all measure")
+        if figures.learner != self.name or max(figures.num_samples, figures.epoch) > MAX_COUNT:
+            raise ValueError(f"{self.name} sent figures of another peer, or out of range")
 
     @property
     def is_living(self) -> bool:
@@ -131,13 +129,13 @@ class Membership:
         return self._encoded
 
     def merge_encoded(self, encoded: bytes) -> None:
-        """Learn from records that another sent; raises `ValueError` for rubbish, and learns nothing from it."""
+        """Learn from records that another sent; raises `ValueError` if they are malformed, and learns nothing."""
         if encoded == self._encoded:
             return
         try:
             records = _decoder.decode(encoded)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise ValueError(f"the records of the peers are rubbish: {error}") from None
+            raise ValueError(f"the records of the peers are malformed: {error}") from None
         self.merge(records)
 
     def merge(self, records: Iterable[PeerRecord], reason: str = "others say so") -> None:

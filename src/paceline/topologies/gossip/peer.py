@@ -20,19 +20,20 @@ from paceline.learning.vectors import Vectors
 from paceline.topologies.base import DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
-from paceline.topologies.gossip.balance import Balancer, GossipedStore
+from paceline.topologies.gossip.balance import Balancer
 from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
-from paceline.topologies.gossip.exchanges import EpochResult, Exchange, ExchangeContext, MixingExchange, fetch_newest
+from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
-from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.membership import Membership, PeerRecord
+from paceline.topologies.gossip.membership_exchange import ViewExchange
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.mixing import MixingExchange
 from paceline.topologies.gossip.observer import OnEpoch
+from paceline.topologies.gossip.peer_data import Holding, TrainingData
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
-from paceline.topologies.gossip.stores import FallbackStore, Store
-from paceline.topologies.gossip.views import ViewExchange
+from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
 from paceline.topologies.sessions import check_name
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call

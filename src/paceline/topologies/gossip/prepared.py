@@ -15,8 +15,8 @@ from paceline.learning.partitions import held_by, parts
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import Vectors
-from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.peer_data import Holding
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from paceline.events import Event
 from paceline.topologies.gossip import events
-from paceline.topologies.reporting import Milestone, Progress, mean
-from paceline.topologies.wording import (
+from paceline.topologies.reporting.base import Milestone, Progress
+from paceline.topologies.reporting.formatting import (
     format_bytes,
     format_count,
     format_known,
@@ -17,6 +17,7 @@ from paceline.topologies.wording import (
     printable,
     setting,
 )
+from paceline.topologies.reporting.shared import mean
 
 
 def describe(event: Event) -> str | None:
@@ -28,7 +29,7 @@ def describe(event: Event) -> str | None:
         case events.PeerSeen(learner=name, other=other):
             return f"{printable(name)} heard of {printable(other)}"
         case events.PeerLost(learner=name, other=other, reason=reason):
-            return f"{printable(other)} is gone: {printable(reason)} (missed first by {printable(name)})"
+            return f"{printable(other)} is gone: {printable(reason)} (reported by {printable(name)})"
         case events.PartTakenOver(learner=name, other=other, epoch=epoch, num_samples=num_samples):
             samples = format_count(num_samples, "sample")
             return f"epoch {epoch}: {printable(name)} trains the {samples} of {printable(other)}, too"
@@ -39,7 +40,7 @@ def describe(event: Event) -> str | None:
         case events.StoreLost(learner=name, store=store, reason=reason):
             return f"{printable(name)} cannot reach the store {printable(store)}: {printable(reason)}"
         case events.StoreBack(store=store):
-            return f"all reach the store {printable(store)} again"
+            return f"the store {printable(store)} is back"
         case events.PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
             return f"{printable(name)} ended: {reason}, {format_count(epochs, 'epoch')}{_result(accuracy)}"
         case events.GossipEnded(at=at, averaged=averaged, accuracy=accuracy):
@@ -169,6 +170,6 @@ class GossipProgress(Progress):
         accuracy = mean(one.accuracy for one in ended)
         consensus, self._consensus = self._consensus, None
         if consensus is not None:
-            parts.append(f"apart {consensus.distance:.3g}")
+            parts.append(f"distance {consensus.distance:.3g}")
             accuracy = accuracy if consensus.accuracy is None else consensus.accuracy
         return Milestone("  ".join([*parts, *([] if accuracy is None else [f"accuracy {format_ratio(accuracy)}"])]))

@@ -11,7 +11,7 @@ from paceline.learning.averaging import UpdateValidator
 from paceline.learning.shards import Shard
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import Delivery, Gone
-from paceline.topologies.gossip.exchanges import ORDERED, EpochResult, Exchange, ExchangeContext
+from paceline.topologies.gossip.exchange import ORDERED, EpochResult, Exchange, ExchangeContext
 from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
 from paceline.topologies.gossip.membership import MAX_MEMBERS, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply

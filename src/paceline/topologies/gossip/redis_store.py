@@ -18,7 +18,8 @@ import msgspec
 
 from paceline.errors import BadReply, ConfigError, Refused, TimedOut, Unreachable
 from paceline.extras import extra
-from paceline.topologies.gossip.stores import Figures, Store
+from paceline.topologies.gossip.figures import Figures
+from paceline.topologies.gossip.stores import Store
 from paceline.topologies.sessions import NAME
 
 with extra("redis"):
@@ -30,7 +31,7 @@ with extra("redis"):
 MAX_LEARNERS = 10_000
 """Learners whose figures are read."""
 MAX_FIGURES_BYTES = 1 << 16
-"""Bytes of the figures of one learner; longer ones are rubbish."""
+"""Bytes of the figures of one learner; longer ones are malformed."""
 MAX_RUN_LENGTH = 200
 TTL_SECONDS = 180.0
 """How long figures are valid: three times as long as the minute between two of them."""

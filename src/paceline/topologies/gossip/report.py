@@ -7,11 +7,18 @@ from typing import Any
 
 from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
-from paceline.topologies.reporting import Reporting, accuracy_of, happenings_section, result_tile
-from paceline.topologies.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.tables import Table
-from paceline.topologies.usage import usage_section, usage_tiles
-from paceline.topologies.wording import format_bytes, format_count, format_known, format_ratio, format_seconds
+from paceline.topologies.reporting.base import Reporting
+from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.formatting import (
+    format_bytes,
+    format_count,
+    format_known,
+    format_ratio,
+    format_seconds,
+)
+from paceline.topologies.reporting.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.shared import accuracy_of, happenings_section, result_tile
+from paceline.topologies.reporting.tables import Table
 
 
 class GossipReporting(Reporting):

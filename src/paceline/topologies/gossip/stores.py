@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from paceline.checks import CountOrZero, NotNegative, check_fields
 from paceline.errors import TransportError
-from paceline.topologies.sessions import NAME, NAME_RULE
-
-MAX_EXECUTORS = 1024
-"""Executors that a peer may train with."""
+from paceline.topologies.gossip.figures import Figures
+from paceline.topologies.gossip.membership import Membership
 
 RETRY_SECONDS = 15.0
 """Pause before a store that was lost is tried again."""
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a peer publishes of itself. Raises `ValueError` for what cannot be.
-
-    Attributes:
-        learner: its name.
-        samples_per_second: speed that it expects in its next epoch, p.
-        num_samples: samples that it has, |X|.
-        epoch: the last that it has ended; 0 before the first.
-        executors: seconds per sample that each of its executors is expected to take; empty if that is not known.
-    """
-
-    learner: str
-    samples_per_second: NotNegative
-    num_samples: CountOrZero
-    epoch: CountOrZero
-    executors: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if not NAME.fullmatch(self.learner):
-            raise ValueError(f"learner is {self.learner[:80]!r}; {NAME_RULE}")
-        if len(self.executors) > MAX_EXECUTORS:
-            raise ValueError(f"there are {len(self.executors)} executors; at most {MAX_EXECUTORS} are allowed")
-        if not all(0 < seconds < math.inf for seconds in self.executors):
-            raise ValueError("executors: seconds per sample must be above 0")
 
 
 class Store(ABC):
@@ -73,6 +40,27 @@ class Store(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Let go of whatever it holds. Closing what is closed does nothing."""
+
+
+class GossipedStore(Store):
+    """Figures that peers send each other along with who is there; the default, which needs nothing else.
+
+    Those of a peer that is gone are not valid.
+    """
+
+    name = "gossip"
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+
+    async def publish(self, figures: Figures) -> None:
+        self._membership.amend(figures=figures)
+
+    async def read(self) -> dict[str, Figures]:
+        return {record.name: record.figures for record in self._membership.living() if record.figures is not None}
+
+    async def aclose(self) -> None:
+        return
 
 
 class FallbackStore(Store):

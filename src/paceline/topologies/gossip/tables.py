@@ -10,10 +10,11 @@ from paceline.events import Event
 from paceline.topologies.events import PhaseStarted, ResultEvent
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
-from paceline.topologies.reporting import Happenings, TableBuilder, mean, summary_table
-from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import Usage, usage_table
-from paceline.topologies.wording import format_count, format_names, named, printable, setting
+from paceline.topologies.reporting.base import TableBuilder
+from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.formatting import format_count, format_names, named, printable, setting
+from paceline.topologies.reporting.shared import Happenings, mean, summary_table
+from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
 
 AVERAGE, MEAN = "average of all", "mean of the peers"
 """Names among the peers' models: of the average, and of the mean of their figures where nobody sees the average."""

@@ -14,14 +14,14 @@ from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
-from paceline.topologies.gossip.holdings import Holding
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES
 from paceline.topologies.gossip.observer import Observer
 from paceline.topologies.gossip.peer import Peer
+from paceline.topologies.gossip.peer_data import Holding
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
 from paceline.topologies.gossip.report import GossipReporting
-from paceline.topologies.reporting import Reporting
+from paceline.topologies.reporting.base import Reporting
 
 _BENCHMARK_SAMPLES = 2000  # that a device measures itself with, outside a run
 
@@ -52,7 +52,7 @@ class GossipPlan(Plan[GossipJob]):
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if num_shards is not None:
-            raise ConfigError("the data of a gossip job is in no shards; leave their number out")
+            raise ConfigError("a gossip job's data has no shards; leave out --shards")
         data = self.prepared.dataset
         return self.prepared.task, [Shard(data.x_train[:_BENCHMARK_SAMPLES], data.y_train[:_BENCHMARK_SAMPLES])]
 

@@ -51,7 +51,9 @@ class ShardsAdded(RoundEvent, frozen=True, tag="shards_added"):
 
 
 class UpdateAccepted(RoundEvent, frozen=True, tag="update_accepted"):
-    """A learner's update was averaged in, `seconds` after the round opened.
+    """A learner's update arrived `seconds` after the round opened, and can be used.
+
+    It is averaged in at once, or after its audit.
 
     Attributes:
         num_samples: samples trained, counted once per pass.
@@ -124,7 +126,7 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
 class RunEnded(ResultEvent, frozen=True, tag="run_ended"):
     """The run is over; `rounds` were closed in all."""
 
-    reason: Literal["rounds done", "target accuracy reached", "budget spent", "stopped"]
+    reason: Literal["rounds done", "target accuracy reached", "budget spent"]
     rounds: int
 
 

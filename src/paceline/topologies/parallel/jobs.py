@@ -37,7 +37,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
         min_learners: a round opens when so many are ready.
         benchmark_shards: shards that a device measures itself with.
         audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
-            learner that cheats is excluded.
+            learner that fails one is excluded.
         target_accuracy: ends the run once reached, as a ratio.
     """
 
@@ -69,7 +69,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
                 "orchestrator; use one that learners or the orchestrator decide, such as adaptive-dab"
             )
         if self.data.placement == "local" and self.audit_rate:
-            raise ValueError('placement is "local", but audit_rate is above 0: data that stays away cannot be audited')
+            raise ValueError('placement is "local", but audit_rate is above 0: data on the devices cannot be audited')
         if self.data.placement == "local" and self.allocation.decided_by == "orchestrator":
             raise ValueError(
                 'placement is "local", but this policy divides shards that the orchestrator has; use a policy that '
@@ -77,7 +77,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
             )
         if self.name and not JOB_NAME.fullmatch(self.name):
             raise ValueError(
-                f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not first a dot"
+                f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not starting with a dot"
             )
 
     def is_reached_by(self, accuracy: float | None) -> bool:

@@ -22,8 +22,9 @@ from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages
-from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes, order_seed, round_seed
+from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import say_goodbye, until_over
 
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that

@@ -12,7 +12,7 @@ _ROUNDING = 1e-9  # as a ratio: a sum of many prices is not exact
 
 
 class Ledger:
-    """Money of a pool. A round's whole cost is set aside when it opens; what was trained is paid when it closes.
+    """Money of a pool. A round's whole cost is committed when it opens; what was trained is paid when it closes.
 
     Args:
         total_budget: limit of all that is ever paid; None for no limit.
@@ -23,38 +23,38 @@ class Ledger:
 
     def __init__(self, total_budget: float | None) -> None:
         self._total = math.inf if total_budget is None else total_budget
-        self._reserved: dict[str, float] = {}
+        self._committed: dict[str, float] = {}
         self.spent = 0.0
 
     @property
     def left(self) -> float:
-        """Budget neither spent nor reserved."""
-        return math.inf if self._total == math.inf else self._total - self.spent - sum(self._reserved.values())
+        """Budget neither spent nor committed."""
+        return math.inf if self._total == math.inf else self._total - self.spent - sum(self._committed.values())
 
-    def reserve(self, job: str, cost: float, *, spare: float = 0.0) -> bool:
-        """Set aside what a round of a job is to cost, and a spare sum if there is enough; False if there is too little.
+    def commit(self, job: str, cost: float, *, spare: float = 0.0) -> bool:
+        """Commit what a round of a job is to cost, and a spare sum if there is enough; False if there is too little.
 
         If the whole is limited, the spare sum is as much again at most: other jobs want to be paid, too.
         """
         if cost > self.left * (1 + _ROUNDING):
             return False
         most = math.inf if self._total == math.inf else max(cost, min(2 * cost, self.left))
-        self._reserved[job] = min(cost + spare, most)
+        self._committed[job] = min(cost + spare, most)
         return True
 
-    def reserved(self, job: str) -> float:
-        """Return the sum set aside for the open round of a job."""
-        return self._reserved[job]
+    def committed(self, job: str) -> float:
+        """Return the sum committed to the open round of a job."""
+        return self._committed[job]
 
     def settle(
         self, job: str, closed: OpenRound, prices: Mapping[str, float], shard_samples: int, at: float
     ) -> list[LearnerPaid]:
-        """Pay for the updates that count, and free the rest of what was set aside; returns the new lines."""
+        """Pay for the updates that count, and free the rest of what was committed; returns the new lines."""
         lines = [
             self._line(closed, learner, shard_samples, at=at, job=job, price=prices.get(learner, 0.0))
             for learner in sorted(closed.shares)
         ]
-        self._reserved.pop(job, None)
+        self._committed.pop(job, None)
         self.spent = math.fsum((self.spent, *(line.amount for line in lines)))
         return lines
 

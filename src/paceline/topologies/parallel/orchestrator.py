@@ -19,11 +19,11 @@ from paceline.learning.averaging import State
 from paceline.topologies.base import E, Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel import messages
+from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.rounds import OpenRound
-from paceline.topologies.parallel.training import JobTraining
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 
-_CHEATED = "an audit found that it bills work it did not do"
+_FAILED_AUDIT = "an audit found that it bills work it did not do"
 
 
 @dataclass
@@ -117,11 +117,11 @@ class Orchestrator(Host, messages.OrchestratorService):
     def _is_waiting_worth_reporting(self) -> bool:
         return True
 
-    def _exclude_exposed(self, closed: OpenRound) -> None:
-        """Let nobody back in who proved to be a cheat."""
-        for name in sorted(closed.exposed):
-            self._roster.exclude(name, _CHEATED)
-            self._record(LearnerLeft, learner=name, reason=f"excluded: {_CHEATED}")
+    def _exclude_failed(self, closed: OpenRound) -> None:
+        """Let nobody back in who failed an audit."""
+        for name in sorted(closed.failed_audit):
+            self._roster.exclude(name, _FAILED_AUDIT)
+            self._record(LearnerLeft, learner=name, reason=f"excluded: {_FAILED_AUDIT}")
 
     def _lose(self, session: LearnerSession) -> None:
         """Count on a learner no longer, until it asks again."""

@@ -24,13 +24,13 @@ from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
 from paceline.topologies.job_files import parse_submitted
 from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
+from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.ledger import Ledger
 from paceline.topologies.parallel.messages import Declaration, Offer, Ticket, Welcome
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.reserve import ShardReserve, Taker
-from paceline.topologies.parallel.training import JobTraining
 from paceline.topologies.sessions import POLL_SECONDS
 
 MAX_JOBS = 100
@@ -106,7 +106,7 @@ class JobPool(Orchestrator):
 
     def hear(self, event: Event) -> None:
         job = self._by_name.get(getattr(event, "job", ""))
-        (self.env if job is None else job.training).emit(event)
+        (self.env if job is None else job.training.env).emit(event)
 
     @property
     def outcome(self) -> Outcome:
@@ -222,20 +222,20 @@ class JobPool(Orchestrator):
             self._drop(name)
         prices = {name: member.price for name, member in present.items() if member is not None}
         cost = sum(job.team[name].num_shards * price for name, price in prices.items())
-        if not present or not self.ledger.reserve(job.name, cost, spare=job.spare):
+        if not present or not self.ledger.commit(job.name, cost, spare=job.spare):
             return False
         training = job.training
         opened = training.open(present, *self._portioned(job, prices))
         self._announce()
-        seconds = await training.last(opened)
+        seconds = await training.wait_until_over(opened)
         for name in opened.awaited:
             self._heard_at[name] = self._time()  # who is late by a moment may still come
         await training.close(opened, seconds)
         at, shard_samples = round(self.env.now(), 6), training.prepared.terms.shard_samples
         for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
             self.env.emit(line)
-        self._is_due |= bool(opened.exposed)
-        self._exclude_exposed(opened)
+        self._is_due |= bool(opened.failed_audit)
+        self._exclude_failed(opened)
         return True
 
     def _portioned(
@@ -257,7 +257,7 @@ class JobPool(Orchestrator):
                 price=price,
                 began_at=placement.fixed_seconds,
             )
-        budget, due_seconds = self.ledger.reserved(job.name), job.training.prepared.job.deadline_seconds
+        budget, due_seconds = self.ledger.committed(job.name), job.training.prepared.job.deadline_seconds
         return first, ShardReserve(num_held, takers, budget=budget, due_seconds=due_seconds)
 
     def _absent(self, job: PooledJob) -> list[str]:
@@ -336,8 +336,8 @@ class JobPool(Orchestrator):
         total = sum(outlook.probability for outlook in declaration.outlook)
         if not declaration.outlook or len(declaration.outlook) > _MAX_STATES or abs(total - 1) > _TOLERANCE:
             raise ValueError(
-                f"{len(declaration.outlook)} states whose probabilities add up to {total:g}; allowed: 1 to "
-                f"{_MAX_STATES} states, and 1"
+                f"{len(declaration.outlook)} states whose probabilities add up to {total:g}; "
+                f"allowed: 1 to {_MAX_STATES} states whose probabilities add up to 1"
             )
         likely = {outlook.state: outlook.probability for outlook in declaration.outlook}
         for job, known in found.declarations.items():  # how likely its states are is the same in all jobs

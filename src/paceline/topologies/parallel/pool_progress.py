@@ -9,8 +9,8 @@ from paceline.topologies.events import WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import RoundLines
 from paceline.topologies.parallel.progress import describe as describe_in_job
-from paceline.topologies.reporting import Milestone, Progress
-from paceline.topologies.wording import (
+from paceline.topologies.reporting.base import Milestone, Progress
+from paceline.topologies.reporting.formatting import (
     format_count,
     format_money,
     format_names,

@@ -13,21 +13,9 @@ from paceline.topologies.parallel import events
 from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
 from paceline.topologies.parallel.report import ROUNDS_COUNTED
 from paceline.topologies.parallel.tables import METRICS, RunTables
-from paceline.topologies.reporting import (
-    Happenings,
-    Reporting,
-    Summary,
-    TableBuilder,
-    accuracy_of,
-    end_of,
-    happenings_section,
-    mean,
-    summary_table,
-)
-from paceline.topologies.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
-from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import Usage, usage_section, usage_table, usage_tiles
-from paceline.topologies.wording import (
+from paceline.topologies.reporting.base import Reporting, Summary, TableBuilder
+from paceline.topologies.reporting.energy_and_bytes import Usage, usage_section, usage_table, usage_tiles
+from paceline.topologies.reporting.formatting import (
     format_count,
     format_known,
     format_money,
@@ -37,6 +25,16 @@ from paceline.topologies.wording import (
     printable,
     setting,
 )
+from paceline.topologies.reporting.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.shared import (
+    Happenings,
+    accuracy_of,
+    end_of,
+    happenings_section,
+    mean,
+    summary_table,
+)
+from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
 
 _LEDGER = columns(
     *("at seconds", "job text", "round count", "learner text", "num_shards count shards given"),

@@ -16,8 +16,7 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.tasks import Task
 from paceline.topologies.parallel.jobs import Job
-from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, Offer
-from paceline.topologies.parallel.rounds import Share
+from paceline.topologies.parallel.messages import Offer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +58,6 @@ class PreparedJob:
             placement=self.job.data.placement,
             benchmark_shards=self.job.benchmark_shards,
         )
-
-    def share(self, sampler: ShardSampler, num_shards: int, local_epochs: int) -> Share:
-        """Deal shards to one learner, at most all there are."""
-        if self.store is None:
-            num_shards = min(num_shards, MAX_SERVED_SHARDS)
-            return Share([[]], num_shards, num_shards * self.terms.shard_samples, local_epochs)
-        numbers = sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
-        num_samples = sum(self.store[number].num_samples for number in numbers)
-        return Share([numbers], len(numbers), num_samples, local_epochs)
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
         """Return shards as they are sent: views of the store."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from paceline.events import Event
 from paceline.topologies.events import PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
-from paceline.topologies.reporting import Milestone, Progress, describe_membership
-from paceline.topologies.wording import (
+from paceline.topologies.reporting.base import Milestone, Progress
+from paceline.topologies.reporting.formatting import (
     format_bytes,
     format_count,
     format_energy,
@@ -19,6 +19,7 @@ from paceline.topologies.wording import (
     printable,
     setting,
 )
+from paceline.topologies.reporting.shared import describe_membership
 
 
 def describe(event: Event) -> str | None:
@@ -32,7 +33,7 @@ def describe(event: Event) -> str | None:
             found = "it could not be trained again as reported"
             if distance is not None:
                 found = f"it differs from the same work done again by {format_ratio(distance)} of the change"
-            return f"round {number}: update of {printable(name)} is a cheat: {found}"
+            return f"round {number}: update of {printable(name)} failed its audit: {found}"
         case events.RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return describe_membership(event)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paceline.topologies.parallel.board import RunBoard
+from paceline.topologies.parallel.live_table import RunLiveTable
 from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
-from paceline.topologies.reporting import (
-    Reporting,
-    Summary,
-    accuracy_of,
-    happenings_section,
-    learning_lines,
-    result_tile,
+from paceline.topologies.reporting.base import Reporting, Summary
+from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.formatting import (
+    format_count,
+    format_known,
+    format_lateness,
+    format_number,
+    format_ratio,
 )
-from paceline.topologies.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.tables import Table
-from paceline.topologies.usage import usage_section, usage_tiles
-from paceline.topologies.wording import format_count, format_known, format_lateness, format_number, format_ratio
+from paceline.topologies.reporting.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.shared import accuracy_of, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting.tables import Table
 
 ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
 """The time that usage is counted in where learners take rounds."""
@@ -37,8 +37,8 @@ class RunReporting(Reporting):
     def progress(self) -> RunProgress:
         return RunProgress()
 
-    def board(self) -> RunBoard:
-        return RunBoard()
+    def live_table(self) -> RunLiveTable:
+        return RunLiveTable()
 
     def result(self, metrics: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
         return {**metrics, **{name: summary[name] for name in ("truancy_max", "truancy_mean", "seconds")}}

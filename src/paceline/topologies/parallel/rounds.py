@@ -49,8 +49,8 @@ class OpenRound:
         reserve: shards held back, for whoever is done first; None if there are none.
         delivered: learners whose update is in, and how many samples they have trained.
         arrivals: when those updates came, in seconds after it opened.
-        held: updates among them that are to be audited before they count, with their numbers of samples.
-        exposed: learners whose update proved to be a cheat.
+        unaudited: updates among them that are to be audited before they count, with their numbers of samples.
+        failed_audit: learners whose update failed its audit.
     """
 
     number: int
@@ -64,8 +64,8 @@ class OpenRound:
     shares: dict[str, Share] = field(default_factory=dict)
     delivered: dict[str, int] = field(default_factory=dict)
     arrivals: dict[str, float] = field(default_factory=dict)
-    held: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
-    exposed: set[str] = field(default_factory=set)
+    unaudited: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
+    failed_audit: set[str] = field(default_factory=set)
     average: RunningAverage = field(default_factory=RunningAverage)
 
     @property
@@ -96,7 +96,7 @@ class OpenRound:
     @property
     def late(self) -> list[str]:
         """Learners that took work and have not delivered."""
-        return sorted(self.shares.keys() - self.delivered.keys() - self.exposed)
+        return sorted(self.shares.keys() - self.delivered.keys() - self.failed_audit)
 
     @property
     def num_shards(self) -> int:
@@ -138,30 +138,30 @@ class OpenRound:
         self.awaited.discard(learner)
 
     def accept(
-        self, learner: str, state: dict[str, torch.Tensor], num_samples: int, *, seconds: float, hold: bool
+        self, learner: str, parameters: dict[str, torch.Tensor], num_samples: int, *, seconds: float, audit: bool
     ) -> str | None:
         """Average an update in; returns the reason if it cannot be used.
 
         Args:
             seconds: time since the round opened.
-            hold: whether to keep it aside for an audit instead.
+            audit: whether it is to be audited first.
         """
-        reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(state)
+        reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(parameters)
         if reason is None:
-            if hold:
-                self.held[learner] = (state, num_samples)
+            if audit:
+                self.unaudited[learner] = (parameters, num_samples)
             else:
-                self.average.add(state, num_samples)
+                self.average.add(parameters, num_samples)
             self.delivered[learner] = num_samples
             self.arrivals[learner] = seconds
         if learner in self.shares:
             self.give_up(learner)
         return reason
 
-    def expose(self, learner: str) -> None:
-        """Have an update that was held count for nothing."""
+    def fail_audit(self, learner: str) -> None:
+        """Have an update count for nothing that failed its audit."""
         del self.delivered[learner]
-        self.exposed.add(learner)
+        self.failed_audit.add(learner)
 
     def _why_refused(self, learner: str, num_samples: int) -> str | None:
         share = self.shares.get(learner)

@@ -12,10 +12,11 @@ from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
-from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
-from paceline.topologies.tables import Column, RecordedTable, Table, Value, columns
-from paceline.topologies.usage import Usage, usage_table
-from paceline.topologies.wording import format_names, named, setting
+from paceline.topologies.reporting.base import TableBuilder
+from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.formatting import format_names, named, setting
+from paceline.topologies.reporting.shared import Happenings, end_of, mean, summary_table
+from paceline.topologies.reporting.tables import Column, RecordedTable, Table, Value, columns
 
 MAX_SHOWN = 40
 """Learners shown one by one; a larger fleet is also shown as a whole."""

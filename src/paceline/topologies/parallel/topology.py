@@ -26,8 +26,8 @@ from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
-from paceline.topologies.parallel.single import SingleJob
-from paceline.topologies.reporting import Progress, Reporting
+from paceline.topologies.parallel.single_job import SingleJob
+from paceline.topologies.reporting.base import Progress, Reporting
 
 
 class Parallel(Topology[JobSpec]):
@@ -50,7 +50,7 @@ class Parallel(Topology[JobSpec]):
     def device_progress(self) -> Progress:
         return LearnerProgress()
 
-    def kept(self, events: Sequence[Event]) -> list[Event]:
+    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
         """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
 
         All else after it is dropped: the round that was open happens again, learners join again, and an end is none.

@@ -7,9 +7,8 @@ from typing import Any
 
 from paceline.events import Event
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.reporting import Milestone, Progress, describe_membership
-from paceline.topologies.split import events
-from paceline.topologies.wording import (
+from paceline.topologies.reporting.base import Milestone, Progress
+from paceline.topologies.reporting.formatting import (
     format_bytes,
     format_count,
     format_names,
@@ -18,6 +17,8 @@ from paceline.topologies.wording import (
     printable,
     setting,
 )
+from paceline.topologies.reporting.shared import describe_membership
+from paceline.topologies.split import events
 
 
 def bytes_moved(spent: Iterable[events.NodeSpent]) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paceline.topologies.reporting import Reporting, accuracy_of, happenings_section, learning_lines, result_tile
-from paceline.topologies.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.base import Reporting
+from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.formatting import format_bytes, format_count
+from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.shared import accuracy_of, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting.tables import Table
 from paceline.topologies.split.progress import SplitProgress
 from paceline.topologies.split.tables import EPOCHS_TABLE, NODES_TABLE, SplitTables
-from paceline.topologies.tables import Table
-from paceline.topologies.usage import usage_section, usage_tiles
-from paceline.topologies.wording import format_bytes, format_count
 
 _EPOCH_COLUMNS = (
     *("epoch", "at", "num_sources", "num_steps", "num_samples", "num_masked", "seconds", "test_seconds"),

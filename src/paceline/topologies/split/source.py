@@ -18,14 +18,14 @@ from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.sessions import say_goodbye, until_over
 from paceline.topologies.split import messages
-from paceline.topologies.split.averaging import AveragingAtSource
-from paceline.topologies.split.branches import BranchAtSource
 from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.events import NodeStarted
-from paceline.topologies.split.images import ImagesAtSource
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schedule import schedule_of
-from paceline.topologies.split.schemes import SourceScheme
+from paceline.topologies.split.schemes.averaging import AveragingAtSource
+from paceline.topologies.split.schemes.base import SourceScheme
+from paceline.topologies.split.schemes.branches import BranchAtSource
+from paceline.topologies.split.schemes.images import ImagesAtSource
 from paceline.topologies.split.spending import Spending
 
 LoadSamples: TypeAlias = Callable[[messages.SplitTerms, int], Samples]

@@ -9,12 +9,13 @@ from typing import Any
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft
-from paceline.topologies.reporting import Happenings, TableBuilder, end_of, mean, summary_table
+from paceline.topologies.reporting.base import TableBuilder
+from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.formatting import named, printable, setting
+from paceline.topologies.reporting.shared import Happenings, end_of, mean, summary_table
+from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
 from paceline.topologies.split import events
 from paceline.topologies.split.progress import bytes_moved, describe
-from paceline.topologies.tables import Table, Value, columns, recorded_table
-from paceline.topologies.usage import Usage, usage_table
-from paceline.topologies.wording import named, printable, setting
 
 BRANCH, JUNCTION = "branch", "junction"
 """Parts of a model that is split; each source has a branch of its own."""

@@ -12,7 +12,7 @@ from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.model_parts import assemble
 from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
-from paceline.topologies.reporting import Reporting
+from paceline.topologies.reporting.base import Reporting
 from paceline.topologies.split.events import CutChosen
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.messages import SplitTerms

@@ -15,16 +15,16 @@ from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 from paceline.topologies.split import events, messages
-from paceline.topologies.split.averaging import AveragingAtTrunk
 from paceline.topologies.split.barrier import EpochBarrier
-from paceline.topologies.split.branches import BranchesAtTrunk
 from paceline.topologies.split.cuts import choose_cut
-from paceline.topologies.split.images import ImagesAtTrunk
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.presence import Presence, SourceState
 from paceline.topologies.split.schedule import schedule_of
-from paceline.topologies.split.schemes import EpochTotals, TrunkScheme
+from paceline.topologies.split.schemes.averaging import AveragingAtTrunk
+from paceline.topologies.split.schemes.base import EpochTotals, TrunkScheme
+from paceline.topologies.split.schemes.branches import BranchesAtTrunk
+from paceline.topologies.split.schemes.images import ImagesAtTrunk
 from paceline.topologies.split.spending import Spending
 
 

@@ -11,10 +11,10 @@ import torch
 from paceline.checks import Count, check_fields
 from paceline.events import Event
 from paceline.topologies.base import Environment, Finished, Host, JobSpec, Member, Node, Outcome, Plan, Topology
-from paceline.topologies.reporting import Progress, Reporting
-from paceline.topologies.sections import Line, Tile, Tiles
+from paceline.topologies.reporting.base import Progress, Reporting
+from paceline.topologies.reporting.sections import Line, Tile, Tiles
+from paceline.topologies.reporting.tables import Table, columns, recorded_table
 from paceline.topologies.sessions import POLL_SECONDS, Changes
-from paceline.topologies.tables import Table, columns, recorded_table
 
 _OPERATIONS = 1000.0  # that it takes to add a number
 

@@ -63,11 +63,7 @@ def initial_state(widths: list[int]) -> dict[str, np.ndarray]:
 
 
 def check(
-    work: str,
-    initial: dict[str, np.ndarray],
-    final: dict[str, np.ndarray],
-    num_clients: int,
-    num_rounds: int,
+    work: str, initial: dict[str, np.ndarray], final: dict[str, np.ndarray], num_clients: int, num_rounds: int
 ) -> None:
     """Raise unless every client took part in every round: each adds its number, so the average is known."""
     if work == "none":

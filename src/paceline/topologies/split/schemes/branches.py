@@ -23,7 +23,7 @@ from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Minibatches, Samples, inputs_of, labels_of
 from paceline.topologies.split.schedule import part
-from paceline.topologies.split.schemes import SourceScheme, TrunkScheme, mean_of
+from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
 
 
 class BranchesAtTrunk(TrunkScheme):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from paceline.topologies.tables import Column, Kind, Value
+from paceline.topologies.reporting.tables import Column, Kind, Value
 
 JOULES_PER_WATT_HOUR = 3600.0
 

@@ -15,7 +15,6 @@ import torch
 
 import paceline
 from paceline.allocation import Allocation
-from paceline.events import Event
 from paceline.learning.audits import Auditor, Claim, Portion
 from paceline.learning.averaging import State, UpdateValidator
 from paceline.learning.local_model import LocalModel
@@ -23,11 +22,11 @@ from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.vectors import Layout
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.parallel import events
-from paceline.topologies.parallel.enrolment import order_seed
-from paceline.topologies.parallel.messages import MAX_SHARDS, Receipt, Work
+from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
-from paceline.topologies.parallel.rounds import OpenRound
+from paceline.topologies.parallel.rounds import OpenRound, Share
+from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.sessions import Changes
 
 
@@ -40,6 +39,7 @@ class JobTraining:
 
     Attributes:
         prepared: what is trained.
+        env: where its events are recorded and its model is saved.
         round: the round that is open.
         num_closed: number of the last round that was closed.
         loss: loss of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
@@ -52,7 +52,7 @@ class JobTraining:
         self._job = prepared.job
         self._layout = Layout(prepared.state)
         self._parameters = self._layout.pack(prepared.state)
-        self._env = env
+        self.env = env
         self._changes = changes
         self.loss: float | None = None
         self.accuracy: float | None = None
@@ -88,7 +88,7 @@ class JobTraining:
         self._record(
             events.RunStarted,
             job=self._job.described(),
-            clock=self._env.clock,
+            clock=self.env.clock,
             first_round=self.num_closed + 1,
             num_parameters=sum(vector.numel() for vector in self._parameters.values()),
             num_shards=self.prepared.num_served_shards,
@@ -130,14 +130,14 @@ class JobTraining:
         self._record(events.RoundOpened, round=number, deadline_seconds=deadline_seconds, num_learners=num_learners)
         return opened
 
-    async def last(self, opened: OpenRound) -> float:
-        """Let a round last until all are in, or its time is up; returns how many seconds it took."""
+    async def wait_until_over(self, opened: OpenRound) -> float:
+        """Wait until all updates of a round are in, or its time is up; returns how many seconds it took."""
         open_seconds = opened.deadline_seconds + opened.overtime_seconds
         await self._changes.until(lambda: opened.is_complete, open_seconds)
         return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
-        """Average what came, evaluate and save it; called right after `last`: a round that is over takes no updates."""
+        """Average what came, evaluate and save it; call it right after `wait_until_over`: no updates come then."""
         self.round = None
         self._late = {(closed.number, learner) for learner in closed.late}
         await self._audit(closed)
@@ -145,7 +145,7 @@ class JobTraining:
             self._parameters = closed.average.result(self._parameters)
         self.num_closed = closed.number
         await self._evaluate()
-        await self._env.run_blocking(lambda: self._env.save(closed.number, self.state))
+        await self.env.run_blocking(lambda: self.env.save(closed.number, self.state))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self._record(
             events.RoundClosed,
@@ -167,9 +167,9 @@ class JobTraining:
         )
 
     async def _audit(self, closed: OpenRound) -> None:
-        """Train again what was held back for that, and take what is honest into the average."""
+        """Train again what is to be audited, and take what is honest into the average."""
         auditor = self._auditor
-        for learner, (parameters, num_samples) in closed.held.items():
+        for learner, (parameters, num_samples) in closed.unaudited.items():
             assert auditor is not None
             share = closed.shares[learner]
             first, *further = [
@@ -188,7 +188,7 @@ class JobTraining:
                 num_samples=num_samples,
                 further=further,
             )
-            verdict = await self._env.run_blocking(functools.partial(auditor.judge, claim))
+            verdict = await self.env.run_blocking(functools.partial(auditor.judge, claim))
             distance = verdict.distance if math.isfinite(verdict.distance) else None
             self._record(
                 events.UpdateAudited,
@@ -200,12 +200,12 @@ class JobTraining:
             if verdict.is_honest:
                 closed.average.add(parameters, num_samples)
             else:
-                closed.expose(learner)
+                closed.fail_audit(learner)
 
     async def _evaluate(self) -> None:
         evaluate = self.prepared.evaluate
-        if evaluate is not None and self._env.trains:
-            self.loss, self.accuracy = await self._env.run_blocking(lambda: evaluate(self.state))
+        if evaluate is not None and self.env.trains:
+            self.loss, self.accuracy = await self.env.run_blocking(lambda: evaluate(self.state))
 
     # What learners do in it.
 
@@ -218,7 +218,7 @@ class JobTraining:
     def sample(self, num_shards: int, with_parameters: bool) -> Work:
         """Return something to measure with; raises `ValueError` for too much of it."""
         if not 0 <= num_shards <= self._job.benchmark_shards:
-            raise ValueError(f"{num_shards} shards to measure with; 0 to {self._job.benchmark_shards} are given")
+            raise ValueError(f"{num_shards} shards to measure with; allowed: 0 to {self._job.benchmark_shards}")
         shards = self.prepared.shards(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
@@ -233,7 +233,7 @@ class JobTraining:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
-            share = opened.shares[learner] = self.prepared.share(self._sampler, num_shards, allocated.local_epochs)
+            share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs)
             opened.expect(learner)
             taken = {"num_shards": share.num_shards, "local_epochs": share.local_epochs}
             seconds = self.time() - opened.opened_at
@@ -255,11 +255,19 @@ class JobTraining:
         count = opened.reserve.draw(learner, seconds)
         if not count:
             return Work(parameters={}, shards=[])
-        extra = self.prepared.share(self._sampler, count, share.local_epochs)
+        extra = self._draw_share(count, share.local_epochs)
         share.add(extra)
         num_shards = extra.num_shards
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
         return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
+
+    def _draw_share(self, num_shards: int, local_epochs: int) -> Share:
+        """Draw shards for one learner, at most as many as a message holds; of its own data, it draws them itself."""
+        store = self.prepared.store
+        if store is None:
+            return Share([[]], num_shards, num_shards * self.prepared.terms.shard_samples, local_epochs)
+        numbers = self._sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
+        return Share([numbers], len(numbers), sum(store[number].num_samples for number in numbers), local_epochs)
 
     def update(self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         """Take what a learner trained, if it can be used."""
@@ -270,8 +278,8 @@ class JobTraining:
             reason = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
             return self._refuse(learner, round, reason, seconds, is_late=is_late)
         assert seconds is not None
-        hold = self._auditor is not None and self._auditor.is_chosen()
-        why_not = opened.accept(learner, parameters, num_samples, seconds=seconds, hold=hold)
+        audit = self._auditor is not None and self._auditor.is_chosen()
+        why_not = opened.accept(learner, parameters, num_samples, seconds=seconds, audit=audit)
         self._changes.notify()
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
@@ -294,12 +302,8 @@ class JobTraining:
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
-    def emit(self, event: Event) -> None:
-        """Record what happened."""
-        self._env.emit(event)
-
     def _record(self, kind: type[E], **fields: Any) -> E:
-        return self._env.record(kind, digits=6, **fields)
+        return self.env.record(kind, digits=6, **fields)
 
     def progress(self, status: Literal["waiting", "running", "over"], num_learners: int) -> JobProgress:
         """Return how far the job is."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from paceline.topologies.tables import Value
+from paceline.topologies.reporting.tables import Value
 
 Look: TypeAlias = Literal["full", "back", "front", "hatched"]
 """How a span of a `Gantt` is drawn: as its whole row, pale behind others, narrow before them, or as trouble."""

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from paceline.errors import Unreachable
-from paceline.topologies.gossip.exchanges import MixingExchange
 from paceline.topologies.gossip.messages import ModelReply
+from paceline.topologies.gossip.mixing import MixingExchange
 from tests.topologies.gossip.answers import context, model, record
 from tests.topologies.gossip.swarm import shard
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from paceline.devices import energy
-from paceline.topologies.sections import AnySection, TableSection, Tile
-from paceline.topologies.tables import Table, Value, columns
-from paceline.topologies.wording import format_bytes, format_names
+from paceline.topologies.reporting.formatting import format_bytes, format_names
+from paceline.topologies.reporting.sections import AnySection, TableSection, Tile
+from paceline.topologies.reporting.tables import Table, Value, columns
 
 _Number = TypeVar("_Number", int, float)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from paceline.learning.shards import Shard
-from paceline.topologies.gossip.holdings import Holding, TrainingData
 from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.peer_data import Holding, TrainingData
 from tests.topologies.gossip.answers import StillTrainer
 
 

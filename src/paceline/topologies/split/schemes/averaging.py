@@ -18,7 +18,7 @@ from paceline.learning.shards import minibatch_sizes
 from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.samples import Samples
-from paceline.topologies.split.schemes import SourceScheme, TrunkScheme, mean_of
+from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
 
 _TESTED = "tested"  # the loss, how many are right, and of how many
 

@@ -9,8 +9,8 @@ from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
-from paceline.topologies.reporting import Activity, Board, BoardView, Lane
-from paceline.topologies.wording import format_count, format_ratio, format_seconds, printable, setting
+from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView
+from paceline.topologies.reporting.formatting import format_count, format_ratio, format_seconds, printable, setting
 
 _STATUS: dict[Activity, str] = {
     "benchmark": "benchmarking",
@@ -70,8 +70,8 @@ class _Learner:
         self.status, self.is_trouble = status, True
 
 
-class RunBoard(Board):
-    """A lane per learner with its round as a bar against the deadline; constant time per event but a closed round."""
+class RunLiveTable(LiveTableState):
+    """A row per learner with its round as a bar against the deadline; constant time per event but a closed round."""
 
     def __init__(self) -> None:
         self._learners: dict[str, _Learner] = {}
@@ -97,9 +97,9 @@ class RunBoard(Board):
             case events.ShardsTaken() | events.ShardsAdded() | events.UpdateAccepted() | events.UpdateRefused():
                 self._work(event)
             case events.UpdateAudited(is_honest=False):
-                cheat = self._learners.get(event.learner)
-                if cheat is not None and event.round == cheat.round:
-                    cheat.trouble("cheated")
+                audited = self._learners.get(event.learner)
+                if audited is not None and event.round == audited.round:
+                    audited.trouble("failed audit")
             case LearnerJoined():
                 learner = self._learner(event.learner, event.at)
                 learner.status, learner.doing, learner.is_trouble, learner.gone_at = "idle", "idle", False, None
@@ -161,21 +161,21 @@ class RunBoard(Board):
             if learner is not None and not learner.is_trouble:
                 learner.trouble("late")
 
-    def view(self, now: float, num_lanes: int, bar_cells: int) -> BoardView:
+    def view(self, now: float, num_rows: int, bar_cells: int) -> LiveTableView:
         now = now if self._ended is None else self._ended.at
         learners = list(self._learners.values())
-        if len(learners) > num_lanes:  # those in trouble first, those gone last, in the order in which they came
-            chosen = heapq.nsmallest(num_lanes, learners, key=lambda one: (self._rank(one), one.order))
+        if len(learners) > num_rows:  # those in trouble first, those gone last, in the order in which they came
+            chosen = heapq.nsmallest(num_rows, learners, key=lambda one: (self._rank(one), one.order))
             learners = sorted(chosen, key=lambda one: one.order)
         kinds = {one.reports_phases for one in self._learners.values()}
-        return BoardView(
+        return LiveTableView(
             bar_title=(
                 f"round {self._round}" if self._round else "benchmark",
                 "" if self._deadline_seconds is None else f"{format_seconds(self._deadline_seconds)} ▾",
             ),
             count_titles=("shards", "samples"),
-            lanes=[self._lane(one, now, bar_cells) for one in learners],
-            num_lanes=len(self._learners),
+            rows=[self._row(one, now, bar_cells) for one in learners],
+            num_rows=len(self._learners),
             activities=[one for one in _STATUS if kinds and (one == "idle" or (one != "working") in kinds)],
             progress=self._describe_progress(now),
             results=self._results(),
@@ -190,7 +190,7 @@ class RunBoard(Board):
     def _is_current(self, learner: _Learner) -> bool:
         return learner.round in (0, self._round)
 
-    def _lane(self, learner: _Learner, now: float, bar_cells: int) -> Lane:
+    def _row(self, learner: _Learner, now: float, bar_cells: int) -> LiveTableRow:
         is_current, bar = self._is_current(learner), []
         if is_current and learner.activities:
             closed_at = self._closed_at if learner.round == self._round else None
@@ -199,12 +199,12 @@ class RunBoard(Board):
             moments = [learner.origin + (cell + 0.5) * cell_seconds for cell in range(bar_cells)]
             bar = [learner.activity_at(at) if at < until else None for at in moments]
         counts = (learner.num_shards, learner.num_samples) if is_current else (None, None)
-        return Lane(
+        return LiveTableRow(
             name=printable(learner.name),
             bar=bar,
             counts=tuple("" if count is None else f"{count:,}" for count in counts),
             status=learner.status,
-            mood="gone" if learner.gone_at is not None else "bad" if learner.is_trouble else learner.doing,
+            style="gone" if learner.gone_at is not None else "bad" if learner.is_trouble else learner.doing,
         )
 
     def _describe_progress(self, now: float) -> str:
@@ -214,7 +214,7 @@ class RunBoard(Board):
         if self._ended is not None:
             parts.append(f"finished: {self._ended.reason}")
         elif self._waiting is not None:
-            parts.append(f"waiting for learners: {self._waiting.num_ready} of {self._waiting.min_learners} ready")
+            parts.append(f"waiting for devices: {self._waiting.num_ready} of {self._waiting.min_learners} ready")
         elif self._closed_at is not None:
             parts.append("closed")
         elif self._opened_at is not None and self._deadline_seconds is not None:

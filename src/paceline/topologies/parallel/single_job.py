@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
+from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.messages import Offer, Ticket
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob
-from paceline.topologies.parallel.training import JobTraining
 from paceline.topologies.sessions import POLL_SECONDS
 
 
@@ -41,12 +41,12 @@ class SingleJob(Orchestrator):
             allocation = dict(zip((session.name for session in ready), allocated, strict=True))
         opened = training.open((session.name for session in ready), allocation)
         self._openings.notify()
-        seconds = await training.last(opened)
+        seconds = await training.wait_until_over(opened)
         for session in self._roster:
             if session.name in opened.awaited:
                 self._roster.set_ready(session, False)
         await training.close(opened, seconds)
-        self._exclude_exposed(opened)
+        self._exclude_failed(opened)
         for session in self._roster.count_missed():
             self._record(LearnerLeft, learner=session.name, reason="nothing was heard of it")
 

@@ -17,7 +17,7 @@ from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schedule import is_tested, num_parts_of, part
-from paceline.topologies.split.schemes import SourceScheme, TrunkScheme
+from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme
 
 
 class ImagesAtTrunk(TrunkScheme):

@@ -1,0 +1,124 @@
+"""How peers bring together what they learn: what mixing and push-sum have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paceline.errors import BadReply, PacelineError
+from paceline.events import Phase
+from paceline.learning.shards import Shard
+from paceline.learning.trainers import Trainer, TrainOptions
+from paceline.learning.vectors import Vectors
+from paceline.topologies.gossip.calls import Delivery, Gone, PeerCalls
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.mass import MAX_MASS
+from paceline.topologies.gossip.membership import Membership, PeerRecord
+from paceline.topologies.gossip.messages import ModelReply
+from paceline.topologies.gossip.snapshots import Copies
+
+ORDERED = TrainOptions(is_shuffled=False, keeps_optimizer=True)
+"""Options of every training in an epoch: the ranked samples in their order, and one optimizer for all."""
+
+
+@dataclass
+class Traffic:
+    """Bytes of models that a peer sent and received."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeContext:
+    """What an exchange needs of its peer.
+
+    Attributes:
+        start: the initial parameters.
+        turn_to: reports the phase that the peer turns to.
+    """
+
+    job: GossipJob
+    name: str
+    trainer: Trainer
+    membership: Membership
+    calls: PeerCalls
+    start: Vectors
+    turn_to: Callable[[Phase], None] = lambda phase: None
+    traffic: Traffic = field(default_factory=Traffic)
+
+
+@dataclass
+class EpochResult:
+    """What came of an epoch.
+
+    Attributes:
+        num_exchanges: models of others that were taken in.
+        distance: how far exchange moved the model, over how far training did.
+    """
+
+    parameters: Vectors
+    num_samples: int = 0
+    train_seconds: float = 0.0
+    exchange_seconds: float = 0.0
+    num_exchanges: int = 0
+    distance: float = 0.0
+
+
+class Exchange(ABC):
+    """Trains the epochs of a peer, and takes in what others have learned."""
+
+    def __init__(self, context: ExchangeContext) -> None:
+        self._context = context
+
+    @property
+    def mass(self) -> float:
+        """Push-sum weight of this peer's model, as a ratio of what a peer starts with; 0 where all weigh the same."""
+        return 0.0
+
+    def begin(self, mass: int) -> None:
+        """Begin with a model of this mass, where models have one."""
+
+    @abstractmethod
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
+        """Train the samples in their order, and exchange."""
+
+    @abstractmethod
+    async def finish(self, parameters: Vectors) -> Vectors:
+        """Return the model after the last epoch, with all that was still under way taken in."""
+
+    @abstractmethod
+    async def fetch_model(self, epoch: int, base: int, wait_seconds: float) -> ModelReply:
+        """See `PeerService`."""
+
+    @abstractmethod
+    async def push(self, transfer: str, mass: int, parameters: Vectors) -> bool:
+        """See `PeerService`."""
+
+    @abstractmethod
+    def share(self, newcomer: PeerRecord, transfer: str) -> int:
+        """Return the mass that a newcomer is given, once in its life."""
+
+    async def aclose(self) -> None:
+        """Let go of what is under way."""
+
+
+async def fetch_newest(name: str, context: ExchangeContext) -> ModelReply | None:
+    """Fetch the newest model of a peer for a newcomer, with a share of its mass; None if it is gone or malformed.
+
+    Raises `PacelineError` if it may have given a share that did not arrive: a second one would not make up for it.
+    """
+    delivery, transfer = Delivery(), f"{context.name}/{context.membership.me.life}/adopted"
+    try:
+        reply: ModelReply = await context.calls.call(
+            name, lambda peer: delivery.attempt(peer.fetch_newest.coro(context.name, transfer))
+        )
+        if not 0 <= reply.mass <= MAX_MASS or reply.epoch > context.job.epochs:
+            raise BadReply(f"{name} sent a model whose mass is out of range, or of epoch {reply.epoch}")
+        Copies(context.start).take(name, reply)
+    except (Gone, BadReply) as error:
+        if delivery.is_uncertain and context.job.exchange == "push-sum":
+            raise PacelineError(f"{error}; join again, by another peer") from error
+        return None
+    return reply
