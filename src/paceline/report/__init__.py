@@ -8,3 +8,5 @@ from paceline.report.lines import LinePrinter
 from paceline.report.live import LiveTable, watcher
 from paceline.report.page import write_report
 from paceline.topologies.reporting.base import Summary
+
+__all__ = ["LinePrinter", "LiveTable", "RunFolder", "Summary", "watcher", "write_report"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -244,13 +242,3 @@ class StubContract:
 async def _awaited(coroutine: Any) -> Any:
     result = await coroutine
     return [item async for item in result] if isinstance(result, axon.ValueStream) else result
-
-
-def no_leftover_threads(before: set[threading.Thread], seconds: float = 5.0) -> list[threading.Thread]:
-    """Threads that were started since `before` and have not ended within so many seconds."""
-    until = time.monotonic() + seconds
-    while True:
-        left = [t for t in threading.enumerate() if t not in before and t.name != "axon"]
-        if not left or time.monotonic() > until:
-            return left
-        time.sleep(0.01)

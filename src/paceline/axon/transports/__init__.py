@@ -6,3 +6,18 @@ from paceline.axon.transports.faulty import FaultyTransport
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.transports.links import Fault, Link
 from paceline.axon.transports.memory import MemoryNetwork, MemoryTransport
+
+__all__ = [
+    "Address",
+    "App",
+    "CountedTransport",
+    "Fault",
+    "FaultyTransport",
+    "HttpTransport",
+    "Link",
+    "Listener",
+    "MemoryNetwork",
+    "MemoryTransport",
+    "Transport",
+    "TransportWrapper",
+]
