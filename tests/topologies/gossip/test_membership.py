@@ -132,10 +132,11 @@ def test_only_so_many_are_kept_in_mind_and_what_is_known_of_them_fits_into_a_mes
     assert len(other.everybody()) == MAX_MEMBERS
 
 
-def test_a_made_up_beat_of_ones_own_is_refuted(membership):
-    membership.merge([record("a", beat=1 << 53, status="left")])
+@pytest.mark.parametrize("said", [record("a", status="dead"), record("a", beat=1 << 53, status="left")])
+def test_whoever_is_said_to_be_gone_and_lives_contradicts(membership, said):
+    membership.merge([said])
     assert membership.me.is_living
-    assert membership.me.is_newer_than(record("a", beat=1 << 53, status="left"))
+    assert membership.me.is_newer_than(said)
     membership.amend(epoch=1)
     other = Membership(record("b"))
     other.merge_encoded(membership.encoded())

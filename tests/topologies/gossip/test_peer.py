@@ -337,9 +337,10 @@ def test_one_who_knows_only_the_dead_says_so():
     assert at < 70
 
 
-def test_a_peer_that_is_cancelled_leaves_nothing_behind():
+@pytest.mark.parametrize("rules", [{"overlaps": True}, {"exchange": "push-sum", "push_probability": 1.0}])
+def test_a_peer_that_is_cancelled_leaves_nothing_behind(rules):
     async def main():
-        swarm = started("ab", {"exchange": "push-sum", "epochs": 100, "push_probability": 1.0})
+        swarm = started("ab", {"epochs": 100, **rules})
         await asyncio.sleep(3)
         await swarm.end()
         return len(asyncio.all_tasks())
