@@ -17,7 +17,7 @@ _Number = TypeVar("_Number", int, float)
 COLUMNS = columns(
     *("learner text", "bytes_sent bytes sent", "bytes_received bytes received"),
     *("cpu_seconds seconds processor time", "joules joules energy", "grams grams CO₂e"),
-    "power text energy reckoned by",
+    "power text energy computed by",
 )
 TOTALS = COLUMNS[1:6]
 """Columns whose sums are headline figures."""
@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def figures(self, grams_per_kwh: float) -> dict[str, Value]:
-        """Values of the columns `TOTALS` by name; the carbon is reckoned by the intensity of the grid."""
+        """Values of the columns `TOTALS` by name; the carbon is computed by the intensity of the grid."""
         grams = None if self.joules is None else energy.grams_co2(self.joules, grams_per_kwh)
         return {**msgspec.structs.asdict(self), "grams": grams}
 
@@ -55,7 +55,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 def usage_table(
     used: Mapping[str, Usage], powers: Mapping[str, Mapping[str, Any] | None], grams_per_kwh: float
 ) -> Table:
-    """Make the table with a row per device; `powers` are what their energy is reckoned by."""
+    """Make the table with a row per device; `powers` are what their energy is computed by."""
     rows = [
         (name, *usage.figures(grams_per_kwh).values(), _describe_power(powers.get(name)))
         for name, usage in used.items()
@@ -100,7 +100,7 @@ def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
 
 
 def _describe_power(power: Mapping[str, Any] | None) -> str | None:
-    """Write what a device's energy is reckoned by: ``0.9 W per busy core``."""
+    """Write what a device's energy is computed by: ``0.9 W per busy core``."""
     if not power:
         return None
     known = {"busy_watts": "W per busy core", "idle_watts": "W all the time", "joules_per_byte": "J per byte"}
