@@ -1,4 +1,4 @@
-"""What a fleet file says of a device, whatever plays it."""
+"""What a fleet file says of a device, whatever emulates it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         down_mbit: bandwidth from the orchestrator, in Mbit/s; likewise `up_mbit`.
-        latency_ms: of each call, each way.
-        cpu_share: of a processor that training gets.
+        latency_ms: latency of each call, each way.
+        cpu_share: part of a processor that training gets.
         max_shards: the most it takes in a round.
-        price: that it asks for a shard, where work is paid for.
+        price: price that it asks for a shard, where work is paid for.
         states: what it may be busy with besides; as each round begins for it, one is drawn.
         are_states_known: whether it knows how likely its states are; else it learns that from its rounds.
-        distance_metres: to the base station of the cell that its rates are from; see `in_cell`.
+        distance_metres: distance to the base station of the cell that its rates are from; see `in_cell`.
         power: what it draws, by which its energy is counted.
     """
 
@@ -59,13 +59,13 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return min(self.down_mbit, self.up_mbit) < math.inf
 
     def each(self: _Device) -> list[_Device]:
-        """As many devices of count 1, numbered if there are several."""
+        """Return the single devices that it stands for, numbered if there are several."""
         names = [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
         return [msgspec.structs.replace(self, name=name, count=1) for name in names]
 
 
 def singles(devices: Sequence[_Device]) -> list[_Device]:
-    """One by one; raises `ConfigError` for one that has a distance, but nothing that its rates could follow from."""
+    """Return the single devices of all; raises `ConfigError` for one with a distance but no cell."""
     for device in devices:
         if device.distance_metres is not None and not device.has_link:
             raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")

@@ -19,7 +19,7 @@ class JoinedFleet(LiveFleet):
     Args:
         announce: receives the address where others can join, once they can.
         make_node: makes this device as a member, of the host's `hear` and `now`; only where there is no host to join.
-        address: by which others reach this device, if not where it listens.
+        address: address by which others reach this device, if not where it listens.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ async def run_member(
     Args:
         plan: the job, and `listen`, where members call each other.
         announce: receives the address where others can call it.
-        address: by which others reach it, if not where it listens.
+        address: address by which others reach it, if not where it listens.
     """
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(node.machine.close)

@@ -44,10 +44,9 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     """A device that is modelled, or `count` alike.
 
     Attributes:
-        samples_per_second: that it trains in one local epoch of the job's model; by the name of the job, if there are
-            several.
+        samples_per_second: speed of one local epoch of the job's model; by the name of the job, if there are several.
         aggregates_per_second: samples that it turns into aggregated points, where peers do that.
-        cpu_share: of its processor that training gets.
+        cpu_share: part of its processor that training gets.
         speed_noise: how far its speed varies from round to round at random, as a ratio: 0.2 is ± 20 %.
         link_noise: the same for each transfer.
         joins_at_seconds: when it joins.
@@ -56,7 +55,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         leaves_at_seconds: when it says goodbye.
         is_server: whether it is what the host runs on; all others are members.
         states: as for every device; it measures itself idle, unless the policy asks for all of them.
-        skips: of the work that it bills, the part that it does not do; to try out audits.
+        skips: part of the work it reports that it does not do; to try out audits.
     """
 
     samples_per_second: float | dict[str, float]
@@ -114,10 +113,10 @@ class ModelledLoad(BackgroundLoad):
 
     Args:
         link: its link.
-        chance: that the states are drawn with.
+        chance: generator that draws the states.
 
     Attributes:
-        speed: that is left, as a ratio.
+        speed: part of its speed that is left.
     """
 
     def __init__(self, device: VirtualDevice, link: LinkInUse, chance: random.Random) -> None:
@@ -172,7 +171,7 @@ class ModelledTrainer(Trainer):
         initial: untrained parameters.
         load: background load of the device, which lowers its speed.
         model: may be shared by many; None to take the time only, and return the parameters as they came.
-        seed: of the noise.
+        seed: seed of the noise.
         meter: counts how long the processor worked.
     """
 
@@ -241,7 +240,7 @@ class ModelledEngine(Engine):
     """Takes the time that a device would take for the operations, on the loop's clock; the work itself is real.
 
     Args:
-        operations_per_second: that the device can do when it has nothing else to do.
+        operations_per_second: operations that the device can do when it has nothing else to do.
         load: background load of the device, which lowers its speed.
         seed: seed of the noise.
     """

@@ -72,8 +72,8 @@ class _FleetInPlace(ProcessFleet):
     """The members of a testbed that is built.
 
     Args:
-        spare_share: of a core that each device may have in addition until it has joined. To load PyTorch takes seconds
-            of a whole core; it is not what is emulated. All shares together are never more than there are cores.
+        spare_share: part of a core that each device may have in addition until it has joined. To load PyTorch takes
+            seconds of a whole core; it is not what is emulated. All shares together are never more than there are cores.
         has_begun: set when the first round or epoch has begun.
     """
 

@@ -65,7 +65,7 @@ def set_link(number: int, device: int, *, is_alive: bool) -> None:
 
 
 def process_ids(number: int) -> set[int]:
-    """Of all processes in a testbed's namespaces."""
+    """Return the ids of all processes in a testbed's namespaces."""
     return {int(text) for place in _namespaces(number) for text in tools.run("ip", "netns", "pids", place).split()}
 
 

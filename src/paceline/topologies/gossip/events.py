@@ -70,7 +70,7 @@ class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
     """A peer trained an epoch, and exchanged what it learned.
 
     Attributes:
-        seconds: from the end of the last one; those of the parts are of this peer, waiting for others is in
+        seconds: time from the end of the last one; those of the parts are of this peer, waiting for others is in
             `exchange_seconds`.
         num_samples: samples trained.
         ratio: part of its data that it was to train.

@@ -23,7 +23,7 @@ class FinalAverage(NamedTuple):
 
 
 class FinalAveraging:
-    """Of the living, the first by name asks all for their models, and the others ask it for the average.
+    """The first of the living, by name, asks all for their models, and the others ask it for the average.
 
     If it goes, the next one does so; all models count the same. Whoever has the average also hands it on, since not all
     need agree who the first is.

@@ -49,7 +49,7 @@ class RedisStore(Store):
         url: ``redis://[user:password@]host[:port][/number]``, or ``rediss://`` for TLS.
         run: name of the run, alike for all its peers; other runs may share the server.
         ttl_seconds: how long figures are valid after they were published.
-        timeout_seconds: for each operation, connecting included.
+        timeout_seconds: limit of each operation, connecting included.
 
     Raises `ConfigError` for arguments that cannot be; nothing is connected before the first operation.
     """

@@ -34,7 +34,7 @@ class Snapshots:
     """The models that a peer offers to others; the first one is sent whole.
 
     Attributes:
-        epoch: of the newest; 0 before the first.
+        epoch: epoch of the newest; 0 before the first.
     """
 
     def __init__(self, compression: Literal["none", "int8"]) -> None:

@@ -74,7 +74,7 @@ class FallbackStore(Store):
         primary: used while it answers.
         on_lost: receives the reason, once each time that the primary is lost.
         on_back: called once each time that it is back.
-        retry_seconds: from a failure of the primary to the next attempt, by the loop's clock.
+        retry_seconds: time from a failure of the primary to the next attempt, by the loop's clock.
     """
 
     def __init__(

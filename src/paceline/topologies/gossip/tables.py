@@ -107,7 +107,7 @@ class _Peer:
         self._last_at = event.at
 
     def _until(self, at: float) -> float:
-        """Up to then, or up to when it was missed, if it has not been heard of since."""
+        """Return that moment, or the one at which it was missed, if it has not been heard of since."""
         is_missed = self.lost is not None and (self._last_at is None or self.lost.at >= self._last_at)
         return self.lost.at if self.lost is not None and is_missed else at
 

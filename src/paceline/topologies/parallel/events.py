@@ -93,8 +93,8 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
     Attributes:
-        seconds: from opening to the last update that counts, or to the deadline (and the overtime, if the job has any)
-            if a learner was still awaited.
+        seconds: time from opening to the last update that counts, or to the deadline (and the overtime, if the job has
+            any) if a learner was still awaited.
         truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates have an `UpdateRefused`.
         staleness: the most that the local epochs of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.

@@ -91,7 +91,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cuts: costs by cut.
         up_bytes_per_second: rate to the trunk; likewise `down_bytes_per_second` from there.
-        latency_seconds: of a call, both ways together.
+        latency_seconds: latency of a call, both ways together.
     """
 
     cuts: Annotated[dict[str, CutCost], Meta(max_length=MAX_CUTS)]
@@ -108,7 +108,7 @@ class EpochTicket(msgspec.Struct, frozen=True, kw_only=True):
         epoch: the epoch that is open.
         index: the sync point of its schedule to go on with.
         cut: where the model is cut.
-        parameters: to go on from, as vectors; none if the source's own are right, or its initial ones.
+        parameters: parameters to go on from, as vectors; none if the source's own are right, or its initial ones.
         reason: why it is over.
     """
 

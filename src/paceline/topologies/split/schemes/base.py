@@ -44,7 +44,7 @@ class EpochTotals:
 
 
 class TrunkScheme(ABC):
-    """What the trunk does.
+    """The trunk's part in a scheme: to decode what sources send, to train, and to reply.
 
     Attributes:
         takes_newcomers: whether sources may come after training has begun.
@@ -88,7 +88,7 @@ class TrunkScheme(ABC):
 
 
 class SourceScheme(ABC):
-    """What a source does."""
+    """A source's part in a scheme: to compute what it sends, and to learn from the reply."""
 
     @abstractmethod
     def load(self, parameters: Vectors) -> None:
