@@ -73,7 +73,7 @@ class _FleetInPlace(ProcessFleet):
 
     Args:
         spare_share: part of a core that each device may have in addition until it has joined. To load PyTorch takes
-            seconds of a whole core; it is not what is emulated. All shares together are never more than there are cores.
+            seconds of a whole core, which are not emulated. All shares together are never more than there are cores.
         has_begun: set when the first round or epoch has begun.
     """
 

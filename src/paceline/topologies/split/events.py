@@ -16,7 +16,7 @@ class SplitStarted(Event, frozen=True, tag="split_started"):
 
     Attributes:
         job: the resolved split job, as in the run folder.
-        num_parameters: sizes of ``branch`` (each source has one), ``junction`` and ``trunk``; none before a cut is chosen.
+        num_parameters: sizes of ``branch`` (one per source), ``junction`` and ``trunk``; none before a cut is chosen.
     """
 
     job: dict[str, Any]
