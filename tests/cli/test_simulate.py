@@ -125,15 +125,16 @@ def test_bad_files_get_one_clear_line_and_leave_no_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_no_fleet_can_do_gets_one_clear_line(paceline_in, few_digits, change):
+def test_what_no_fleet_can_do_gets_one_clear_line(paceline_in, few_digits, change, tmp_path):
     change("fleet.toml", "= 200", "= {small = 200, big = 100}")
     for job, options, message in (
         ("pool.toml", (), "samples_per_second has no speed for job 'large', only for 'small', 'big'"),
-        ("split.toml", ("--time-only",), "--time-only: the messages of a split job are made of its gradients; leave"),
+        ("split.toml", ("--time-only",), "--time-only: the messages of such a job are made of its gradients; leave"),
     ):
         code, _, err = paceline_in("simulate", job, "fleet.toml", "--folder", f"run of {job}", *options)
         assert (code, err.count("\n")) == (2, 1)
         assert message in err
+    assert not (tmp_path / "run of split.toml").exists()
 
 
 def test_bench_measures_this_device(printed, refused, few_digits):

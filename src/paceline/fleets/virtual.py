@@ -62,6 +62,11 @@ class VirtualFleet(Fleet):
         self._server = servers[0] if servers else None
         self._is_time_only = is_time_only
 
+    def check(self, plan: Plan[Any]) -> None:
+        super().check(plan)
+        if self._is_time_only and plan.needs_gradients:
+            raise ConfigError("--time-only: the messages of such a job are made of its gradients; leave it out")
+
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         self.check(plan)
         torch.manual_seed(plan.seed)  # dropout and the like draw from there

@@ -324,7 +324,10 @@ class Plan(ABC, Generic[J]):
         min_devices: devices that a run needs to begin.
         max_message_bytes: most bytes of parameters in a message; anything larger is refused unread.
         seed: seed of everything that a fleet draws at random.
+        needs_gradients: whether its messages are made of gradients, so that no time can be simulated without.
     """
+
+    needs_gradients: ClassVar[bool] = False
 
     def __init__(
         self, topology: Topology[Any], job: J, *, min_devices: int, max_message_bytes: int, seed: int = 0

@@ -46,6 +46,8 @@ class Split(Topology[SplitJob]):
 class SplitPlan(Plan[SplitJob]):
     """A split job made ready to run."""
 
+    needs_gradients = True
+
     def __init__(self, prepared: PreparedSplit) -> None:
         job, largest = prepared.job, prepared.max_message_bytes
         super().__init__(TOPOLOGY, job, min_devices=job.sources, max_message_bytes=largest, seed=job.seed)
@@ -55,8 +57,6 @@ class SplitPlan(Plan[SplitJob]):
         return () if self.job.data.path is None else ("--data", self.job.data.path, "--apply-view")
 
     def host(self, env: Environment) -> Host:
-        if not env.trains:
-            raise ConfigError("--time-only: the messages of a split job are made of its gradients; leave it out")
         return Trunk(self.prepared, env)
 
     def member(self, node: Node, host: Host | None) -> Member:

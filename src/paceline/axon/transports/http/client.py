@@ -85,7 +85,11 @@ class ConnectionPool:
         except (asyncio.TimeoutError, TimeoutError):
             raise Unreachable(f"{address} did not accept a connection within {timeout:g} s") from None
         except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", "") or error.reason or error
+            unverified = getattr(error, "verify_message", "")
+            hint = (
+                "; a self-made one is accepted by its fingerprint: …#sha256:… behind the address" if unverified else ""
+            )
+            reason = f"{unverified or error.reason or error}{hint}"
             raise Unreachable(f"no TLS connection to {address}: {reason}") from error
         except (socket.gaierror, UnicodeError) as error:
             raise Unreachable(f"{address}: no such host") from error
