@@ -10,12 +10,12 @@ that it works. Where CodeCarbon is installed, it can measure the joules of the p
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import msgspec
-import psutil
 
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
@@ -110,13 +110,8 @@ class Meter(ABC):
 class ProcessMeter(Meter):
     """Meter of this process, by the system's count of its processor time."""
 
-    def __init__(self, power: PowerModel, clock: Clock) -> None:
-        self._process = psutil.Process()
-        super().__init__(power, clock)
-
     def busy_seconds(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
+        return time.process_time()
 
 
 class ModelledMeter(Meter):
