@@ -61,7 +61,7 @@ def test_a_job_that_cannot_be_leaves_no_folder(tmp_path):
 
 
 def test_time_alone_cannot_be_simulated():
-    with pytest.raises(ConfigError, match="the messages of a split job are made of its gradients"):
+    with pytest.raises(ConfigError, match="the messages of such a job are made of its gradients"):
         VirtualFleet(fleet(), is_time_only=True).run(TOPOLOGY.prepare(small_job()), Environment())
 
 
