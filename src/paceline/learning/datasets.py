@@ -28,7 +28,7 @@ _CHUNK_ELEMENTS = 1 << 20  # taken at a time for statistics, so that a float cop
 
 
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which data a job trains on: the ``[data]`` table of a job.
+    """The data that a job trains on: the ``[data]`` table of a job.
 
     Either `name` or `path` is given; with neither, the name is ``digits``. `ValueError` for anything else.
 

@@ -46,7 +46,7 @@ class GraphSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """Which part of its next model a peer takes from whom.
+    """Weights of mixing: the part of its next model that a peer takes from each other.
 
     Raises `ValueError` unless each row and each column of weights adds up to 1 and none is negative: only then do
     peers that mix again and again arrive at the average of what they started with.
@@ -89,16 +89,6 @@ class Mixing:
         """Return the weights that a peer gives to itself and its neighbours; raises `ValueError` if it is not there."""
         row = self.matrix[self.names.index(name)]
         return {self.names[place]: float(row[place]) for place in np.flatnonzero(row)}
-
-    @property
-    def spectral_gap(self) -> float:
-        """1 − the second largest modulus of an eigenvalue, from 0 (never alike) to 1 (alike after one exchange).
-
-        With symmetric weights, the distance of peers from their average falls by at least this part in each exchange.
-        """
-        # All that the largest eigenvalue, 1, stands for is the average: taken off, the second is the largest.
-        rest = self.matrix - 1 / len(self.names)
-        return float(min(1.0, max(0.0, 1 - np.abs(np.linalg.eigvals(rest)).max())))
 
 
 def neighbours_of(names: Iterable[str], spec: GraphSpec) -> dict[str, tuple[str, ...]]:

@@ -66,9 +66,10 @@ class Consensus:
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
         loss, accuracy = self._evaluate(mean)
         distance = (sum(squares) / len(squares) / max(length, 1e-30)) ** 0.5
-        result = {"loss": loss, "accuracy": accuracy}
         self._emit(
-            ConsensusMeasured(at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, **result)
+            ConsensusMeasured(
+                at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, loss=loss, accuracy=accuracy
+            )
         )
 
 

@@ -187,8 +187,13 @@ class Peer(Member, PeerService):
         self._turn_to("aggregate", 0)
         made = await self._data.aggregate()
         if made is not None:
-            points = {"num_points": len(made.points.y), "num_samples": self._data.num_samples}
-            self._report(events.PointsMade, **points, seconds=made.seconds, is_cached=made.is_cached)
+            self._report(
+                events.PointsMade,
+                num_points=len(made.points.y),
+                num_samples=self._data.num_samples,
+                seconds=made.seconds,
+                is_cached=made.is_cached,
+            )
         self._turn_to("idle", 0)
         await self._balancer.publish_speed(0, self._data.num_samples)
         if introducer is None:
@@ -263,8 +268,15 @@ class Peer(Member, PeerService):
         if self._evaluates:
             loss, accuracy = await self._evaluate(average.parameters)
         self._turn_to("idle", self._job.epochs)
-        result = {"averaged": average.averaged, "loss": loss, "accuracy": accuracy}
-        self._report(events.PeerEnded, reason="epochs done", epochs=self._job.epochs - first + 1, **result)
+        epochs = self._job.epochs - first + 1
+        self._report(
+            events.PeerEnded,
+            reason="epochs done",
+            epochs=epochs,
+            averaged=average.averaged,
+            loss=loss,
+            accuracy=accuracy,
+        )
 
     async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> tuple[float, float]:
         """Return loss and accuracy on so many test samples, or on all for 0."""
@@ -345,7 +357,7 @@ class Peer(Member, PeerService):
         self._report(PhaseStarted, round=epoch, phase=phase)
 
     def _report(self, kind: type[DeviceEvent], **fields: Any) -> None:
-        self._node.emit(kind(at=self._node.now(), learner=self.name, **fields))
+        self._node.record(kind, learner=self.name, **fields)
 
     def _report_change(self, record: PeerRecord, reason: str) -> None:
         if record.is_living:

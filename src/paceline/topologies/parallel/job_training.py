@@ -97,8 +97,9 @@ class JobTraining:
 
     def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
         """Record that the job is over."""
-        results = {"loss": self.loss, "accuracy": self.accuracy}
-        return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **results)
+        return self._record(
+            events.RunEnded, reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
+        )
 
     # A round.
 
@@ -235,9 +236,14 @@ class JobTraining:
         if share is None:
             share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs)
             opened.expect(learner)
-            taken = {"num_shards": share.num_shards, "local_epochs": share.local_epochs}
-            seconds = self.time() - opened.opened_at
-            self._record(events.ShardsTaken, round=round, learner=learner, seconds=seconds, **taken)
+            self._record(
+                events.ShardsTaken,
+                round=round,
+                learner=learner,
+                num_shards=share.num_shards,
+                local_epochs=share.local_epochs,
+                seconds=self.time() - opened.opened_at,
+            )
         return Work(
             parameters=self._parameters,
             shards=self.prepared.shards(share.portions[0]),
@@ -290,8 +296,9 @@ class JobTraining:
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
         self._late.discard((round, learner))
-        refusal = {"reason": reason, "seconds": seconds, "is_late": is_late}
-        self._record(events.UpdateRefused, round=round, learner=learner, **refusal)
+        self._record(
+            events.UpdateRefused, round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
+        )
         return Receipt(is_accepted=False, reason=reason)
 
     # Time.

@@ -130,8 +130,13 @@ class JobPool(Orchestrator):
     def _let_in(self, prepared: PreparedJob) -> PooledJob:
         spec, env = prepared.job, self.env.nested(prepared.job)
         job = self._by_name[spec.name] = PooledJob(spec.name, JobTraining(prepared, env, self._changes))
-        rules = {"rounds": spec.rounds, "deadline_seconds": spec.deadline_seconds}
-        self._record(JobSubmitted, job=job.name, num_shards=prepared.terms.num_shards, **rules)
+        self._record(
+            JobSubmitted,
+            job=job.name,
+            rounds=spec.rounds,
+            deadline_seconds=spec.deadline_seconds,
+            num_shards=prepared.terms.num_shards,
+        )
         job.training.start()
         self._is_due = True
         self._announce()  # whoever waits has something to measure
@@ -280,8 +285,9 @@ class JobPool(Orchestrator):
     def _end_job(self, job: PooledJob, reason: Any) -> None:
         job.is_over, job.team = True, {}
         ended = job.training.end(reason)
-        results = {name: getattr(ended, name) for name in ("reason", "rounds", "loss", "accuracy")}
-        self._record(JobEnded, job=job.name, **results)
+        self._record(
+            JobEnded, job=job.name, reason=ended.reason, rounds=ended.rounds, loss=ended.loss, accuracy=ended.accuracy
+        )
         self._changes.notify()
 
     def _announce(self) -> None:

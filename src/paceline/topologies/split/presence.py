@@ -1,4 +1,4 @@
-"""Which sources take part in a split job, which of them are waited for, and which are masked."""
+"""The sources of a split job: who takes part, who is waited for, and who is masked."""
 
 from __future__ import annotations
 
