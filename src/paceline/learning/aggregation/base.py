@@ -1,0 +1,143 @@
+"""The contract of aggregation methods: how the updates of a round become the next parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from paceline.checks import NotNegative, check_fields
+from paceline.errors import ConfigError
+from paceline.learning.averaging import State
+from paceline.learning.update_validation import why_unlike
+from paceline.learning.vectors import Layout, Vectors
+
+
+class Update(NamedTuple):
+    """What a learner trained in a round.
+
+    Attributes:
+        parameters: parameters and buffers.
+        weight: how much it counts beside others, above 0.
+        num_steps: minibatches trained, a part of one included; above 0.
+    """
+
+    parameters: State
+    weight: float
+    num_steps: float
+
+
+class Start(NamedTuple):
+    """What a round started from.
+
+    Attributes:
+        parameters: parameters and buffers by name.
+        buffers: names of those that no gradient moves, such as the statistics of batch normalisation.
+    """
+
+    parameters: State
+    buffers: Collection[str] = ()
+
+    def trained(self) -> list[str]:
+        """List the names of real-valued parameters, which a step in some direction makes sense for."""
+        return [
+            name for name, tensor in self.parameters.items() if tensor.is_floating_point() and name not in self.buffers
+        ]
+
+
+class Aggregated(NamedTuple):
+    """The next parameters, and what the method remembers for the next round."""
+
+    parameters: State
+    memory: State
+
+
+class Collector(ABC):
+    """Takes the updates of one round as they come, as vectors, and makes the next parameters of them.
+
+    Args:
+        layout: positions of the parameters in vectors.
+        buffers: see `Start`.
+
+    Attributes:
+        num_updates: number of updates added.
+    """
+
+    def __init__(self, layout: Layout, buffers: Collection[str] = ()) -> None:
+        self._layout = layout
+        self._buffers = buffers
+        self.num_updates = 0
+
+    def add(self, update: Update) -> None:
+        """Add an update, whose parameters are vectors that nobody changes afterwards."""
+        self.num_updates += 1
+        self._add(update)
+
+    def finish(self, start: Vectors, memory: State) -> Aggregated:
+        """Return the next parameters as vectors, and the next memory; both as they were if no update came.
+
+        Raises `ConfigError` if the method's parameters are not those of the model.
+        """
+        if not self.num_updates:
+            return Aggregated(start, memory)
+        return self._finish(start, Start(self._layout.unpack(start), self._buffers), memory)
+
+    def _packed(self, start: Start, aggregated: Aggregated) -> Aggregated:
+        """Return the parameters as vectors; raises `ConfigError` if they are not those of the model."""
+        reason = why_unlike(aggregated.parameters, start.parameters)
+        if reason is not None:
+            raise ConfigError(f"it returned parameters that do not fit the model: {reason}")
+        return aggregated._replace(parameters=self._layout.pack(aggregated.parameters))
+
+    @abstractmethod
+    def _add(self, update: Update) -> None:
+        """Take an update."""
+
+    @abstractmethod
+    def _finish(self, vectors: Vectors, start: Start, memory: State) -> Aggregated:
+        """Return the next parameters as vectors, and the next memory; `vectors` are those of the start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregation(ABC):
+    """Decides how the updates of a round become the next parameters.
+
+    A method is a frozen dataclass; its parameters are its fields, and the same arguments give the same result. It opens
+    no socket, reads no clock and keeps no state: what it remembers from round to round is an argument and a part of the
+    result, and is saved with each checkpoint. Derive from `MeanAggregation`, which keeps no updates, or from
+    `KeepingAggregation`, which keeps all those of a round. Updates were validated: they have the names, shapes and
+    types of the start, and finite values.
+
+    Attributes:
+        weight: what an update counts by: ``samples`` in its shards, ``work``: samples trained, counted once per pass,
+            or ``equal``: all alike.
+        late: what becomes of an update that comes after its round closed: ``drop``, or ``discount``: its change counts
+            in the round that closes next, times (1 + s) ** -staleness_exponent, where s is how many rounds late it is.
+        staleness_exponent: how fast that falls; at 0, late updates count in full.
+    """
+
+    weight: Literal["samples", "work", "equal"] = "work"
+    late: Literal["drop", "discount"] = "drop"
+    staleness_exponent: NotNegative = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it has a memory, to be saved and loaded with the parameters."""
+        return False
+
+    @property
+    def proximal_mu(self) -> float:
+        """Strength of the proximal term of local training; 0 for none."""
+        return 0.0
+
+    def weight_of(self, num_samples: int, num_trained: int) -> float:
+        """Return the weight of an update: samples in its shards, and samples trained, counted once per pass."""
+        return {"samples": float(num_samples), "work": float(num_trained), "equal": 1.0}[self.weight]
+
+    @abstractmethod
+    def collector(self, layout: Layout, buffers: Collection[str] = ()) -> Collector:
+        """Begin a round: make what takes its updates."""
