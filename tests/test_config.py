@@ -33,7 +33,6 @@ def test_tables_become_typed_objects():
     plain = {"name": "a", "gears": 3, "kind": "track", "front": {"inches": 26}, "spare": [{}, {"inches": 20}]}
     bike = Bike(name="a", gears=3, kind="track", front=Wheel(inches=26), spare=(Wheel(), Wheel(inches=20)))
     assert config.convert(plain, Bike, "file") == bike
-    assert config.convert([1, 2], list[int], "file key") == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -42,17 +41,17 @@ def test_tables_become_typed_objects():
         (3, "f: 3 must be a table"),
         ({"name": "a", "geers": 3}, "f: unknown key 'geers'; did you mean 'gears'? Allowed: name, gears, kind,"),
         ({"name": "a", "zzz": 3}, "f: unknown key 'zzz'; allowed: name, gears"),
-        ({}, "f: Object missing required field `name`"),
-        ({"name": 3}, "f name = 3: Expected `str`, got `int`"),
-        ({"name": "a", "gears": True}, "f gears = True: Expected `int`, got `bool`"),
+        ({}, "f: name is missing"),
+        ({"name": 3}, "f: name is 3; it must be text"),
+        ({"name": "a", "gears": True}, "f: gears is True; it must be a whole number"),
         ({"name": "a", "gears": 0}, "f: gears is 0; allowed: 1 to 30"),
         ({"name": "a", "gears": 10**400}, "f: gears is 1000"),
-        ({"name": "a", "kind": "rode"}, "f kind = 'rode': Invalid enum value 'rode'; allowed: road, track"),
-        ({"name": "a", "front": 3}, "f front = 3: Expected `object`, got `int`"),
-        ({"name": "a", "front": {"inches": 0}}, "f front: inches is 0; it must be above 0"),
-        ({"name": "a", "front": {"inch": 1}}, "f front: unknown key 'inch'; did you mean 'inches'?"),
-        ({"name": "a", "spare": [{}, {"inches": "big"}]}, "f spare 2 inches = 'big': Expected `float`, got `str`"),
-        ({"name": "x" * 100_000, "gears": ["1"] * 100_000}, "f gears = ['1', '1', '1'"),
+        ({"name": "a", "kind": "rode"}, "f: kind is 'rode'; did you mean 'road'? Allowed: road, track"),
+        ({"name": "a", "front": 3}, "f: front is 3; it must be a table, or a Wheel"),
+        ({"name": "a", "front": {"inches": 0}}, "f: front: inches is 0; it must be above 0"),
+        ({"name": "a", "front": {"inch": 1}}, "f: front: unknown key 'inch'; did you mean 'inches'?"),
+        ({"name": "a", "spare": [{}, {"inches": "big"}]}, "f: spare 2: inches is 'big'; it must be a number"),
+        ({"name": "x" * 100_000, "gears": ["1"] * 100_000}, "f: gears is ['1', '1', '1'"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(value, message):

@@ -1,13 +1,24 @@
-"""Range checks of fields from their annotations, with the same message for Python and for files."""
+"""Checks of fields by their annotations: types, choices and ranges, with the same message for Python and for files."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
+import numbers
+import os
+import reprlib
 import sys
+import types
 import typing
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec import Meta
+
+from paceline.errors import one_line
+from paceline.spelling import suggest
 
 _FINITE = sys.float_info.max  # msgspec takes no infinite bound
 
@@ -30,22 +41,179 @@ CountOrZero = Annotated[int, Meta(ge=0)]
 
 
 def check_fields(owner: Any) -> None:
-    """Raise `ValueError` for the first field of a struct or dataclass whose value is outside its annotated range."""
-    for name, meta in _bounds_of(type(owner)).items():  # type: ignore[arg-type]
-        reason = why_outside(getattr(owner, name), meta)
-        if reason is not None:
-            raise ValueError(f"{name} is {getattr(owner, name)}; {reason}")
+    """Check every field of a struct or dataclass; raises `ValueError` for the first that does not fit its annotation.
+
+    Values that fit are kept as a file would give them: whole numbers as floats where floats are due, lists as tuples,
+    tables as the structs that they describe, and numbers of NumPy as plain ones.
+    """
+    for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
+        value = getattr(owner, field.name)
+        fitted = field.fit(key, value)
+        if fitted is not value:
+            # Frozen owners, too: whoever calls this is making them.
+            is_struct = isinstance(owner, msgspec.Struct)
+            (msgspec.structs.force_setattr if is_struct else object.__setattr__)(owner, field.name, fitted)
 
 
-def why_outside(value: Any, meta: Meta) -> str | None:
-    """Return what is allowed if a number is outside a range; None if it is inside, or there is no value."""
-    if value is None or (
+def build(kind: Any, table: Mapping[str, Any]) -> Any:
+    """Make a struct or dataclass of a table; raises `ValueError` for a key that is unknown, missing or does not fit."""
+    fields = _fields_of(kind)
+    for key in table:
+        if key not in fields:
+            raise ValueError(f"unknown key {key!r}; {suggest(key, fields)}")
+    for key, field in fields.items():
+        if field.is_required and key not in table:
+            raise ValueError(f"{key} is missing")
+    return kind(**{fields[key].name: fields[key].fit(key, value) for key, value in table.items()})
+
+
+def fit(key: str, value: Any, hint: Any) -> Any:
+    """Return a value as its annotation has it; raises `ValueError` that begins with the key if it does not fit."""
+    return _fitter(hint)(key, value)
+
+
+def why_refused(value: Any, hint: Any) -> str | None:
+    """Return what is allowed if a value does not fit its annotation; else None."""
+    try:
+        fit("", value, hint)
+    except _Unfit as error:
+        return error.allowed
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+class _Unfit(ValueError):
+    """A value itself, not a part of it, does not fit; `noun` is what it should be, None if it is that, out of range."""
+
+    def __init__(self, key: str, value: Any, allowed: str, noun: str | None = None) -> None:
+        super().__init__(f"{key} is {one_line(reprlib.repr(value))}; {allowed}")
+        self.allowed = allowed
+        self.noun = noun
+
+
+def _wrong_type(key: str, value: Any, noun: str) -> _Unfit:
+    return _Unfit(key, value, f"it must be {noun}", noun)
+
+
+_Fit: TypeAlias = Callable[[str, Any], Any]
+"""Takes the key and the value of a field; returns the value as it is to be kept, or raises `ValueError`."""
+
+
+class _Field(NamedTuple):
+    name: str
+    fit: _Fit
+    is_required: bool
+
+
+@functools.cache
+def _fields_of(kind: Any) -> dict[str, _Field]:
+    """Return the fields of a struct or dataclass, by their keys in a file."""
+    if issubclass(kind, msgspec.Struct):
+        return {
+            field.encode_name: _Field(field.name, _fitter(field.type), field.required)
+            for field in msgspec.structs.fields(kind)
+        }
+    hints = typing.get_type_hints(kind, include_extras=True)
+    missing = dataclasses.MISSING
+    return {
+        field.name: _Field(
+            field.name, _fitter(hints[field.name]), field.default is missing and field.default_factory is missing
+        )
+        for field in dataclasses.fields(kind)
+        if field.init
+    }
+
+
+def _fitter(hint: Any) -> _Fit:
+    """Return the check of an annotation; one that says nothing about its values lets all pass."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _in_range(_fitter(arguments[0]), arguments[1:])
+    if origin in (typing.Union, types.UnionType):
+        return _any_of([_fitter(one) for one in arguments])
+    if origin is Literal:
+        return _one_of(arguments)
+    if origin in (tuple, list):
+        return _sequence(origin, arguments)
+    if origin is dict:
+        return _table(_fitter(arguments[1]))
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    return _instance(hint) if isinstance(hint, type) else lambda key, value: value
+
+
+def _whole_number(key: str, value: Any) -> int:
+    if type(value) is int:  # what it mostly is: messages are checked, too
+        return value
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise _wrong_type(key, value, "a whole number")
+    return int(value)
+
+
+def _number(key: str, value: Any) -> float:
+    if type(value) is float:
+        return value
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise _wrong_type(key, value, "a number")
+    try:
+        return float(value)
+    except OverflowError:  # more digits than a float holds
+        return math.inf if value == abs(value) else -math.inf
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str):
+        raise _wrong_type(key, value, "text")
+    return value
+
+
+def _yes_or_no(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong_type(key, value, "true or false")
+    return value
+
+
+def _nothing(key: str, value: Any) -> None:
+    if value is not None:
+        raise _wrong_type(key, value, "")
+
+
+_PLAIN: dict[Any, _Fit] = {
+    int: _whole_number,
+    float: _number,
+    str: _text,
+    bool: _yes_or_no,
+    type(None): _nothing,
+    Any: lambda key, value: value,
+}
+
+
+def _in_range(inner: _Fit, extras: tuple[Any, ...]) -> _Fit:
+    metas = [extra for extra in extras if isinstance(extra, Meta)]
+
+    def fit(key: str, value: Any) -> Any:
+        fitted = inner(key, value)
+        for meta in metas:
+            if isinstance(fitted, int | float) and not _is_inside(fitted, meta):
+                raise _Unfit(key, value, _range_of(meta))
+        return fitted
+
+    return fit
+
+
+def _is_inside(value: float, meta: Meta) -> bool:
+    return (
         (meta.ge is None or value >= meta.ge)
         and (meta.gt is None or value > meta.gt)
         and (meta.le is None or value <= meta.le)
         and (meta.lt is None or value < meta.lt)
-    ):
-        return None
+    )
+
+
+def _range_of(meta: Meta) -> str:
     bounds = {"at least": meta.ge, "above": meta.gt, "at most": meta.le, "below": meta.lt}
     named = {
         word: str(bound) if isinstance(bound, int) else f"{bound:g}"
@@ -57,25 +225,80 @@ def why_outside(value: Any, meta: Meta) -> str | None:
     return "it must be " + " and ".join(f"{word} {bound}" for word, bound in named.items())
 
 
-def why_refused(value: Any, hint: Any) -> str | None:
-    """Return what is allowed if a value is a number outside the range of an annotation; else None."""
-    meta = range_of(hint)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return why_outside(value, meta) if meta is not None and is_number else None
+def _any_of(members: list[_Fit]) -> _Fit:
+    def fit(key: str, value: Any) -> Any:
+        nouns = []
+        for member in members:
+            try:
+                return member(key, value)
+            except _Unfit as error:
+                if error.noun is None:
+                    raise
+                nouns.append(error.noun)
+        raise _wrong_type(key, value, " or ".join(filter(None, nouns)))
+
+    return fit
 
 
-@functools.cache
-def _bounds_of(kind: Any) -> dict[str, Meta]:
-    """Return the range of each field that has one."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    found = {name: range_of(hint) for name, hint in hints.items()}
-    return {name: meta for name, meta in found.items() if meta is not None}
+def _one_of(choices: tuple[Any, ...]) -> _Fit:
+    def fit(key: str, value: Any) -> Any:
+        for choice in choices:
+            if type(value) is type(choice) and value == choice:
+                return value
+        raise _Unfit(key, value, suggest(value, map(str, choices)))
+
+    return fit
 
 
-def range_of(hint: Any) -> Meta | None:
-    """Return the range in an annotation, also where it may be None; None if it has none."""
-    for part in (hint, *typing.get_args(hint)):
-        for extra in getattr(part, "__metadata__", ()):
-            if isinstance(extra, Meta) and any(b is not None for b in (extra.ge, extra.gt, extra.le, extra.lt)):
-                return extra
-    return None
+def _sequence(kind: type, arguments: tuple[Any, ...]) -> _Fit:
+    is_fixed = kind is tuple and arguments[-1:] != (...,)
+    inner = [_fitter(one) for one in (arguments if is_fixed else arguments[:1])]
+
+    def fit(key: str, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _wrong_type(key, value, "a list")
+        if is_fixed and len(value) != len(inner):
+            raise _Unfit(key, value, f"it must have {len(inner)} values")
+        fitters = inner if is_fixed else inner * len(value)
+        fitted = [
+            _part(fitter, f"{key} {number}", one)
+            for number, (fitter, one) in enumerate(zip(fitters, value, strict=True), 1)
+        ]
+        is_same = type(value) is kind and all(one is other for one, other in zip(fitted, value, strict=True))
+        return value if is_same else kind(fitted)
+
+    return fit
+
+
+def _table(inner: _Fit) -> _Fit:
+    def fit(key: str, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _wrong_type(key, value, "a table")
+        return {name: _part(inner, f"{key} {name}", one) for name, one in value.items()}
+
+    return fit
+
+
+def _part(inner: _Fit, key: str, value: Any) -> Any:
+    """Fit a part of a value; what is wrong with it says nothing about the type of the whole."""
+    try:
+        return inner(key, value)
+    except _Unfit as error:
+        raise ValueError(str(error)) from None
+
+
+def _instance(kind: type) -> _Fit:
+    is_struct = issubclass(kind, msgspec.Struct)
+    noun = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+
+    def fit(key: str, value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not is_struct or not isinstance(value, Mapping):
+            raise _wrong_type(key, value, f"a table, or {noun}" if is_struct else noun)
+        try:
+            return build(kind, value)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+
+    return fit

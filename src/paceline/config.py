@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import reprlib
 import sys
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from paceline.checks import why_refused
+from paceline.checks import build
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
@@ -60,52 +59,10 @@ def check_keys(table: Mapping[str, Any], allowed: Sequence[str], source: str, wh
 
 
 def convert(value: Any, kind: Any, source: str) -> Any:
-    """Make a typed object of plain values; raises `ConfigError` that begins with the source."""
-    is_table = is_struct_type(kind)
-    if is_table:
-        if not isinstance(value, dict):
-            raise ConfigError(f"{source}: {reprlib.repr(value)} must be a table")
-        check_keys(value, [field.encode_name for field in msgspec.structs.fields(kind)], source, "key")
-        value = {**value, **_inner_tables(value, kind, source)}
+    """Make a struct of a table; raises `ConfigError` that begins with the source."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source}: {reprlib.repr(value)} must be a table")
     try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$")
-        key = where.rstrip("`").lstrip(".").partition("[")[0]
-        if is_table and not key:
-            raise ConfigError(f"{source}: {message}") from None
-        if is_table:
-            types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-            value, kind = value.get(key), types.get(key)
-        else:
-            source, _, key = source.rpartition(" ")
-        allowed = why_refused(value, kind)
-        if allowed is not None:
-            raise ConfigError(f"{source}: {key} is {reprlib.repr(value)}; {allowed}") from None
-        raise ConfigError(f"{source} {key} = {reprlib.repr(value)}: {message}{_choices(kind)}") from None
-
-
-def _inner_tables(value: Mapping[str, Any], kind: type[msgspec.Struct], source: str) -> dict[str, Any]:
-    """Convert the keys of a table that hold tables in turn one by one, so that a message names the right one."""
-    inner = {}
-    for field in msgspec.structs.fields(kind):
-        entries, kinds = value.get(field.encode_name), typing.get_args(field.type)
-        if isinstance(entries, dict) and is_struct_type(field.type):
-            inner[field.encode_name] = convert(entries, field.type, f"{source} {field.encode_name}")
-        elif isinstance(entries, list) and kinds and is_struct_type(kinds[0]):
-            inner[field.encode_name] = [
-                convert(entry, kinds[0], f"{source} {field.encode_name} {number}")
-                for number, entry in enumerate(entries, 1)
-            ]
-    return inner
-
-
-def is_struct_type(kind: Any) -> bool:
-    """Return whether a type is of structs, which are tables in a file."""
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def _choices(kind: Any) -> str:
-    """List what is allowed, for a key that takes one of a few words or numbers."""
-    is_choice = typing.get_origin(kind) is Literal
-    return f"; allowed: {', '.join(map(str, typing.get_args(kind)))}" if is_choice else ""
+        return build(kind, value)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None

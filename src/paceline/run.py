@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import html
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +16,10 @@ from paceline import topologies
 from paceline.errors import ConfigError
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
+from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
-from paceline.report import RunFolder, Summary, write_report
+from paceline.report import RunFolder, Summary, progress_callback, write_report
 from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
 from paceline.topologies.job_files import parse_job
 
@@ -26,11 +29,18 @@ RUNS = Path("runs")
 FINAL = "final"
 """Name of the checkpoint of what a run learned, where rounds have none of their own."""
 
-Watcher: TypeAlias = Callable[..., None]
-"""Receives each event of a run; of a job with further jobs in it also the name of the job that it belongs to."""
+Callback: TypeAlias = Callable[..., None]
+"""Receives each event of a run; of a job with further jobs in it also the name of the job that it belongs to.
+
+It is called in the thread that trains, and may raise `StopRun`.
+"""
 
 
-@dataclass(frozen=True)
+class StopRun(Exception):
+    """Raised by a callback to end the run early: after the round or epoch in progress, with what was learned."""
+
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run that is over.
 
@@ -45,6 +55,25 @@ class Run:
     state: State
     metrics: Mapping[str, Any]
     jobs: Mapping[str, Run] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {figure}" for name, figure in self._figures().items())
+        return f"Run({self.folder}{': ' if figures else ''}{figures})"
+
+    def _repr_html_(self) -> str:
+        """Show the run in a notebook."""
+        rows = {"run": self.folder, **self._figures()}
+        cells = "".join(
+            f"<tr><th style='text-align: left'>{html.escape(name)}</th><td>{html.escape(str(figure))}</td></tr>"
+            for name, figure in rows.items()
+        )
+        return f"<table>{cells}</table>"
+
+    def _figures(self) -> dict[str, str]:
+        """Return the metrics that are single figures, and the names of jobs, as text."""
+        numbers = {name: value for name, value in self.metrics.items() if isinstance(value, int | float)}
+        shown = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in numbers.items()}
+        return {**shown, **({"jobs": ", ".join(self.jobs)} if self.jobs else {})}
 
     @property
     def loss(self) -> float | None:
@@ -77,41 +106,73 @@ class PreparedRun:
     plan: Plan[Any]
     started_at: float = 0.0
 
-    def start(self, fleet: Fleet, watchers: Sequence[Watcher] = ()) -> Run:
-        """Train on a fleet; blocks until the run is over. Watchers receive each event."""
-        job = self.plan.job
+    def start(self, fleet: Fleet, callbacks: Sequence[Callback] = ()) -> Run:
+        """Train on a fleet; blocks until the run is over. Callbacks receive each event."""
+        called = _Callbacks(callbacks)
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
             folder = self.folder.create_job(name, nested.described())
-            return _emit_to(folder, [lambda event: _pass_on(event, watchers, name)]), _save_in(folder)
-
-        def watch(event: Event) -> None:
-            _pass_on(event, watchers, *([""] if job.nested else []))
+            return called.after(folder.record, name), _save_in(folder)
 
         with self.folder:
-            env = Environment(emit=_emit_to(self.folder, [watch]), save=_save_in(self.folder), open_nested=open_nested)
-            outcome = fleet.run(self.plan, env, self.started_at)
+            env = Environment(
+                emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
+                save=_save_in(self.folder),
+                open_nested=open_nested,
+                is_stopping=lambda: called.is_stopped,
+            )
+            outcome = run_outside_loop(lambda: fleet.run(self.plan, env, self.started_at))
         return _run(self.folder.path, outcome)
 
 
-def train(job: JobSpec, fleet: Fleet, *, folder: Path | str | None = None, watchers: Sequence[Watcher] = ()) -> Run:
-    """Train a job on a fleet; blocks until the run is over.
+def train(
+    job: JobSpec,
+    fleet: Fleet,
+    *,
+    folder: Path | str | None = None,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+) -> Run:
+    """Train a job on a fleet; blocks until the run is over. Works in scripts and in notebooks.
 
     Args:
         folder: a new folder for the run; by default one named for the moment, in ``runs``.
-        watchers: receive each event.
+        overwrite: delete the run in that folder first, if there is one. What is not a run, or is being recorded by a
+            process, is not deleted: that is a `ConfigError`.
+        callbacks: receive each event; one that raises `StopRun` ends the run early.
+        progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
     """
-    return prepare(job, folder, fleet).start(fleet, watchers)
+    prepared = prepare(job, folder, fleet, overwrite=overwrite)
+    shown = [progress_callback(prepared.folder.reporting)] if progress else []
+    return prepared.start(fleet, [*shown, *callbacks])
 
 
-def prepare(job: JobSpec, folder: Path | str | None = None, fleet: Fleet | None = None) -> PreparedRun:
+def prepare(
+    job: JobSpec, folder: Path | str | None = None, fleet: Fleet | None = None, *, overwrite: bool = False
+) -> PreparedRun:
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
     plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
     if fleet is not None:
         fleet.check(plan)
-    path = RUNS / datetime.datetime.now().strftime("%Y%m%d-%H%M%S") if folder is None else Path(folder)
-    return PreparedRun(RunFolder.create(path.parent, path.name, job.described()), plan)
+    path = _new_folder(RUNS) if folder is None else Path(folder)
+    return PreparedRun(RunFolder.create(path.parent, path.name, job.described(), overwrite=overwrite), plan)
+
+
+def _new_folder(root: Path) -> Path:
+    """Make a folder named for the moment; further ones of the same second are numbered, to be sorted by time."""
+    moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    for number in itertools.count(1):
+        path = root / (moment if number == 1 else f"{moment}-{number:02}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"{path}: a run cannot be kept there: {error.strerror}") from error
+    raise AssertionError("unreachable")
 
 
 def reopen(folder: Path | str) -> PreparedRun:
@@ -119,8 +180,10 @@ def reopen(folder: Path | str) -> PreparedRun:
     kept = RunFolder.open(Path(folder))
     job = parse_job(kept.settings, str(folder))
 
-    def load(round: int) -> State:
-        return checkpoints.load(kept.checkpoints, round)
+    def load(key: int | str) -> State:
+        if isinstance(key, int):
+            return checkpoints.load(kept.checkpoints, key)
+        return checkpoints.read(kept.checkpoints / f"{key}.safetensors")
 
     try:
         plan = kept.topology.resume(job, kept.topology.events_to_keep(list(kept.events())), load)
@@ -149,13 +212,29 @@ def _run(folder: Path, outcome: Outcome) -> Run:
     return Run(folder, outcome.state, outcome.metrics, jobs)
 
 
-def _emit_to(folder: RunFolder, watchers: Sequence[Emit]) -> Emit:
-    def emit(event: Event) -> None:
-        folder.record(event)
-        for watcher in watchers:
-            watcher(event)
+class _Callbacks:
+    """The callbacks of a run, and whether one of them has stopped it."""
 
-    return emit
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self._callbacks = callbacks
+        self.is_stopped = False
+
+    def after(self, record: Emit, *job: str) -> Emit:
+        """Return what records an event, and then calls all; `job` is what they get besides."""
+
+        def emit(event: Event) -> None:
+            record(event)
+            if self._callbacks:
+                call_in_caller(lambda: self._call(event, *job))
+
+        return emit
+
+    def _call(self, event: Event, *job: str) -> None:
+        for callback in self._callbacks:
+            try:
+                callback(event, *job)
+            except StopRun:
+                self.is_stopped = True
 
 
 def _save_in(folder: RunFolder) -> Save:
@@ -166,8 +245,3 @@ def _save_in(folder: RunFolder) -> Save:
             checkpoints.write(folder.checkpoints / f"{key}.safetensors", state)
 
     return save
-
-
-def _pass_on(event: Event, watchers: Sequence[Watcher], *job: str) -> None:
-    for watcher in watchers:
-        watcher(event, *job)
