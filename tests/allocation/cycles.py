@@ -2,6 +2,7 @@
 
 import random
 
+import msgspec
 import numpy as np
 
 from paceline.allocation.csa.steps import Steps
@@ -18,7 +19,7 @@ def small_fields(chance: random.Random) -> dict:
     min_samples = chance.choice([1, 1, 1, 2, 3])
     equal = samples // num_learners
     draw = exact_learner if chance.random() < 0.4 else learner
-    return {
+    fields = {
         "samples": samples,
         "cycle_seconds": chance.choice([chance.uniform(1, 30), float(chance.randint(1, 30)), chance.uniform(20, 300)]),
         "min_samples": min_samples,
@@ -26,6 +27,11 @@ def small_fields(chance: random.Random) -> dict:
         "min_iterations": chance.choice([0, 1, 1, 1, 2, 5]),
         "learners": [draw(chance, number) for number in range(num_learners)],
     }
+    if chance.random() < 0.4:  # data stays with the learners, and they have more or less of it
+        has = [chance.choice([None, min_samples + chance.randint(0, 2 * equal)]) for _ in range(num_learners)]
+        with_limits = zip(fields["learners"], has, strict=True)
+        fields["learners"] = [msgspec.structs.replace(one, max_samples=most) for one, most in with_limits]
+    return fields
 
 
 def learner(chance: random.Random, number: int) -> CycleLearner:
@@ -54,7 +60,7 @@ def try_all(problem) -> tuple[int, int, int] | None:
     choices = [
         [
             (count, local_epochs)
-            for count in range(problem.min_samples, most + 1)
+            for count in range(problem.min_samples, min(most, problem.most_samples(learner)) + 1)
             if (local_epochs := problem.local_epochs(learner, count)) >= problem.min_iterations
         ]
         for learner in problem.learners

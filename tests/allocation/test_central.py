@@ -1,3 +1,5 @@
+import random
+
 import msgspec
 import pytest
 
@@ -87,6 +89,66 @@ def test_limits_of_the_policy_and_of_learners_are_kept():
     assert all(2 <= shards <= most for (shards, _), most in zip(allocated, (3, 50, 50), strict=True))
     assert all(local_epochs >= 2 for _, local_epochs in allocated)
     assert sum(shards for shards, _ in allocated) == 103
+
+
+LOCAL = msgspec.structs.replace(TERMS, deadline_seconds=60.0, shard_bytes=0, num_shards=0)
+
+
+def with_own_data(size, seed):
+    """Candidates that have from 5 to 40 shards of their own; the first takes no more than 4."""
+    chance = random.Random(seed)
+    owners = [msgspec.structs.replace(one, num_shards=chance.randint(5, 40)) for one in make_candidates(size, seed)]
+    return [msgspec.structs.replace(owners[0], max_shards=4), *owners[1:]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("policy", "kind"), [(CsaAllocation, CsaProblem), (SyncAllocation, SyncProblem)])
+def test_shards_of_their_own_are_allocated_as_the_solver_does_without_the_data_term(policy, kind, seed):
+    candidates = with_own_data(6, seed)
+    allocated = policy(shards_per_round=40).allocate(LOCAL, candidates)
+    taking = [candidate for candidate, one in zip(candidates, allocated, strict=True) if one != SITS_OUT]
+    fields = problem_fields(msgspec.structs.replace(LOCAL, num_shards=40), taking)
+    learners = [
+        msgspec.structs.replace(learner, max_samples=candidate.most_shards(LOCAL))
+        for learner, candidate in zip(fields["learners"], taking, strict=True)
+    ]
+    assert all(learner.c1 == 0 for learner in learners)
+    reply = kind(**{**fields, "learners": learners}).solve()
+    assert [one for one in allocated if one != SITS_OUT] == [
+        Allocation(share.samples, share.iterations) for share in reply.allocation
+    ]
+
+
+@pytest.mark.parametrize("policy", [CsaAllocation(), SyncAllocation()])
+@pytest.mark.parametrize("deadline_seconds", [0.5, 5.0, 3600.0])
+def test_of_their_own_shards_all_that_can_be_done_in_time_are_allocated(policy, deadline_seconds):
+    candidates = with_own_data(6, 3)
+    terms = msgspec.structs.replace(LOCAL, deadline_seconds=deadline_seconds)
+    allocated = policy.allocate(terms, candidates)
+    for candidate, one in zip(candidates, allocated, strict=True):
+        assert one.num_shards <= candidate.most_shards(terms)
+        if one != SITS_OUT and one.num_shards < candidate.most_shards(terms):
+            assert seconds(terms, candidate, Allocation(one.num_shards + 1, 1)) > deadline_seconds
+        if one.num_shards > 1:
+            assert seconds(terms, candidate, one) <= deadline_seconds * (1 + 1e-6)
+    if deadline_seconds == 3600.0:
+        assert [one.num_shards for one in allocated] == [one.most_shards(terms) for one in candidates]
+
+
+def test_equal_shares_of_their_own_data_end_with_what_each_has():
+    candidates = [Candidate(name=f"d{number}", num_shards=own) for number, own in enumerate((3, 10, 20, 0))]
+    for wanted, counts in ((None, [3, 10, 20, 0]), (12, [3, 5, 4, 0]), (999, [3, 10, 20, 0])):
+        allocated = EqualAllocation(shards_per_round=wanted).allocate(LOCAL, candidates)
+        assert [one.num_shards for one in allocated] == counts
+
+
+def test_a_round_may_be_of_some_of_the_shards():
+    terms = msgspec.structs.replace(TERMS, deadline_seconds=600.0)
+    for policy in (CsaAllocation, SyncAllocation, EqualAllocation):
+        allocated = policy(shards_per_round=50).allocate(terms, make_candidates(4))
+        assert sum(one.num_shards for one in allocated) == 50
+        with pytest.raises(ValueError, match="shards_per_round is 0; it must be at least 1"):
+            policy(shards_per_round=0)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta
 
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.allocation.base import MAX_DEADLINE_SECONDS, SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.allocation.least_time import least_time
 from paceline.allocation.pace_estimate import Pace, estimate
 from paceline.allocation.rounding import units_to_fill, units_within
-from paceline.checks import Count, check_fields
+from paceline.checks import Count
 from paceline.devices.profiles import Rate
 from paceline.errors import ConfigError
 
@@ -46,9 +48,6 @@ class AdaptiveDabAllocation(AllocationPolicy):
     caution: Annotated[float, Meta(ge=0, le=10)] = 2.1
     margin: Annotated[float, Meta(ge=0, le=0.5)] = 0.01
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Decide for each candidate by itself; raises `ConfigError` for one without measurements."""
         counts = [self._shards(terms, candidate) for candidate in candidates]
@@ -61,6 +60,18 @@ class AdaptiveDabAllocation(AllocationPolicy):
         kept_seconds = max(terms.model_bytes * up.slow, usual_seconds + self.margin * terms.deadline_seconds)
         most_seconds = max(usual_seconds, _MOST_KEPT_FREE * terms.deadline_seconds)
         return _latency_seconds(candidate) + min(kept_seconds, most_seconds)
+
+    def least_deadline_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
+        """Return the shortest deadline that is enough for a whole shard at the usual rates, and for its upload."""
+        train, down = self._pace(candidate, "train"), self._pace(candidate, "down")
+        shard_seconds = terms.shard_bytes * down.middle + terms.local_epochs * terms.shard_samples * train.middle
+        used_seconds = _latency_seconds(candidate) + terms.model_bytes * down.middle + shard_seconds
+
+        def works(seconds: float) -> bool:
+            longer = msgspec.structs.replace(terms, deadline_seconds=seconds)
+            return used_seconds + self.upload_seconds(longer, candidate) <= seconds
+
+        return least_time(works, terms.deadline_seconds, MAX_DEADLINE_SECONDS)
 
     def _shards(self, terms: RoundTerms, candidate: Candidate) -> int:
         train, down = self._pace(candidate, "train"), self._pace(candidate, "down")

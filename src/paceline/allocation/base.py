@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from paceline.allocation.least_time import least_time
 from paceline.checks import Count, CountOrZero, Positive, check_fields
 from paceline.devices.profiles import Outlook, Profile
 
@@ -16,6 +17,9 @@ _SPREADS_KEPT_FREE = 3  # of an upload's rate: hardly ever exceeded, if it varie
 _MOST_MARGIN = 1.0  # as a ratio of the expected upload: a wild benchmark must not eat up the round
 _UNKNOWN_UPLOAD = 0.1  # of the deadline, as long as nothing is known about the link
 
+
+MAX_DEADLINE_SECONDS = 1e6
+"""Longest deadline that is suggested."""
 
 MAX_OVERTIME = 100.0
 """Limit of overtime, as a ratio of the deadline."""
@@ -30,7 +34,7 @@ class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
         model_bytes: size of the parameters as sent, the same in both directions.
         shard_bytes: size of a shard as sent; 0 if data stays on the devices.
         shard_samples: samples in a shard.
-        num_shards: shards to hand out.
+        num_shards: shards to hand out; 0 if each candidate has its own.
         overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
     """
 
@@ -73,6 +77,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         price: price of a shard, where work is paid for.
         outlook: states that it may be in; empty if the policy does not need them.
         state: state that it is in, if known.
+        num_shards: shards of its own data, where that stays on the devices; None where shards are handed out.
     """
 
     name: str
@@ -82,10 +87,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     price: float = 0.0
     outlook: tuple[Outlook, ...] = ()
     state: str | None = None
+    num_shards: int | None = None
 
     def most_shards(self, terms: RoundTerms) -> int:
-        """Return the limit of its shards: those of the round, and its own."""
-        return terms.num_shards if self.max_shards is None else max(0, min(self.max_shards, terms.num_shards))
+        """Return the limit of its shards: those there are for it, and its owner's."""
+        there = terms.num_shards if self.num_shards is None else self.num_shards
+        return there if self.max_shards is None else max(0, min(self.max_shards, there))
+
+
+def shards_there(terms: RoundTerms, candidates: Sequence[Candidate]) -> int:
+    """Return the number of shards that there are for a round: those to hand out, or all that candidates have."""
+    own = [candidate.num_shards for candidate in candidates if candidate.num_shards is not None]
+    return sum(own) if own else terms.num_shards
 
 
 class Allocation(NamedTuple):
@@ -102,8 +115,9 @@ SITS_OUT = Allocation(0, 0)
 class AllocationPolicy(ABC):
     """Decides how many shards each learner trains in a round, and in how many local epochs.
 
-    A policy is a frozen dataclass; its parameters are its fields, and the same arguments give the same result. It opens
-    no socket, reads no clock and keeps no state; past rounds are in the candidates' `history`.
+    A policy is a frozen dataclass; its parameters are its fields, which are checked by their annotations, and the same
+    arguments give the same result. It opens no socket, reads no clock and keeps no state; past rounds are in the
+    candidates' `history`.
 
     Attributes:
         decided_by: role that calls it. A learner calls it with itself as the only candidate, so that nothing
@@ -116,6 +130,9 @@ class AllocationPolicy(ABC):
     needs_profiles: ClassVar[bool] = False
     needs_outlook: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def state_reports(self) -> Literal["never", "once", "each round"]:
         """When learners report the state they are in: never, once as they join, or before each round."""
@@ -124,6 +141,18 @@ class AllocationPolicy(ABC):
     @abstractmethod
     def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Decide what each candidate trains, in order: `SITS_OUT`, or 1 to its `most_shards`, once or more."""
+
+    def least_deadline_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
+        """Return the shortest deadline with which a candidate would train a shard, if that of the terms is too short.
+
+        Infinite if there is none, or it cannot be known.
+        """
+
+        def works(seconds: float) -> bool:
+            longer = msgspec.structs.replace(terms, deadline_seconds=seconds)
+            return self.allocate(longer, (candidate,))[0].num_shards > 0
+
+        return least_time(works, terms.deadline_seconds, MAX_DEADLINE_SECONDS)
 
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """Return the seconds to keep free for the upload at the end of the round, margin included.

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from paceline.allocation import costs
-from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, shards_there
+from paceline.allocation.least_time import least_time
 from paceline.allocation.problem_base import MOST
-from paceline.checks import Count, check_fields
+from paceline.checks import Count
 
 # NumPy is imported when something is solved: a device that trains for another policy does without.
 if TYPE_CHECKING:
     from paceline.allocation.csa.steps import Counts, Steps
-
-_PRECISION = 1e-6  # of the least time in which all can be done, as a ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +25,11 @@ class CentralAllocation(AllocationPolicy):
 
     Learners without time for `min_local_epochs` over `min_shards` sit out, as do the slowest if there are fewer shards
     than that for each. If the others cannot finish all data by the deadline, it is extended to the least time in which
-    they can, so that all overrun it alike: these policies fix the data, not the time.
+    they can, so that all overrun it alike: these policies fix the data, not the time. Where data stays on the devices,
+    each gets shards of its own, and only as many are allocated as can be done by the deadline.
 
     Attributes:
+        shards_per_round: shards to allocate in a round; None for all there are.
         min_shards: minimum of a learner's shards, if it gets any.
         max_shards: maximum of a learner's shards; None for no limit.
         min_local_epochs: minimum of a learner's local epochs.
@@ -37,31 +38,43 @@ class CentralAllocation(AllocationPolicy):
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
 
+    shards_per_round: Count | None = None
     min_shards: Count = 1
     max_shards: Count | None = None
     min_local_epochs: Count = 1
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.max_shards is not None and self.max_shards < self.min_shards:
             raise ValueError(f"max_shards is {self.max_shards}, below min_shards, {self.min_shards}")
 
     def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
-        """Share out all shards; candidates without a profile sit out."""
+        """Share out the shards; candidates without a profile sit out."""
         able = self._able(terms, candidates)
         if not able:
             return [SITS_OUT] * len(candidates)
-        total = min(terms.num_shards, sum(self._most(terms, candidates[index]) for index in able))
-        steps = self._steps(terms, [candidates[index] for index in able])
+        chosen = [candidates[index] for index in able]
+        steps = self._steps(terms, chosen)
+        total = min(self._wanted(terms, chosen), sum(self._most(terms, candidate) for candidate in chosen))
+        if any(candidate.num_shards is not None for candidate in chosen):
+            in_time = int(steps.most_for(self.min_local_epochs).sum())
+            total = min(total, max(in_time, self.min_shards * len(chosen)))
         counts, local_epochs = self._share_out(_stretched(steps, total, self.min_local_epochs), total)
         allocated = [SITS_OUT] * len(candidates)
         for index, *share in zip(able, counts.tolist(), local_epochs.tolist(), strict=True):
             allocated[index] = Allocation(*share)
         return allocated
 
+    def least_deadline_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
+        return self._least_seconds(terms, candidate)
+
     @abstractmethod
     def _share_out(self, steps: Steps, total: int) -> tuple[Counts, Counts]:
         """Return shards and local epochs, for which there is enough time."""
+
+    def _wanted(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> int:
+        there = shards_there(terms, candidates)
+        return there if self.shards_per_round is None else min(there, self.shards_per_round)
 
     def _most(self, terms: RoundTerms, candidate: Candidate) -> int:
         most = candidate.most_shards(terms)
@@ -76,7 +89,7 @@ class CentralAllocation(AllocationPolicy):
         }
         in_time = [index for index, needed in seconds.items() if needed <= terms.deadline_seconds]
         able = in_time or [index for index, needed in seconds.items() if needed < MOST]
-        fastest = sorted(able, key=seconds.__getitem__)[: terms.num_shards // self.min_shards]
+        fastest = sorted(able, key=seconds.__getitem__)[: self._wanted(terms, candidates) // self.min_shards]
         return sorted(fastest)
 
     def _least_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
@@ -111,13 +124,7 @@ def _stretched(steps: Steps, total: int, min_local_epochs: int) -> Steps:
     def in_seconds(seconds: float) -> Steps:
         return dataclasses.replace(steps, cycle_seconds=seconds)
 
-    fails = enough = steps.cycle_seconds
-    while find_conflict(in_seconds(enough), total, min_local_epochs) is not None:
-        fails, enough = enough, 2 * enough
-    while enough - fails > _PRECISION * enough:
-        middle = (fails + enough) / 2
-        if find_conflict(in_seconds(middle), total, min_local_epochs) is None:
-            enough = middle
-        else:
-            fails = middle
-    return in_seconds(enough)
+    def works(seconds: float) -> bool:
+        return find_conflict(in_seconds(seconds), total, min_local_epochs) is None
+
+    return in_seconds(least_time(works, steps.cycle_seconds))

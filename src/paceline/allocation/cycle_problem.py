@@ -13,10 +13,12 @@ t_k = T, cannot hold in whole numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
+from paceline.allocation.least_time import least_time, suggest_seconds
 from paceline.allocation.problem_base import (
     MOST,
     AllocatedShare,
@@ -34,12 +36,17 @@ from paceline.errors import ConfigError
 
 
 class CycleLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A learner and its seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all."""
+    """A learner and its seconds: `c2` per sample and local epoch, `c1` per sample, `c0` in all.
+
+    Attributes:
+        max_samples: maximum of its samples, such as those it has where data stays on the devices; None for no limit.
+    """
 
     name: Name
     c2: Positive
     c1: NotNegative = 0.0
     c0: NotNegative = 0.0
+    max_samples: Count | None = None
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +86,16 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         super().__post_init__()
         if self.max_samples is not None and self.min_samples > self.max_samples:
             raise ConfigError(f"min_samples is {self.min_samples}, above max_samples, {self.max_samples}")
+        for learner in self.learners:
+            if learner.max_samples is not None and learner.max_samples < self.min_samples:
+                raise ConfigError(
+                    f"learner {learner.name!r}: max_samples is {learner.max_samples}, below min_samples, "
+                    f"{self.min_samples}"
+                )
+
+    def most_samples(self, learner: CycleLearner) -> int:
+        """Return the most samples that a learner can get, apart from `max_samples` of all."""
+        return self.samples if learner.max_samples is None else min(self.samples, learner.max_samples)
 
     def local_epochs(self, learner: CycleLearner, num_samples: int) -> int:
         """Compute the local epochs over so many samples that a learner has time for, τ."""
@@ -116,6 +133,8 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
         if conflict.kind == "least":
             least = num_learners * self.min_samples
             reason = f"{num_learners} × min_samples, {self.min_samples}, is {least}, more than samples, {self.samples}"
+        elif conflict.kind == "most" and any(learner.max_samples is not None for learner in self.learners):
+            reason = f"max_samples of all learners add up to {conflict.most}, less than samples, {self.samples}"
         elif conflict.kind == "most":
             most = conflict.most
             reason = f"{num_learners} × max_samples, {self.max_samples}, is {most}, less than samples, {self.samples}"
@@ -123,11 +142,24 @@ class CycleProblem(Problem, frozen=True, kw_only=True):
             reason = (
                 f"learner {self.learners[conflict.learner].name!r} has time for {conflict.most} iterations of "
                 f"min_samples, {self.min_samples}, in cycle_seconds, {self.cycle_seconds:g}; min_iterations is "
-                f"{self.min_iterations}"
+                f"{self.min_iterations}; {self._least_seconds()}"
             )
         else:
             reason = (
                 f"all learners together can take at most {conflict.most} of samples, {self.samples}, to do "
-                f"min_iterations, {self.min_iterations}, in cycle_seconds, {self.cycle_seconds:g}"
+                f"min_iterations, {self.min_iterations}, in cycle_seconds, {self.cycle_seconds:g}; "
+                f"{self._least_seconds()}"
             )
         return Reply(status="infeasible", reason=reason)
+
+    def _least_seconds(self) -> str:
+        """Say in which time all limits can be kept."""
+        from paceline.allocation.csa.exact import find_conflict
+        from paceline.allocation.csa.steps import Steps
+
+        steps = Steps.of(self)
+
+        def works(seconds: float) -> bool:
+            return find_conflict(replace(steps, cycle_seconds=seconds), self.samples, self.min_iterations) is None
+
+        return f"least that works: {suggest_seconds(least_time(works, self.cycle_seconds))}"

@@ -11,6 +11,7 @@ import msgspec
 from paceline.allocation import problem_base
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.costs import fixed_seconds, shard_seconds
+from paceline.allocation.least_time import suggest_seconds
 from paceline.allocation.problem_base import AllocatedShare, Reply
 from paceline.allocation.rounding import units_within
 from paceline.devices.profiles import Profile, Rate
@@ -105,5 +106,5 @@ def _too_slow(terms: RoundTerms, candidates: Sequence[Candidate]) -> str:
     name = min(needed, key=needed.__getitem__)
     return (
         f"no learner can finish one shard within deadline_seconds, {terms.deadline_seconds:g}; "
-        f"the fastest, {name!r}, needs {needed[name]:.6g}"
+        f"the fastest, {name!r}, needs {needed[name]:.6g}; least that works: {suggest_seconds(needed[name])}"
     )

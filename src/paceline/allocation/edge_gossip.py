@@ -55,9 +55,6 @@ class EdgeGossipAllocation(BalancingPolicy):
 
     needs_profiles: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        checks.check_fields(self)
-
     def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Return the balanced part of each peer's data, one shard at least, also if too many have failed."""
         rates = [_predicted(candidate) for candidate in candidates]

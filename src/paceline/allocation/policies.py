@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from paceline.allocation.adaptive import AdaptiveDabAllocation
 from paceline.allocation.base import AllocationPolicy
@@ -17,7 +14,7 @@ from paceline.allocation.edge_gossip import AllDataAllocation, EdgeGossipAllocat
 from paceline.allocation.equal import EqualAllocation
 from paceline.allocation.pool import MedAllocation, MmttAllocation
 from paceline.allocation.sync import SyncAllocation
-from paceline.checks import why_refused
+from paceline.checks import build
 from paceline.errors import ConfigError
 from paceline.spelling import suggest
 
@@ -41,22 +38,11 @@ def from_config(table: Mapping[str, Any]) -> AllocationPolicy:
     name = fields.pop("policy", None)
     if not isinstance(name, str) or name not in POLICIES:
         raise ConfigError(f"policy is {name!r}; {suggest(name, sorted(POLICIES))}")
-    kind = POLICIES[name]
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    for field in fields:
-        if field not in known:
-            raise ConfigError(f"{name} has no field {field!r}; {suggest(field, sorted(known))}")
     try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        field = where.rstrip("`")
-        allowed = why_refused(fields.get(field), typing.get_type_hints(kind, include_extras=True).get(field))
-        if allowed is not None:
-            message = f"{field} is {fields[field]}; {allowed}"
-        elif field:
-            message = f"{field} is {fields[field]!r}: {message}"
-        raise ConfigError(f"{name}: {message}") from None
+        policy: AllocationPolicy = build(POLICIES[name], fields)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return policy
 
 
 def describe(policy: AllocationPolicy) -> dict[str, Any]:

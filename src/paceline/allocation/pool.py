@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne
 from paceline.devices.profiles import Outlook, Profile
 from paceline.errors import ConfigError
 
@@ -85,9 +85,6 @@ class PoolPolicy(AllocationPolicy):
     decided_by: ClassVar[Literal["learner", "orchestrator"]] = "orchestrator"
     needs_profiles: ClassVar[bool] = True
     needs_outlook: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def held_share(self) -> float:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from paceline.allocation.csa import CsaProblem, RelaxedCsaProblem, SuggestedCsaProblem
 from paceline.allocation.cycle_problem import CycleLearner
+from paceline.allocation.equal import EtaProblem
 from paceline.allocation.staleness import staleness
 from paceline.allocation.sync import SyncProblem
+from paceline.errors import ConfigError
 from tests.allocation.cycles import largest_sum, learner, small_fields, try_all
 
 FAST = CycleLearner(name="w0", c2=1e-4, c1=1e-4, c0=0.5)
@@ -171,6 +173,10 @@ def test_the_largest_numbers():
             {"min_iterations": 30},
             "all learners together can take at most 5875 of samples, 10001, to do min_iterations, 30, in cycle_",
         ),
+        (
+            {"learners": [FAST, CycleLearner(name="w1", c2=4e-4, max_samples=5)], "max_samples": 900},
+            "max_samples of all learners add up to 905, less than samples, 10001",
+        ),
         ({"learners": [SLOW], "max_samples": 9}, "1 × max_samples, 9, is 9, less than samples, 10001"),
     ],
 )
@@ -178,6 +184,19 @@ def test_the_reason_names_what_is_in_conflict(kind, changes, reason):
     reply = kind(**{**FIELDS, **changes}).solve()
     assert (reply.status, reply.objective, reply.bound, reply.allocation) == ("infeasible", None, None, [])
     assert reply.reason.startswith(reason)
+
+
+def test_samples_that_learners_have_already_are_their_limit():
+    has = [CycleLearner(name="w0", c2=1e-4, max_samples=2000), CycleLearner(name="w1", c2=4e-4, max_samples=9000)]
+    fields = {**FIELDS, "learners": has}
+    for kind in (CsaProblem, SyncProblem, EtaProblem, RelaxedCsaProblem, SuggestedCsaProblem):
+        few, many = (share.samples for share in kind(**fields).solve().allocation)
+        assert few <= 2000
+        assert few + many == 10_001
+    reply = EtaProblem(**{**fields, "samples": 11_001}).solve()
+    assert reply.reason == "max_samples of all learners add up to 11000, less than samples, 11001"
+    with pytest.raises(ConfigError, match="learner 'w0': max_samples is 2000, below min_samples, 2001"):
+        CsaProblem(**fields, min_samples=2001)
 
 
 def test_no_local_epochs_are_fine_if_asked_for():

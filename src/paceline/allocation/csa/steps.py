@@ -47,6 +47,7 @@ class Steps:
         """Convert the learners of a problem."""
         num_learners = len(problem.learners)
         most = problem.samples if problem.max_samples is None else problem.max_samples
+        own = np.array([problem.most_samples(learner) for learner in problem.learners], dtype=np.int64)
         seconds = np.array([(learner.c2, learner.c1, learner.c0) for learner in problem.learners], dtype=np.float64)
         return cls(
             c2=seconds[:, 0].copy(),
@@ -54,7 +55,7 @@ class Steps:
             c0=seconds[:, 2].copy(),
             cycle_seconds=problem.cycle_seconds,
             low=np.full(num_learners, problem.min_samples, dtype=np.int64),
-            high=np.full(num_learners, max(most, problem.min_samples), dtype=np.int64),
+            high=np.maximum(np.minimum(own, most), problem.min_samples),
         )
 
     @property

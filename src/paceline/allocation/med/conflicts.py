@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from paceline.allocation.least_time import least_time, suggest_seconds
 from paceline.allocation.med.instance import Instance
 from paceline.allocation.rounding import TOLERANCE
 
@@ -26,7 +27,8 @@ def _conflicts(instance: Instance, tasks: Sequence[str], learners: Sequence[str]
     for task in np.flatnonzero(sums < instance.shards).tolist():
         yield (
             f"task {tasks[task]!r}: all learners together can do {sums[task]:.0f} of its {instance.shards[task]:.0f} "
-            f"shards by its deadline_seconds, {instance.deadlines[task]:g}"
+            f"shards by its deadline_seconds, {instance.deadlines[task]:g}; least that works for it alone: "
+            f"{suggest_seconds(_least_seconds(instance, task))}"
         )
     least = 0 if instance.may_idle else instance.least
     needed, total = least * instance.num_learners, float(instance.shards.sum())
@@ -53,3 +55,13 @@ def _conflicts(instance: Instance, tasks: Sequence[str], learners: Sequence[str]
             f"budget, {instance.budget:g}, is at least {cheapest - instance.budget:.6g} short: "
             f"the cheapest learners would cost {cheapest:.6g}, as much as each can do by the deadlines"
         )
+
+
+def _least_seconds(instance: Instance, task: int) -> float:
+    """Return in how many seconds all learners together can do a task."""
+
+    def works(seconds: float) -> bool:
+        most = instance.capacities(np.array([task]), np.array([seconds]))
+        return bool(most.sum() >= instance.shards[task])
+
+    return least_time(works, float(instance.deadlines[task]))

@@ -1,0 +1,45 @@
+"""The data of a device's own that it trains on where data stays on the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from paceline.errors import ConfigError
+from paceline.learning import datasets
+from paceline.learning.datasets import DataSpec
+from paceline.learning.partitions import PartitionSpec, split
+from paceline.learning.shards import Array
+from paceline.topologies.base import DeviceOptions
+from paceline.topologies.parallel.messages import Offer
+
+OwnData: TypeAlias = Callable[[Offer], tuple[Array, Array]]
+"""Returns the samples and labels of a device for a job that it is offered; they never leave it."""
+
+
+def own_data_of(options: DeviceOptions) -> OwnData | None:
+    """Return the data that the owner of a device named: a file, or a part of the job's data; None if there is none."""
+    if options.part is not None:
+        number, count = options.part
+
+        def part_of(offer: Offer) -> tuple[Array, Array]:
+            if options.data is None and not offer.dataset:
+                raise ConfigError("this job's data is a file: pass a part of your copy of it, --data FILE:I/N")
+            try:
+                data = DataSpec(name=offer.dataset) if options.data is None else DataSpec(path=str(options.data))
+            except ValueError as error:
+                raise ConfigError(f"the data of this job is not known here: {error}") from error
+            return cut(data, count, offer.partition, offer.task.seed)[number - 1]
+
+        return part_of
+    if options.data is None:
+        return None
+    own = datasets.load_local(options.data)
+    return lambda offer: own
+
+
+def cut(data: DataSpec, num_devices: int, partition: PartitionSpec, seed: int) -> Sequence[tuple[Array, Array]]:
+    """Split the training data of a job among so many devices; raises `ConfigError`."""
+    dataset = datasets.load(data)
+    parts = split(dataset, data, num_devices, partition, seed)
+    return [(dataset.x_train[part], dataset.y_train[part]) for part in parts]
