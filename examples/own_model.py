@@ -5,7 +5,7 @@ Run it with `python examples/own_model.py`; the run is kept in runs/own-model.
 
 from torch import nn
 
-from paceline import DataSpec, Job, LocalDevice, LocalFleet, ModelSpec, train
+from paceline import DataSpec, Job, LocalDevice, LocalFleet, train
 
 
 class Net(nn.Module):
@@ -26,14 +26,14 @@ JOB = Job(
     deadline_seconds=1.5,
     local_epochs=10,
     min_learners=2,
-    model=ModelSpec.of(Net),
+    model=Net,
     data=DataSpec(name="digits", shard_size=16),
 )
 DEVICES = [LocalDevice(name="laptop"), LocalDevice(name="pi", slowdown=8, down_mbit=40, up_mbit=20)]
 
 
 if __name__ == "__main__":  # devices load this file for Net, and should not start a fleet of their own
-    run = train(JOB, LocalFleet(DEVICES), folder="runs/own-model")
+    run = train(JOB, LocalFleet(DEVICES), folder="runs/own-model", overwrite=True)
     for learner in run.summary().tables["learners"].records():
         print(f"{learner['learner']} trained {learner['num_samples']:,} samples")
     print(f"accuracy {run.accuracy:.1%} after {run.metrics['rounds']} rounds; the report is in {run.report()}")

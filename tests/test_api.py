@@ -16,9 +16,9 @@ class Net(torch.nn.Sequential):
 
 
 if __name__ == "__main__":
-    job = paceline.Job(deadline_seconds=1, rounds=3, min_learners=2, model=paceline.ModelSpec.of(Net))
+    job = paceline.Job(deadline_seconds=1, rounds=3, min_learners=2, model=Net)
     devices = [paceline.LocalDevice(name="fast"), paceline.LocalDevice(name="slow", slowdown=4)]
-    run = paceline.train(job, paceline.LocalFleet(devices))
+    run = paceline.train(job, paceline.LocalFleet(devices), progress=False)
     print(run.metrics["rounds"], run.accuracy > 0.7, run.report().exists(), sorted(run.state))
 """
 
@@ -43,6 +43,17 @@ def test_a_script_without_a_guard_gets_one_clear_line(tmp_path):
     result = run_script(unguarded, tmp_path)
     assert result.returncode != 0
     assert 'if __name__ == "__main__"' in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_script_with_a_named_model_needs_no_guard(tmp_path):
+    source = """
+from paceline import Job, LocalFleet, train
+run = train(Job(deadline_seconds=1, rounds=1, model="two-nn"), LocalFleet([{"name": "pi"}]), progress=False)
+print(run.metrics["rounds"])
+"""
+    result = run_script(source, tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")
 
 
 def test_what_needs_no_torch_starts_without_it():

@@ -20,6 +20,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("rounds.py", "paceline", "seconds_per_round"),
         ("simulate.py", "paceline", "rounds_per_second"),
         ("policies.py", "dab,eta", "accuracy"),
+        ("robust.py", "fedavg,median", "clean"),
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),

@@ -83,8 +83,15 @@ def test_example(program, tmp_path, spawn):
     script = tmp_path / "example.py"
     script.write_text(program.source)
     result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
     assert result.stdout == program.output
+
+
+@pytest.mark.parametrize("program", CASES)
+def test_an_example_can_be_run_twice(program):
+    for line in program.source.splitlines():
+        assert 'folder="runs/' not in line.replace('=f"', '="') or "overwrite=True" in line
 
 
 def test_links_between_files_lead_somewhere():

@@ -15,6 +15,7 @@ import typer.main
 
 from paceline import GossipJob, Job, LocalDevice, Pool, SplitJob, VirtualDevice, topologies
 from paceline.allocation import POLICIES, from_config
+from paceline.checks import Positive
 from paceline.cli.main import COMMANDS
 from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell
@@ -23,7 +24,7 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets import testbed
 from paceline.learning.aggregated_points import PointsSpec
-from paceline.learning.averaging import AggregationSpec
+from paceline.learning.aggregation import AGGREGATIONS, Aggregation
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
@@ -39,7 +40,7 @@ TYPES = {
     bool: "true or false",
     list[str]: "list of texts",
     tuple[str, ...]: "list of texts",
-    dict[str, float]: "table of numbers",
+    dict[str, Positive]: "table of numbers",
     tuple[DeviceState, ...]: "tables",
     PowerModel: "table",
 }
@@ -108,13 +109,25 @@ def fields_of(kind, defaults):
     }
 
 
+def fields_of_plugin(kind):
+    """The same for a dataclass."""
+    kinds = typing.get_type_hints(kind)
+    return {
+        field.name: (
+            shown_type(kinds[field.name]),
+            shown_default("required" if field.default is dataclasses.MISSING else field.default),
+        )
+        for field in dataclasses.fields(kind)
+    }
+
+
 TABLES_OF_FILES = {
     "`[job]`": fields_of(Job, JOB["job"]),
     "`[model]`": fields_of(ModelSpec, JOB["model"]),
     "`[optimizer]`": {"name": ("text", '"SGD"'), "lr": ("number", "0.1")},
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
-    "`[aggregation]`": fields_of(AggregationSpec, JOB["aggregation"]),
+    "`[aggregation]`": {"method": ("text", '"fedavg"'), **fields_of_plugin(Aggregation)},
     "`[pool]`": {"jobs": (shown_type(list[str]), "–"), **fields_of(Pool, POOL["pool"])},
     "`[allocation]` of a pool": {"policy": ("text", '"med"')},
     "`[gossip]`": fields_of(GossipJob, GOSSIP["gossip"]),
@@ -157,12 +170,15 @@ def test_the_documented_tables_are_those_there_are():
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_is_documented_with_its_fields(name):
     documented = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
-    kinds = typing.get_type_hints(POLICIES[name])
-    assert documented == {
-        field.name: (shown_type(kinds[field.name]), shown_default(field.default))
-        for field in dataclasses.fields(POLICIES[name])
-    }
+    assert documented == fields_of_plugin(POLICIES[name])
     assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
+
+
+@pytest.mark.parametrize("name", AGGREGATIONS.members)
+def test_every_aggregation_is_documented_with_its_own_fields(name):
+    documented = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
+    fields, shared = fields_of_plugin(AGGREGATIONS.members[name]), fields_of_plugin(Aggregation)
+    assert documented == {key: shown for key, shown in fields.items() if shared.get(key) != shown}
 
 
 def test_every_model_dataset_and_view_is_named():

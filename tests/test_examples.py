@@ -66,7 +66,8 @@ def test_any_job_can_be_simulated_in_a_cell(simulate, job, tmp_path):
 def test_train_a_model_of_ones_own_on_local_processes(tmp_path):
     command = [sys.executable, str(EXAMPLES / "own_model.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert "round 3/3" in done.stderr
     assert "laptop trained" in done.stdout
     assert "after 3 rounds" in done.stdout
     assert (tmp_path / "runs/own-model/report.html").exists()

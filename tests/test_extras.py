@@ -72,3 +72,9 @@ def test_commands_name_a_missing_extra_in_one_line(tmp_path):
     result = paceline_without(OPTIONAL, "simulate", *files, "--folder", tmp_path / "run")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "sklearn is not installed; run pip install 'paceline[points]'" in result.stderr
+
+
+def test_experiments_are_listed_without_any_extra(tmp_path):
+    result = paceline_without([*OPTIONAL, "torch"], "reproduce", "--list", "--json", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert '"name": "mel-staleness"' in result.stdout

@@ -93,7 +93,7 @@ def _cycles(job: Job, devices: Sequence[VirtualDevice]) -> list[RoundClosed]:
     """The cycles of one run, each evaluated, so that it ends at the last target."""
     told: list[Event] = []
     with tempfile.TemporaryDirectory() as folder:
-        train(job, VirtualFleet(devices), folder=Path(folder) / "run", watchers=[told.append])
+        train(job, VirtualFleet(devices), folder=Path(folder) / "run", callbacks=[told.append], progress=False)
     return [event for event in told if isinstance(event, RoundClosed)]
 
 

@@ -3,7 +3,7 @@
 ``experiments/<name>/`` holds
 
 - ``README.md``: the paper's claim and figure, the setup, the duration, the result and where it differs.
-- ``run.py``: ``ABOUT``, an `About`; ``run(seed, *, is_quick)``, which yields the rows of one seed; and
+- ``run.py``: ``ABOUT``, an `About` of plain values; ``run(seed, *, is_quick)``, which yields the rows of one seed; and
   ``measures(rows)``, which makes of one seed's rows the figures to compare with the paper, by name. It leaves out those
   that do not apply.
 - ``plot.py``: ``plot(rows)``, a matplotlib figure of the rows of all seeds, as they are read from the CSV file.
@@ -16,13 +16,14 @@ is loaded, and afterwards, they can be imported by their names.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import paceline
 from paceline.errors import ConfigError
@@ -136,8 +137,19 @@ def load_experiment(name: str, folder: Path | None = None) -> Experiment:
 
 
 def read_about(folder: Path) -> About:
-    """Describe the experiment in a folder without loading what draws its figure."""
-    return cast(About, _attribute(_load(folder / "run.py"), "ABOUT"))
+    """Describe the experiment in a folder without loading its code, so that no extra package is needed.
+
+    Raises `ConfigError` unless ``ABOUT`` is an `About` of plain values.
+    """
+    path = folder / "run.py"
+    for statement in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="ABOUT")], value=ast.Call(args=[], keywords=fields)):
+                try:
+                    return About(**{str(field.arg): ast.literal_eval(field.value) for field in fields})
+                except (ValueError, TypeError) as error:
+                    raise ConfigError(f"{path}: ABOUT cannot be read: {error}; use plain values") from error
+    raise ConfigError(f"{path}: has no 'ABOUT'; an experiment's files are described in {__name__}")
 
 
 def _experiments_in(folder: Path) -> dict[str, Path]:

@@ -17,7 +17,16 @@ from .fleets.testbed import TestbedDevice as TestbedDevice
 from .fleets.testbed import TestbedFleet as TestbedFleet
 from .fleets.virtual import VirtualFleet as VirtualFleet
 from .learning.aggregated_points import PointsSpec as PointsSpec
-from .learning.averaging import AggregationSpec as AggregationSpec
+from .learning.aggregation import FedAdamAggregation as FedAdamAggregation
+from .learning.aggregation import FedAvgAggregation as FedAvgAggregation
+from .learning.aggregation import FedAvgMAggregation as FedAvgMAggregation
+from .learning.aggregation import FedNovaAggregation as FedNovaAggregation
+from .learning.aggregation import FedProxAggregation as FedProxAggregation
+from .learning.aggregation import FedYogiAggregation as FedYogiAggregation
+from .learning.aggregation import KrumAggregation as KrumAggregation
+from .learning.aggregation import MedianAggregation as MedianAggregation
+from .learning.aggregation import MultiKrumAggregation as MultiKrumAggregation
+from .learning.aggregation import TrimmedMeanAggregation as TrimmedMeanAggregation
 from .learning.datasets import DataSpec as DataSpec
 from .learning.junction import JunctionSpec as JunctionSpec
 from .learning.models import ModelSpec as ModelSpec
@@ -25,6 +34,7 @@ from .learning.partitions import PartitionSpec as PartitionSpec
 from .learning.tasks import OptimizerSpec as OptimizerSpec
 from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run
+from .run import StopRun as StopRun
 from .run import load_model as load_model
 from .run import train as train
 from .topologies.gossip.jobs import GossipJob as GossipJob

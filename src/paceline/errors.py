@@ -2,9 +2,11 @@
 
     PacelineError
     ├── ConfigError               a setting, file or argument that a user can mend
+    ├── DivergedError             training led to NaN, infinity or an exploding loss
     ├── WireError                 a value that cannot be sent, or bytes that are not a valid frame
     ├── TransportError            the call did not get through, or its answer did not come back
     │   ├── Unreachable           nobody answers at that address; nothing was run
+    │   │   └── TlsFailed         another certificate than expected, or only one side speaks TLS; trying again is no use
     │   ├── TimedOut              no answer in time (also a built-in TimeoutError)
     │   ├── ConnectionLost        the connection or the worker died while the call was under way
     │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large, busy
@@ -42,6 +44,10 @@ class ConfigError(PacelineError):
     """A setting, file or argument is wrong; the message names it, its value and what is allowed."""
 
 
+class DivergedError(PacelineError):
+    """Training diverged; the message names where, on which devices, and what to try."""
+
+
 class WireError(PacelineError):
     """A value cannot be put on the wire, or bytes from the network are not a valid frame."""
 
@@ -52,6 +58,10 @@ class TransportError(PacelineError):
 
 class Unreachable(TransportError):
     """No connection could be made; the far function was not run."""
+
+
+class TlsFailed(Unreachable):
+    """The far certificate is not the expected one, or only one side speaks TLS; trying again does not help."""
 
 
 class TimedOut(TransportError, TimeoutError):

@@ -3,7 +3,7 @@
 import pytest
 
 from paceline import axon
-from paceline.errors import ConfigError, Refused, Unreachable
+from paceline.errors import ConfigError, Refused, TlsFailed
 
 
 @pytest.fixture
@@ -25,7 +25,8 @@ def test_other_addresses_need_a_token_or_insecure(worker):
 def test_wrong_tokens_are_refused(worker):
     with worker.serve(port=0, token="secret") as address:
         for token in (None, "wrong", "secre", "secret2", "??????"):
-            with pytest.raises(Refused, match="token is missing or wrong") as caught:
+            problem = "the token is wrong" if token else "a token is needed"
+            with pytest.raises(Refused, match=f"{problem}; pass the one that it was started with") as caught:
                 axon.connect(str(address), token=token).hello()
             assert caught.value.status == 401
 
@@ -40,12 +41,20 @@ def test_self_made_certificate_is_pinned(worker, tmp_path, duplex):
         url = f"https://127.0.0.1:{address.port}"
         remote = axon.connect(url, token="secret", fingerprint=identity.fingerprint, duplex=duplex)
         assert remote.hello() == "hello"
-        with pytest.raises(Unreachable, match="another certificate than the pinned"):
+        with pytest.raises(TlsFailed, match="another certificate than the pinned"):
             axon.connect(url, token="secret", fingerprint=other.fingerprint).hello()
-        with pytest.raises(Unreachable, match="no TLS connection.*certificate"):
+        with pytest.raises(TlsFailed, match=f"self-signed certificate: add its fingerprint to the address, {url}#sha"):
             axon.connect(url, token="secret").hello()
-        with pytest.raises(axon.TransportError):
+        with pytest.raises(TlsFailed, match=f"^http://127.0.0.1:{address.port} wants TLS: use the https:// address"):
             axon.connect(f"http://127.0.0.1:{address.port}", token="secret").hello()
+
+
+@pytest.mark.parametrize("fingerprint", [None, "sha256:" + "0" * 64])
+def test_a_worker_without_tls_says_so_at_once(worker, fingerprint):
+    with worker.serve(port=0) as address:
+        url = f"https://127.0.0.1:{address.port}"
+        with pytest.raises(TlsFailed, match=f"^{url} does not speak TLS: use {address}$"):
+            axon.connect(url, fingerprint=fingerprint).hello()
 
 
 def test_own_certificate_is_checked_by_authority(worker, tmp_path):

@@ -148,10 +148,10 @@ def served(paceline_in):
     """Serve a job in a thread, with a token; returns its address, and what waits for its run."""
     threads = []
 
-    def serve(file):
+    def serve(file, **options):
         prepared = prepare(load_job(paceline_in.folder / file), paceline_in.folder / "run")
         heard = queue.SimpleQueue()
-        fleet = JoinedFleet(ListenOptions(port=0, token="S3cret"), heard.put)
+        fleet = JoinedFleet(ListenOptions(port=0, token="S3cret", **options), heard.put)
         threads.append(threading.Thread(target=lambda: heard.put(prepared.start(fleet))))
         threads[-1].start()
         return heard.get(timeout=60), lambda: heard.get(timeout=60)

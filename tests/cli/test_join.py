@@ -1,6 +1,7 @@
 """``paceline join``, ``gossip``, ``status`` and ``submit``: devices that take part, and one line for what is wrong."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ TOKEN = ("--token", "S3cret")
         (("--token", "a b\n"), "a token is made of"),
         (("--max-shards", "0"), "max_shards is 0; it must be at least 1"),
         (("--max-shards", "few"), "--max-shards"),
+        (("--threads", "0"), "threads is 0; allowed: 1 to 1024"),
         (("--price", "-1"), "price is -1.0; it must be at least 0"),
         (("--data", "3/2"), "--data is '3/2'; a part reads I/N"),
         (("--data", "0/0"), "--data is '0/0'"),
@@ -72,19 +74,72 @@ def test_bad_arguments_get_one_clear_line(refused, arguments, message):
     assert message in refused(*arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("join", NOBODY, "--patience", "0.1"), ("status", NOBODY), ("submit", "job.toml", "--to", NOBODY)]
-)
+@pytest.mark.parametrize("arguments", [("status", NOBODY), ("submit", "job.toml", "--to", NOBODY)])
 def test_where_nobody_is_a_command_gives_up(refused, arguments):
-    assert NOBODY in refused(*arguments, code=1)
+    assert f"{NOBODY}: nobody listens there" in refused(*arguments, code=1)
 
 
-@pytest.mark.parametrize("command", ["join", "status"])
-def test_another_worker_is_no_host(refused, command):
+def test_a_device_says_how_long_it_tries_to_join(paceline_in):
+    code, _, err = paceline_in("join", NOBODY, "--patience", "0.1")
+    first, last = err.splitlines()
+    assert (code, last) == (1, f"paceline: {NOBODY}: nobody listens there (connection refused)")
+    assert first == f"{NOBODY}: nobody listens there (connection refused); trying again for 0.1 s (--patience)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "noun"),
+    [
+        (("join",), "a host or peer of a run: it has no function 'describe'"),
+        (("status",), "a host or peer of a run: it has no function 'describe'"),
+        (("submit", "job.toml", "--to"), "an orchestrator: it has no function 'follow'"),
+    ],
+)
+def test_another_worker_is_no_host(refused, arguments, noun):
     worker = axon.Worker("other")
     worker.rpc(name="progress")(lambda: 7)
     with worker.serve(transport=HttpTransport(), port=0) as address:
-        assert "is not what is expected" in refused(command, str(address))
+        assert f"{address} is not {noun}; check host and port" in refused(*arguments, str(address))
+
+
+def test_options_that_would_do_nothing_are_refused(paceline_in, refused, served, few_digits):
+    url, run = served("job.toml")
+    for options, message in [
+        (
+            ("--data", "digits.npz"),
+            "the orchestrator of this job serves its data, so --data would do nothing: leave it",
+        ),
+        (("--data", "1/2"), "the orchestrator of this job serves its data, so --data would do nothing: leave it out"),
+        (("--apply-view",), "--apply-view does nothing for a learner of a parallel job: leave it out"),
+        (("--store", "redis://x"), "--store does nothing for a learner of a parallel job: leave it out"),
+        (("--contention", "x.json"), "--contention does nothing for a learner of a parallel job: leave it out"),
+        (("--tls",), "nobody calls a learner of a parallel job, so --listen, --address, --tls, --cert, --key and"),
+        (("--listen", "127.0.0.1:7230"), "nobody calls a learner of a parallel job, so --listen, --address, --tls,"),
+    ]:
+        code, _, err = paceline_in("join", url, *TOKEN, *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
+    assert paceline_in("join", url, *TOKEN, "--max-shards", "9", "--price", "1")[0] == 0
+    run()
+    for options in (("--max-shards", "3"), ("--price", "2"), ("--apply-view",)):
+        message = f"{options[0]} does nothing for a peer of a gossip job: leave it out"
+        assert message in refused("gossip", "gossip.toml", "--data", "1/2", *options)
+    for job, noun in (("job.toml", "a learner of a parallel job"), ("split.toml", "a source of a split job")):
+        assert f"--store does nothing for {noun}" in refused("run", job, "--devices", "2", "--store", "redis://x")
+
+
+def test_trouble_with_tls_and_tokens_is_named(paceline_in, refused, served):
+    identity = axon.ServerIdentity.self_made()
+    url, run = served("job.toml", identity=identity)
+    plain = url.replace("https", "http")
+    assert f"{plain} wants TLS: use the https:// address that" in refused("join", plain, *TOKEN, code=1)
+    assert f"add its fingerprint to the address, {url}#sha256:…" in refused("join", url, *TOKEN, code=1)
+    wrong = f"sha256:{64 * '0'}"
+    assert f"another certificate than the pinned {wrong}" in refused("join", f"{url}#{wrong}", *TOKEN, code=1)
+    pinned = f"{url}#{identity.fingerprint}"
+    assert "a token is needed; pass the one" in refused("join", pinned, code=1)
+    assert "the token is wrong; pass the one" in refused("join", pinned, "--token", "wrong", code=1)
+    assert paceline_in("join", pinned, *TOKEN)[0] == 0
+    run()
 
 
 def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, printed, refused, served):
@@ -97,16 +152,44 @@ def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, pri
     assert "model  model.safetensors" in out
     assert checkpoints.read(paceline_in.folder / "model.safetensors").keys()
 
-    code, out, err = paceline_in("join", url, *TOKEN, "--energy", "busy_watts=4", "--emulate", "slowdown=2")
+    options = ("--private", "--max-shards", "40", "--energy", "busy_watts=4", "--emulate", "slowdown=2")
+    code, out, err = paceline_in("join", url, *TOKEN, *options)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "joined; measuring this device …"
+    assert lines[0] == f"To {url}, this device will send"
+    assert re.fullmatch("- its name, device-[0-9a-f]{6}, and the version of Paceline", lines[1])
+    assert lines[2:6] == [
+        "- its price for a shard: 0",
+        "- how many shards it takes, and when",
+        "- trained parameters, the number of samples they were trained on, or that training diverged",
+        "joined; measuring this device …",
+    ]
     assert any(line.startswith("round 2: ") for line in lines)
     assert lines[-1] == "the run is over: rounds done"
     assert run().accuracy > 0.1
     events = RunFolder.open(paceline_in.folder / "run").events()
     (joined,) = {event.learner for event in events if isinstance(event, LearnerJoined)}
     assert joined.startswith("device-")  # it was given no name
+
+
+def test_a_private_device_joins_no_job_that_wants_to_know_what_it_can_do(paceline_in, printed, refused, served, change):
+    change("job.toml", "rounds = 2\ndeadline_seconds = 4", "rounds = 1\ndeadline_seconds = 1\novertime = 60")
+    change("job.toml", '"dab"', '"csa"')
+    url, run = served("job.toml")
+    err = refused("join", url, *TOKEN, "--private", "--name", "shy")
+    assert f"{url}: this device is private, and would have to send its profile, measured when it joins: training" in err
+    assert err.endswith("latency; nothing was sent. Without --private, this device would join")
+    out = printed("join", url, *TOKEN, "--name", "open", "--max-shards", "20")
+    assert "- the most shards that it takes in a round: 20\n- its profile, measured when it joins" in out
+    run()
+    events = RunFolder.open(paceline_in.folder / "run").events()
+    assert {event.learner for event in events if isinstance(event, LearnerJoined)} == {"open"}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_private_device_is_no_peer(refused, options):
+    err = refused("gossip", "gossip.toml", "--data", "1/2", "--private", *options)
+    assert "other peers: this device is private, and would have to send its speed, in samples per second" in err
 
 
 def test_a_job_is_submitted_to_a_pool(printed, refused, served, change):
@@ -183,5 +266,7 @@ def test_a_peer_is_joined_by_its_address_alone(paceline_in, printed, refused, ch
         assert "--data" in refused("join", url)
         out = printed("join", url, "--data", "2/2", "--name", "second")
         assert out.splitlines()[-1] == "the run is over: epochs done"
+        assert "- its speed, in samples per second, and how many samples it has, after each epoch\n" in out
+        assert "- which parts of the job's data it holds\n" in out
         first.communicate(timeout=60)
         assert first.returncode == 0

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from paceline.cli.demo import fit_pace
 from paceline.learning import checkpoints
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined, LearnerLeft
@@ -93,9 +94,14 @@ def test_audits_find_nothing_where_only_time_passes(simulate, change, tmp_path):
     assert recorded(tmp_path / "run", LearnerLeft) == []
 
 
-def test_a_run_is_not_written_over(simulate, refused):
+def test_a_run_is_not_written_over_unless_asked(simulate, printed, refused, tmp_path):
     assert simulate("job.toml", "run", "--time-only")["accuracy"] is None
     assert "exists and is not empty" in refused("simulate", "job.toml", "fleet.toml", "--folder", "run")
+    (tmp_path / "run/notes.txt").write_text("mine")
+    again = ("simulate", "job.toml", "fleet.toml", "--folder", "run", "--overwrite")
+    assert "run holds notes.txt, which is not of a run" in refused(*again)
+    (tmp_path / "run/notes.txt").unlink()
+    assert printed(*again)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +145,8 @@ def test_what_no_fleet_can_do_gets_one_clear_line(paceline_in, few_digits, chang
 
 def test_bench_measures_this_device(printed, refused, few_digits):
     figures = json.loads(printed("bench", "job.toml", "--shards", 3, "--json"))
+    assert figures["threads"] >= 1
+    assert json.loads(printed("bench", "job.toml", "--threads", 1, "--json"))["threads"] == 1
     assert figures["shards"] == 3
     assert figures["samples_per_second"] > 0
     assert figures["flops"] > 0
@@ -175,6 +183,16 @@ def test_run_starts_processes_and_saves_the_model(paceline_in, change):
     assert checkpoints.read(paceline_in.folder / "model.safetensors").keys()
 
 
+@pytest.mark.parametrize(
+    ("samples_per_second", "pace"),
+    [(50.0, (10.0, 1.0)), (400.0, (4.3, 1.0)), (863.0, (2.0, 1.0)), (8640.0, (2.0, 10.0))],
+)
+def test_the_pace_of_the_demo_fits_the_machine(samples_per_second, pace):
+    found = fit_pace(samples_per_second, 90)
+    assert found == pytest.approx(pace)
+    assert found.deadline_seconds * samples_per_second / found.slowdown <= 0.6 * 90 * 2 * 16 * 1.001
+
+
 @pytest.mark.slow
 def test_demo_trains_four_devices(tmp_path):
     command = [sys.executable, "-m", "paceline", "demo", "--rounds", "3", "--json", "--folder", "run"]
@@ -189,4 +207,6 @@ def test_demo_trains_four_devices(tmp_path):
     for event in recorded(tmp_path / found["run"], ShardsTaken):
         taken.setdefault(event.learner, []).append(event.num_shards)
     assert set(taken) == {"laptop", "old-pc", "jetson", "pi"}
-    assert min(taken["laptop"]) > max(taken["pi"])
+    assert 80 > min(taken["laptop"]) > max(taken["pi"])
+    deadline_seconds = json.loads((tmp_path / "run/job.json").read_bytes())["job"]["deadline_seconds"]
+    assert f"Starting 4 devices on this machine, with rounds of {deadline_seconds:g} s; each" in result.stderr

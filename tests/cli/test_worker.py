@@ -78,7 +78,7 @@ def test_tls_and_token(serve, printed, refused, monkeypatch):
     where = serve("--host", "0.0.0.0", "--tls", "--token", "S3cret")
     url = f"https://127.0.0.1:{where['url'].rpartition(':')[2]}"
     call = ("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"])
-    assert "token is missing or wrong" in refused(*call, code=1)
+    assert "a token is needed" in refused(*call, code=1)
     monkeypatch.setenv("PACELINE_TOKEN", "S3cret")
     assert printed(*call) == "2\n"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import math
 import random
 import statistics
@@ -16,7 +17,14 @@ from paceline.axon.transports import FaultyTransport, Link, MemoryNetwork
 from paceline.devices import subset_benchmark
 from paceline.devices.background_load import BackgroundLoad, StressorLoad
 from paceline.devices.states import DeviceState
-from paceline.devices.subset_benchmark import Transfer, benchmark, benchmark_states, fit_direction, measure_training
+from paceline.devices.subset_benchmark import (
+    Transfer,
+    benchmark,
+    benchmark_states,
+    choose_threads,
+    fit_direction,
+    measure_training,
+)
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer
@@ -95,6 +103,48 @@ def test_the_first_training_is_not_counted(run_virtual):
     assert (rate.per_second, rate.spread) == (pytest.approx(200), pytest.approx(0))
     assert trainer.trained == [(SHARD,)] * 5
     assert trainer.states == [{"dummy": 0}] * 5  # each time the dummy anew
+
+
+class ThreadedTrainer(PacedTrainer):
+    """Takes other seconds with each number of threads, in turn."""
+
+    def __init__(self, seconds, **fixed):
+        super().__init__(1.0)
+        self.by_threads = {count: itertools.cycle(values) for count, values in seconds.items()}
+        self.thread_counts = tuple(fixed.get("counts", seconds))
+        self.tried = []
+
+    async def train(self, state, shards, options=DEFAULT_OPTIONS):
+        self.tried.append(self.num_threads)
+        self.seconds = [next(self.by_threads[self.num_threads])]
+        return await super().train(state, shards, options)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "best"),
+    [
+        ({1: [1.0], 2: [0.7]}, 2),
+        ({1: [1.0], 2: [0.97]}, 1),  # hardly faster
+        ({1: [0.01], 8: [15.0]}, 1),  # others keep the cores busy
+        ({1: [9.0, 1.0, 1.0, 9.0], 4: [2.0]}, 1),  # the warm-up and a stray do not count
+    ],
+)
+def test_the_number_of_threads_is_the_one_that_trains_fastest(run_virtual, seconds, best):
+    trainer = ThreadedTrainer(seconds)
+    run_virtual(measure_training(trainer, [SHARD] * 2))
+    assert trainer.num_threads == best
+    assert trainer.tried[:8] == [*seconds] * 4  # by turns
+    assert set(trainer.tried[8:]) == {best}
+    num_tried = len(trainer.tried)
+    run_virtual(choose_threads(trainer, [SHARD]))
+    assert len(trainer.tried) == num_tried  # once is enough
+
+
+@pytest.mark.parametrize(("counts", "threads"), [((), None), ((2,), 2)])
+def test_where_there_is_no_choice_no_time_is_spent_on_it(run_virtual, counts, threads):
+    trainer = ThreadedTrainer({None: [1.0], 2: [1.0]}, counts=counts)
+    run_virtual(measure_training(trainer, [SHARD] * 2))
+    assert trainer.tried == [threads] * 3
 
 
 def test_strays_are_not_counted_but_what_is_slow_at_times_is(run_virtual):

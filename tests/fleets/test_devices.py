@@ -2,9 +2,11 @@
 
 import pytest
 
+from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell, rates
 from paceline.errors import ConfigError
-from paceline.fleets.devices import in_cell, singles
+from paceline.fleets.devices import in_cell
+from paceline.fleets.local import LocalDevice
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 
@@ -53,8 +55,26 @@ def test_what_does_not_fit_a_cell_is_refused(fields, message):
         in_cell(Cell(), [device("pi", **fields)])
 
 
-@pytest.mark.parametrize("use", [singles, VirtualFleet])
-def test_a_distance_needs_a_cell(use):
+def test_a_distance_needs_a_cell():
     with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
-        use([device("pi", distance_metres=30)])
-    use(in_cell(Cell(), [device("pi", distance_metres=30)]))
+        VirtualFleet([device("pi", distance_metres=30)])
+    VirtualFleet(in_cell(Cell(), [device("pi", distance_metres=30)]))
+
+
+def test_devices_may_be_tables_as_in_a_file():
+    table = {"name": "pi", "count": 2, "samples_per_second": 3, "power": {"idle_watts": 1}}
+    assert [one.name for one in VirtualFleet([table]).devices] == ["pi-1", "pi-2"]
+    assert VirtualFleet([table]).devices[0].power == PowerModel(idle_watts=1)
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        ([LocalDevice(name="pi")], r"devices 1 is LocalDevice\(.*; it must be a table, or a VirtualDevice"),
+        ([device("pi"), {"name": "b"}], "devices 2: samples_per_second is missing"),
+        (["pi"], "devices 1 is 'pi'; it must be a table, or a VirtualDevice"),
+    ],
+)
+def test_a_fleet_takes_its_own_kind_of_devices(devices, message):
+    with pytest.raises(ConfigError, match=message):
+        VirtualFleet(devices)

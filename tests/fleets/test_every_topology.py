@@ -11,6 +11,7 @@ from paceline import (
     LocalFleet,
     ModelSpec,
     OptimizerSpec,
+    PartitionSpec,
     Pool,
     SplitJob,
     VirtualDevice,
@@ -22,10 +23,12 @@ from paceline.topologies.events import PhaseStarted
 
 DATA = DataSpec(name="digits", shard_size=32)
 SERVED = {"deadline_seconds": 1.5, "rounds": 2, "min_learners": 2, "benchmark_shards": 2, "data": DATA}
+LOCAL = DataSpec(name="digits", shard_size=32, placement="local")
 ADAM = OptimizerSpec(name="Adam", options={"lr": 0.01})
 OTHER = {"epochs": 2, "model": ModelSpec(name="two-nn"), "optimizer": ADAM, "data": DATA}
 JOBS = {
     "job": Job(**SERVED),
+    "federated": Job(**{**SERVED, "data": LOCAL, "local_epochs": 3}, partition=PartitionSpec(kind="quantity")),
     "pool": Pool(jobs=(Job(name="one", **SERVED), Job(name="two", **SERVED)), min_learners=2),
     "gossip": GossipJob(min_peers=2, **OTHER),
     "split": SplitJob(cut="3", sources=2, **OTHER),
@@ -38,8 +41,8 @@ FLEETS = {
 # On processes of this machine, single jobs are tried elsewhere; to a testbed, a pool is the same as one.
 TRIED = [
     *(("virtual", kind) for kind in JOBS),
-    *(("local", kind) for kind in ("pool", "gossip", "split")),
-    *(("testbed", kind) for kind in ("gossip", "split")),
+    *(("local", kind) for kind in ("federated", "pool", "gossip", "split")),
+    *(("testbed", kind) for kind in ("federated", "gossip", "split")),
 ]
 
 
@@ -51,7 +54,7 @@ def test_a_job_runs_on_a_fleet(fleet, kind, tmp_path, request):
         request.getfixturevalue("needs_root")
     seen = []
     devices = FLEETS[fleet](down_mbit=50, up_mbit=20, latency_ms=1)
-    run = train(JOBS[kind], devices, folder=tmp_path / "run", watchers=[lambda event, *job: seen.append(event)])
+    run = train(JOBS[kind], devices, folder=tmp_path / "run", callbacks=[lambda event, *job: seen.append(event)])
 
     assert {event.learner for event in seen if isinstance(event, PhaseStarted)} >= {"pi-1", "pi-2"}
     for one in run.jobs.values() or (run,):

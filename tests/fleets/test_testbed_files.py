@@ -103,7 +103,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples/testbed"
 
 @pytest.mark.parametrize("name", ["four-jetsons", "pi1-jetson", "pi1-pi2-pi3-jetson", "ten-jetsons"])
 def test_example_clusters_fit_on_two_cores_and_can_be_simulated(name, tmp_path, capsys):
-    emulated = singles(load_fleet(EXAMPLES / f"{name}.toml", devices.TestbedDevice))
+    emulated = singles(devices.TestbedDevice, load_fleet(EXAMPLES / f"{name}.toml", devices.TestbedDevice))
     assert sum(device.cpu_share for device in emulated) < 1.75  # the rest is for the orchestrator
     files = (str(EXAMPLES / "digits.toml"), str(EXAMPLES / f"{name}.toml"))
     with pytest.raises(SystemExit) as exit:

@@ -13,6 +13,7 @@ from paceline.learning import models
 from paceline.learning.averaging import RunningAverage
 from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel, normalise
+from paceline.learning.model_parts import make_chain
 from paceline.learning.shards import Shard, ShardStore
 from paceline.learning.tasks import OptimizerSpec
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
@@ -266,6 +267,8 @@ def test_parameters_of_another_model_are_refused_in_one_line(parameters, reason)
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
+        ("nn.Flatten()", "has no parameters that can be trained: give it some, unfrozen"),
+        ("nn.Flatten(), nn.Linear(64, 10).requires_grad_(False)", "has no parameters that can be trained"),
         ("nn.Flatten(), nn.Linear(3, 10)", "does not take samples of shape"),
         ("nn.Flatten(), nn.Linear(64, 7)", "gives outputs of shape \\(2, 7\\) for two samples, not \\(2, 10\\)"),
     ],
@@ -276,3 +279,11 @@ def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, mes
     own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
     with pytest.raises(ConfigError, match=message):
         LocalModel(own, allowed=None)
+
+
+def test_a_model_without_parameters_to_train_is_refused_as_a_chain_too(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text("from torch import nn\n\n\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.ReLU())\n")
+    own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
+    with pytest.raises(ConfigError, match="has no parameters that can be trained: give it some, unfrozen"):
+        make_chain(own, None)

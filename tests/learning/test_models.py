@@ -100,7 +100,7 @@ def test_spec_travels_under_the_names_of_the_job_file():
         ({"name": "zzz"}, "llowed: two-nn, three-nn, conv-net, fashion-net, deadline-net, mel-net, lenet-5"),
         ({"name": "two-nn", "loss": "mse"}, "Invalid enum value 'mse'"),
         ({"name": "two-nn", "los": "mse"}, "unknown field `los`"),
-        ({"import": "nets"}, "'nets' must read package.module:Factory or path/to/file.py:Factory"),
+        ({"import": "nets"}, "'nets' must read package.module:Name or path/to/file.py:Name"),
         ({"import": "nets:"}, "must read"),
         ({"import": ":Net"}, "must read"),
         ({"import": "nets:a.b"}, "must read"),
@@ -148,7 +148,7 @@ def test_what_is_not_allowed_is_not_imported(own_imports, path, allowed):
     modules = set(sys.modules)
     with pytest.raises(ConfigError) as caught:
         build(by_import(path), MNIST, 10, allowed=allowed)
-    assert str(caught.value).endswith(f"is not allowed on this device; to allow it, pass --allow-model {path}")
+    assert str(caught.value).endswith(f"is not allowed on this device; to allow it, pass --allow {path}")
     assert not (own_imports / "ran").exists()
     assert set(sys.modules) == modules
 

@@ -30,7 +30,7 @@ JOB = {
     "optimizer": {"name": "sgd", "learning_rate": 0.05},
     "data": {"name": "digits", "shard_size": SHARD_SAMPLES, "placement": "served"},
     "allocation": {"policy": "adaptive-dab", "margin": 1.0},
-    "aggregation": {"name": "by-samples"},
+    "aggregation": {"method": "fedavg"},
 }
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from paceline.report import LiveTable, watcher
+from paceline.report import LiveTable, show_progress
 from paceline.topologies.events import LearnerJoined, PhaseStarted
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 from paceline.topologies.parallel.report import RunReporting
@@ -96,9 +96,9 @@ def test_names_cannot_act_on_the_terminal():
     assert row(lines, "\\x1b").startswith("\\x1b[2J[red] …")  # the wide letter does not fit any more
 
 
-def test_on_a_terminal_the_watcher_is_a_table_and_its_last_state_stays():
+def test_on_a_terminal_progress_is_a_table_and_its_last_state_stays():
     screen = console()
-    with watcher(screen, RunReporting(), lambda: 0.0) as watch:
+    with show_progress(screen, RunReporting(), lambda: 0.0) as watch:
         for event in run_events():
             watch(event)
     text = screen.file.getvalue()
@@ -108,13 +108,13 @@ def test_on_a_terminal_the_watcher_is_a_table_and_its_last_state_stays():
 
 
 @pytest.mark.parametrize("terminal", ["none", "dumb", "ascii"])
-def test_elsewhere_the_watcher_prints_lines(terminal):
+def test_elsewhere_progress_is_lines(terminal):
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii" if terminal == "ascii" else "utf-8")
     environment = {"TERM": "dumb"} if terminal == "dumb" else {}
     screen = Console(
         file=file, force_terminal=terminal != "none", color_system=None, _environ=environment, legacy_windows=False
     )
-    with watcher(screen, RunReporting(), lambda: 0.0) as watch:
+    with show_progress(screen, RunReporting(), lambda: 0.0) as watch:
         for event in run_events(rounds=2):
             watch(event)
     file.seek(0)

@@ -5,6 +5,7 @@ import pytest
 from paceline.errors import ConfigError
 from reproduction import experiments as module
 from reproduction import find_experiments, load_experiment
+from reproduction.experiments import read_about
 
 
 def test_found_in_the_current_folder_or_above(experiments, monkeypatch):
@@ -56,3 +57,13 @@ def test_unknown_names_and_broken_files(experiments):
     plot.write_text("")
     with pytest.raises(ConfigError, match="plot.py: has no 'plot'"):
         load_experiment("coin-toss", experiments)
+
+
+def test_a_description_is_read_without_running_the_experiment(experiments):
+    run = experiments / "coin-toss/run.py"
+    run.write_text(f"import no_such_package\n{run.read_text()}")
+    assert read_about(run.parent).figure == "Nobody, Fig. 1"
+    for text, message in [("", "has no 'ABOUT'"), ("ABOUT = About(figure=1 + f())", "use plain values")]:
+        run.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            read_about(run.parent)

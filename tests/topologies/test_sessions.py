@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, Unreachable
+from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, Unreachable
 from paceline.topologies import sessions
 from paceline.topologies.sessions import Changes, Roster, Session, check_name, until_over
 
@@ -41,6 +41,7 @@ def join_until_over(run_virtual, failures, error=None):
     [
         *(Refused("no", status=status) for status in (401, 404, 422)),
         BadReply("gibberish"),
+        TlsFailed("another certificate"),
         RemoteError("ValueError", "version mismatch", device="host"),
     ],
 )

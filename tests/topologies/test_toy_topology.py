@@ -53,7 +53,7 @@ def test_on_virtual_time_it_repeats_exactly(home):
     devices = [VirtualDevice(name=name, samples_per_second=10, latency_ms=5) for name in NAMES]
     seen = []
     runs = [
-        train(load_job(home / "job.toml"), VirtualFleet(devices), folder=home / name, watchers=[seen.append])
+        train(load_job(home / "job.toml"), VirtualFleet(devices), folder=home / name, callbacks=[seen.append])
         for name in ("one", "two")
     ]
     assert runs[0].metrics == {"mean": pytest.approx(MEAN), "laps": 2}

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from paceline.errors import ConnectionLost, TimedOut, Unreachable
+from paceline.errors import ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
@@ -14,11 +14,19 @@ LONGEST_PAUSE_SECONDS = 5.0
 T = TypeVar("T")
 
 
-async def retry(attempt: Callable[[], Awaitable[T]], *, give_up_seconds: float) -> T:
+async def retry(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    give_up_seconds: float,
+    on_first_failure: Callable[[TransportError], None] = lambda error: None,
+) -> T:
     """Call until it gets through, or has failed for so long; then the last error is raised.
 
     Each pause is twice the last. Only for attempts that may be repeated; an answer that says no (`Refused`,
-    `BadReply`) is final.
+    `BadReply`) is final, and so is `TlsFailed`.
+
+    Args:
+        on_first_failure: receives the error when it begins to fail.
     """
     loop = asyncio.get_running_loop()
     failing_since = None
@@ -27,12 +35,17 @@ async def retry(attempt: Callable[[], Awaitable[T]], *, give_up_seconds: float) 
         started = loop.time()
         try:
             return await attempt()
+        except TlsFailed:
+            raise
         except (Unreachable, TimedOut, ConnectionLost) as error:
             now = loop.time()
             was_up = isinstance(error, ConnectionLost) and now - started > LONGEST_PAUSE_SECONDS
+            is_first = failing_since is None
             if failing_since is None or was_up:  # a long-poll that broke after a while was no failure until then
                 failing_since, pause = now, FIRST_PAUSE_SECONDS
             if now + pause - failing_since > give_up_seconds:
                 raise
+            if is_first:
+                on_first_failure(error)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

@@ -21,10 +21,9 @@ from paceline.devices.contention.loads import loads_for
 from paceline.devices.contention.profiles import ContentionProfile, save_profile
 from paceline.devices.contention.profiling import profile_training
 from paceline.devices.contention.regression import Observation, cross_validate, fit_slowdown
+from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
-from paceline.learning.local_model import LocalModel
-from paceline.learning.trainers import ThreadTrainer
 from paceline.topologies.job_files import load_job
 
 _QUIET_RATIO = 0.2  # share of the CPU that others may use while a device counts as left alone
@@ -49,7 +48,7 @@ def contention(
         task, shards = topologies.of_job(spec).prepare(spec).benchmark_work()
     except ConfigError as error:
         raise ConfigError(f"{job}: {error}") from error
-    trainer = ThreadTrainer(LocalModel(task, allowed=None))
+    trainer = LiveMachine().trainer(task)
     loads = loads_for(os.cpu_count() or 1)
     with _progress() as watch:
         observations = run_live(profile_training(trainer, shards, loads, seconds=seconds, watch=watch))

@@ -21,7 +21,7 @@ from paceline.axon import access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli.options import NETWORK, CaFile, Cert, Insecure, Key, Save, Tls, Token, flag, option
+from paceline.cli.options import NETWORK, TRAINING, CaFile, Cert, Insecure, Key, Save, Threads, Tls, Token, flag, option
 from paceline.cli.tls import identity_of
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
@@ -32,34 +32,41 @@ from paceline.fleets.live import ListenOptions
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
 from paceline.spelling import suggest
-from paceline.topologies.base import Contact, DeviceOptions, Node
+from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
+from paceline.topologies.consent import check_consent
 from paceline.topologies.sessions import check_name
 
 _EVERYWHERE = ("0.0.0.0", "::")
-_TRAINING, _EMULATION = "Training", "Emulation"
+_EMULATION = "Emulation"
 
-Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", _TRAINING)]
-Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), or part I of N of the job's.", _TRAINING)]
-ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to the --data file.", _TRAINING)]
-MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", _TRAINING)]
-Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", _TRAINING)]
-AllowModel: TypeAlias = Annotated[
-    list[str] | None, option("IMPORT", "Allow models of this import path or package.", _TRAINING)
-]
-Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", _TRAINING)]
-Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", _TRAINING)]
-Energy: TypeAlias = Annotated[
-    str, option("HOW", "model (default), codecarbon, or a power model: busy_watts=4,idle_watts=2.", _TRAINING)
-]
-Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", _TRAINING)]
+Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", TRAINING)]
+Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), part I of N, or FILE:I/N.", TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to the --data file.", TRAINING)]
+MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", TRAINING)]
+Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", TRAINING)]
+Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to know what it can do.", TRAINING)]
+Allow: TypeAlias = Annotated[list[str] | None, option("IMPORT", "Allow code of this import path or package.", TRAINING)]
+Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", TRAINING)]
+Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", TRAINING)]
+Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,idle_watts=2.", TRAINING)]
+Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
 States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", _EMULATION)]
 HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.", _EMULATION)]
-Emulate: TypeAlias = Annotated[
-    str | None, option("KEY=N,…", "Be slower: slowdown, down_mbit, up_mbit, latency_ms.", _EMULATION)
-]
+Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.", _EMULATION)]
 EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
+
+
+_OPTIONS = {
+    "max_shards": "--max-shards",
+    "price": "--price",
+    "data": "--data",
+    "part": "--data I/N",
+    "applies_view": "--apply-view",
+    "store_url": "--store",
+    "contention": "--contention",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +107,18 @@ class Device:
             now=now,
         )
 
+    def check_options(self, topology: Topology[Any]) -> None:
+        """Raise `ConfigError` for an option that would do nothing in a job of this topology."""
+        default, nouns = DeviceOptions(), f"a {topology.noun} of a {topology.name} job"
+        for field, shown in _OPTIONS.items():
+            if field not in topology.used_options and getattr(self.options, field) != getattr(default, field):
+                raise ConfigError(f"{shown} does nothing for {nouns}: leave it out")
+        if topology.is_served and (self.address or self.listen != ListenOptions(port=0, token=self.token)):
+            raise ConfigError(
+                f"nobody calls {nouns}, so --listen, --address, --tls, --cert, --key and --insecure do nothing: leave "
+                "them out; an https:// address is all that TLS needs"
+            )
+
 
 def make_device(
     save: Save = None,
@@ -109,10 +128,12 @@ def make_device(
     apply_view: ApplyView = False,
     max_shards: MaxShards = None,
     price: Price = 0.0,
-    allow_model: AllowModel = None,
+    private: Private = False,
+    allow: Allow = None,
     store: Store = None,
     contention: Contention = None,
     energy: Energy = "model",
+    threads: Threads = None,
     patience: Patience = 300.0,
     token: Token = None,
     ca_file: CaFile = None,
@@ -132,7 +153,7 @@ def make_device(
     check_name(name)
     emulated = _parse_emulation(name, emulate)
     own, part = _parse_data(data)
-    allowed = tuple(allow_model or ())
+    allowed = tuple(allow or ())
     host, port = _parse_listen(listen)
     if host in _EVERYWHERE and address is None:
         raise ConfigError(
@@ -152,6 +173,7 @@ def make_device(
             patience_seconds=patience,
             store_url=store,
             contention=contention,
+            is_private=private,
         ),
         machine=LiveMachine(
             slowdown=emulated.slowdown,
@@ -160,6 +182,7 @@ def make_device(
             are_states_known=not hide_states,
             make_meter=_parse_energy(energy),
             watch_points=_PointsBar(),
+            threads=threads,
         ),
         transport=CountedTransport(_held_back(emulated)),
         listen=ListenOptions(
@@ -213,6 +236,22 @@ def parse_contact(option: str, text: str) -> Contact:
     return Contact(url, fingerprint or None)
 
 
+def ask_consent(device: Device, topology: Topology[Any], tables: Mapping[str, Any], address: str) -> list[str]:
+    """Return lines that say what leaves the device, before anything does; raises `ConfigError` if it refuses to.
+
+    Args:
+        tables: what is known of the job.
+        address: whom it goes to.
+    """
+    disclosures = topology.disclosures(tables, device.options)
+    try:
+        check_consent(disclosures, device.options.is_private)
+    except ConfigError as error:
+        raise ConfigError(f"{address}: {error}; nothing was sent. Without --private, this device would join") from None
+    about = f"its name, {device.name}, and the version of Paceline"
+    return [f"To {address}, this device will send", *(f"- {one}" for one in (about, *(d.what for d in disclosures)))]
+
+
 def print_json(event: Event) -> None:
     """Print an event as a line of JSON on standard output."""
     sys.stdout.buffer.write(events.to_line(event))
@@ -220,13 +259,13 @@ def print_json(event: Event) -> None:
 
 
 def _parse_data(text: str | None) -> tuple[Path | None, tuple[int, int] | None]:
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text or "")
+    found = re.fullmatch(r"(?:(.+):)?(\d{1,9})/(\d{1,9})", text or "")
     if found is None:
         return (None if text is None else Path(text)), None
-    number, count = int(found[1]), int(found[2])
+    number, count = int(found[2]), int(found[3])
     if not 1 <= number <= count:
         raise ConfigError(f"--data is {text!r}; a part reads I/N, such as 1/8 for the first of eight")
-    return None, (number, count)
+    return (None if found[1] is None else Path(found[1])), (number, count)
 
 
 def _parse_listen(text: str) -> tuple[str, int]:

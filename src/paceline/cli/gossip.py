@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 from rich.console import Console
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.devices import Device, parse_contact, print_json, takes_device
-from paceline.cli.options import Folder, JobFile, option
+from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
+from paceline.cli.options import Folder, JobFile, Overwrite, option
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import run_live
+from paceline.fleets.processes import STOP_SIGNAL
 from paceline.learning import checkpoints
 from paceline.topologies.base import Contact, Finished, Host, Node, Plan
 from paceline.topologies.job_files import load_job
@@ -26,6 +28,7 @@ def gossip(
     device: Device,
     peer: Annotated[list[str] | None, option("URL", "Peer to join; one or two are enough.")] = None,
     folder: Folder = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train without a server: start the first peer, or a further one.
 
@@ -35,7 +38,9 @@ def gossip(
     topology = topologies.of_job(spec)
     if topology.is_served:
         raise ConfigError(f"{job}: devices of this job join a server; start it with paceline serve {job}")
+    device.check_options(topology)
     contacts = [parse_contact("--peer", url) for url in peer or ()]
+    consent = ask_consent(device, topology, spec.described(), "other peers")
     if device.as_json and folder is None:
         finished = run_live(_take_part(device, topology.prepare(spec), contacts))
         if device.save is not None and finished.state is not None:
@@ -45,17 +50,20 @@ def gossip(
 
     def announce(url: str) -> None:
         shown = "" if device.token is None else " --token …"
-        line = f"On another device, run\n  paceline join {url}{shown} --data I/N"
+        line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
         console.print(line, highlight=False, soft_wrap=True)
 
     def make_node(host: Host) -> Node:
         return device.node(contacts, host.hear, host.env.now, life=time.time_ns())
 
     fleet = JoinedFleet(device.listen, announce, make_node=make_node, address=device.address)
-    show_run.run_and_show(spec, fleet, folder, as_json=device.as_json, save=device.save)
+    show_run.run_and_show(spec, fleet, folder, overwrite=overwrite, as_json=device.as_json, save=device.save)
 
 
 async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact]) -> Finished:
-    """Take part without a record of the run: whoever started this process keeps one."""
-    node = device.node(contacts, print_json, asyncio.get_running_loop().time, life=time.time_ns())
+    """Take part without a record of the run: whoever started this process keeps one, and may end it early."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(STOP_SIGNAL, stopping.set)
+    node = device.node(contacts, print_json, loop.time, life=time.time_ns())
+    node = replace(node, is_stopping=stopping.is_set)
     return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from paceline import topologies
 from paceline.axon.retry import retry
-from paceline.cli.devices import Device, parse_contact, print_json, takes_device
+from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
-from paceline.errors import ConfigError, one_line
+from paceline.errors import ConfigError, TransportError, one_line
 from paceline.fleets.joined import run_member
 from paceline.fleets.live import run_live
 from paceline.learning import checkpoints
@@ -24,7 +24,7 @@ from paceline.topologies.job_files import parse_job
 def join(url: Url, device: Device) -> None:
     """Take part in a run, as a learner, a source or a peer.
 
-    What is trained there, and so what this device does, is found out at the address.
+    What it does follows from what is trained. It first prints what it will send.
 
     Example: paceline join https://10.0.0.2:7223#sha256:… --token S3cret
     """
@@ -44,12 +44,22 @@ async def _join(device: Device, contact: Contact) -> Finished:
 
     asking = device.node([contact], lambda event: None, now, life)
     describe = asking.connect(RoleService).describe.coro
-    found: Description = await retry(describe, give_up_seconds=device.options.patience_seconds)
+    patience_seconds = device.options.patience_seconds
+
+    def warn(error: TransportError) -> None:
+        hint = f"trying again for {patience_seconds:g} s (--patience)"
+        Console(stderr=True).print(f"{one_line(str(error))}; {hint}", highlight=False, markup=False, soft_wrap=True)
+
+    found: Description = await retry(describe, give_up_seconds=patience_seconds, on_first_failure=warn)
     topology = topologies.named(found.topology)
+    device.check_options(topology)
     emit = print_json if device.as_json else LinePrinter(Console(), topology.device_progress()).feed
     node = device.node([contact], emit, now, life)
+    consent = ask_consent(device, topology, found.job, contact.address)
     if topology.is_served:
-        return await run_member(topology.join(node), node)
+        member = topology.join(node)
+        _show(consent, device)
+        return await run_member(member, node)
     if any(isinstance(table, dict) and "path" in table for table in found.job.values()):
         raise ConfigError(
             f"the job at {contact.address} names a file of that device; with a job file of your own, run "
@@ -58,5 +68,12 @@ async def _join(device: Device, contact: Contact) -> Finished:
     plan = topology.prepare(parse_job(found.job, contact.address))
     unknown = [path for path in plan.import_paths if path not in (device.options.allowed or ())]
     if unknown:
-        raise ConfigError(f"the job's model is {unknown[0]}; allow it with --allow-model {unknown[0]}")
-    return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)
+        raise ConfigError(f"the job's model is {unknown[0]}; allow it with --allow {unknown[0]}")
+    member = plan.member(node, None)
+    _show(consent, device)
+    return await run_member(member, node, plan, device.listen, address=device.address)
+
+
+def _show(lines: list[str], device: Device) -> None:
+    if not device.as_json:
+        print("\n".join(map(one_line, lines)), flush=True)

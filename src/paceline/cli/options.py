@@ -10,6 +10,9 @@ import typer
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
 
+TRAINING = "Training"
+"""Heading of the options about what a device trains, and how."""
+
 
 def option(metavar: str, help: str, panel: str | None = None, **settings: Any) -> Any:
     """Declare an option with a value; its help names the default where that is not plain."""
@@ -27,8 +30,12 @@ Url: TypeAlias = Annotated[
     str, typer.Argument(metavar="URL", help="Address of a host or a peer: https://10.0.0.2:7223#sha256:…")
 ]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run; by default one in runs/.")]
+Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
+Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first, if it is one.")]
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
+
+Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]
 
 Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar="PACELINE_TOKEN")]
 CaFile: TypeAlias = Annotated[str | None, option("FILE", "CA certificates to verify others with (PEM).", NETWORK)]

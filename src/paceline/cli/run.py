@@ -5,22 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Folder, JobFile, ResultAsJson, Save, option
+from paceline.cli.options import Folder, Overwrite, ResultAsJson, Resume, Save, option
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
+from paceline.run import prepare, reopen
 from paceline.topologies.job_files import load_job
 
 
 def run(
-    job: JobFile,
+    job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
     devices: Annotated[int | None, option("N", "Number of devices to start, all alike.", min=1)] = None,
     fleet: Annotated[Path | None, option("FILE", "Fleet file (TOML) with the devices to start.")] = None,
+    resume: Resume = None,
     folder: Folder = None,
+    overwrite: Overwrite = False,
     save: Save = None,
     store: Annotated[str | None, option("URL", "Redis server where peers share figures.")] = None,
+    threads: Annotated[int, option("N", "Threads that each device trains with (1).", min=1)] = 1,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on this machine, with a process for each device.
@@ -29,12 +35,19 @@ def run(
     """
     if (devices is None) == (fleet is None):
         raise ConfigError("give the devices to start: either --devices N or --fleet FILE")
-    spec = load_job(job)
-    noun = topologies.of_job(spec).noun
+    if (job is None) == (resume is None):
+        raise ConfigError("give either a job file, or --resume with the folder of a run")
+    resumed = None if resume is None else reopen(resume)
+    spec = load_job(job) if job is not None else resumed.plan.job  # type: ignore[union-attr]
+    topology = topologies.of_job(spec)
+    if store is not None and "store_url" not in topology.used_options:
+        raise ConfigError(f"--store does nothing for a {topology.noun} of a {topology.name} job: leave it out")
     if fleet is not None:
         started = load_fleet(fleet, LocalDevice)
     else:
-        started = [LocalDevice(name=f"{noun}-{number}") for number in range(1, (devices or 0) + 1)]
-    local = LocalFleet(started, options=() if store is None else ("--store", store))
+        started = [LocalDevice(name=f"{topology.noun}-{number}") for number in range(1, (devices or 0) + 1)]
+    local = LocalFleet(started, options=() if store is None else ("--store", store), threads=threads)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
-    show_run.run_and_show(spec, local, folder, as_json=as_json, save=save, opening=opening)
+    again = ["run", *(["--devices", str(devices)] if fleet is None else ["--fleet", str(fleet)])]
+    prepared = resumed or prepare(spec, folder, local, overwrite=overwrite)
+    show_run.start_and_show(prepared, local, as_json=as_json, save=save, opening=opening, resume=again)

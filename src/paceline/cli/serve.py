@@ -16,7 +16,7 @@ from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
-from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Tls, Token, flag, option
+from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Overwrite, Resume, Tls, Token, flag, option
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
@@ -28,8 +28,9 @@ from paceline.topologies.job_files import load_job
 
 def serve(
     job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
-    resume: Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")] = None,
+    resume: Resume = None,
     folder: Folder = None,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -59,7 +60,7 @@ def serve(
     }
     kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
-    prepared = _prepared(job, resume, folder)
+    prepared = _prepared(job, resume, folder, overwrite)
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -74,10 +75,10 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json)
+    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json, resume=["serve"])
 
 
-def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> PreparedRun:
+def _prepared(job: Path | None, resume: Path | None, folder: Path | None, overwrite: bool) -> PreparedRun:
     if resume is not None:
         return reopen(resume)
     assert job is not None
@@ -85,7 +86,7 @@ def _prepared(job: Path | None, resume: Path | None, folder: Path | None) -> Pre
     if not topologies.of_job(spec).is_served:
         command = f"paceline {COMMAND_WITHOUT_HOST} {job}"
         raise ConfigError(f"{job}: this job has no server; start its first peer with {command}")
-    return prepare(spec, folder)
+    return prepare(spec, folder, overwrite=overwrite)
 
 
 class _KeptListenOptions(msgspec.Struct, kw_only=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +14,77 @@ from rich.console import Console
 from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.learning import checkpoints
-from paceline.report import RunFolder, watcher
+from paceline.report import RunFolder, show_progress
 from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
 
 def run_and_show(
-    job: JobSpec, fleet: Fleet, folder: Path | None, *, as_json: bool, save: Path | None = None, opening: str = ""
+    job: JobSpec,
+    fleet: Fleet,
+    folder: Path | None,
+    *,
+    overwrite: bool,
+    as_json: bool,
+    save: Path | None = None,
+    opening: str = "",
 ) -> None:
     """Run a job on a fleet; shows its progress, then its result.
 
     Args:
+        overwrite: delete the run in that folder first, if it is one.
         save: file to save the final model in, too.
         opening: line to print before devices start.
     """
-    prepared = prepare(job, folder, fleet)
-    if opening:
-        Console(stderr=as_json).print(opening, highlight=False)
-    start_and_show(prepared, fleet, as_json=as_json, save=save)
+    prepared = prepare(job, folder, fleet, overwrite=overwrite)
+    start_and_show(prepared, fleet, as_json=as_json, save=save, opening=opening)
 
 
-def start_and_show(prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None) -> None:
-    """Start a prepared run; shows its progress, then its result.
+def start_and_show(
+    prepared: PreparedRun,
+    fleet: Fleet,
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    opening: str = "",
+    resume: Sequence[str] = (),
+) -> None:
+    """Start a prepared run; shows its progress, then its result. If it is interrupted, says how to go on.
 
     Args:
         save: file to save the final model in, too.
+        opening: line to print before devices start.
+        resume: command that resumes the run, if it can be; the option with its folder is added.
     """
+    if opening:
+        Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
     console, clock = Console(stderr=as_json), _RunClock()
-    with watcher(console, prepared.folder.reporting, clock.now) as show:
+    with show_progress(console, prepared.folder.reporting, clock.now) as show:
 
         def watch(event: Event, *job: str) -> None:
             clock.see(event)
             show(event, *job)
 
-        run = prepared.start(fleet, [watch])
+        try:
+            run = prepared.start(fleet, [watch])
+        except KeyboardInterrupt:
+            line = _how_to_go_on(prepared, resume)
+            Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
+            raise
     if save is not None:
         checkpoints.write(save, run.state)
     _print_result(run, console, as_json=as_json)
+
+
+def _how_to_go_on(prepared: PreparedRun, resume: Sequence[str]) -> str:
+    """Say what resumes a run that was interrupted, or where to find what it has learned."""
+    path = prepared.folder.path
+    if resume and prepared.plan.topology.can_resume(prepared.plan.job):
+        return f"to go on, run\n  {shlex.join(['paceline', *resume, '--resume', str(path)])}"
+    kept = sorted(path.glob("**/checkpoints/*.safetensors"))
+    if not kept:
+        return f"nothing was learned yet; the record of the run is in {path}"
+    return f"a run of this kind cannot go on; what it has learned is in {kept[-1].parent}"
 
 
 def result_of(run: Run) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+import torch
+
 from paceline.devices.background_load import BackgroundLoad, NoBackgroundLoad, StressorLoad
 from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
 from paceline.devices.states import DeviceState
@@ -49,6 +51,7 @@ class Machine(ABC):
         """Release what it measures with."""
 
 
+_MOST_THREADS = 1024
 _MAKE_METER = functools.partial(ProcessMeter, PowerModel())
 
 
@@ -62,6 +65,7 @@ class LiveMachine(Machine):
         are_states_known: whether it discloses the probabilities of the states.
         make_meter: makes the meter, once there is a clock.
         watch_points: see `ThreadTrainer`.
+        threads: number of threads to train with; None to try out one, and as many as PyTorch would use.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class LiveMachine(Machine):
         are_states_known: bool = True,
         make_meter: MakeMeter = _MAKE_METER,
         watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
+        threads: int | None = None,
     ) -> None:
         if not 1 <= slowdown < math.inf:
             raise ConfigError(f"slowdown is {slowdown:g}; it must be at least 1")
@@ -82,6 +87,12 @@ class LiveMachine(Machine):
         self._are_states_known = are_states_known
         self._make_meter = make_meter
         self._watch_points = watch_points
+        if threads is not None:
+            if not 1 <= threads <= _MOST_THREADS:
+                raise ConfigError(f"threads is {threads}; allowed: 1 to {_MOST_THREADS}")
+            torch.set_num_threads(threads)
+        most = torch.get_num_threads()
+        self._thread_counts = (1, most) if threads is None and most > 1 else (most,)
         self.background_load(_fetch_nothing)  # raises now if something is wrong with the states
 
     @functools.cached_property
@@ -89,7 +100,12 @@ class LiveMachine(Machine):
         return self._make_meter(asyncio.get_running_loop().time)
 
     def trainer(self, task: Task) -> Trainer:
-        return ThreadTrainer(LocalModel(task, self.allowed), self.slowdown, watch_points=self._watch_points)
+        return ThreadTrainer(
+            LocalModel(task, self.allowed),
+            self.slowdown,
+            watch_points=self._watch_points,
+            thread_counts=self._thread_counts,
+        )
 
     def engine(self, operations_per_sample: float) -> Engine:
         return ThreadEngine(self.slowdown)

@@ -22,6 +22,8 @@ from paceline.learning.trainers import Trained, Trainer, TrainOptions
 _NUM_SMALL, _NUM_LARGE = 3, 2  # transfers of each size, after the warm-up
 _NUM_TURNS, _TURN_SECONDS = 3, 0.15  # of training, for a device that does a pass over all shards in less than a turn
 _MOST_PASSES = 64  # in a turn
+_TRIAL_SECONDS = 0.1  # of training with one number of threads
+_GAIN = 1.05  # that more threads must bring: less is chance, and leaves cores to others
 _STRAY, _STRAY_SECONDS = 3.0, 0.25  # times the median, plus: an outlier, such as a device that was suspended
 _LEAST_SECONDS = 1e-6  # a clock may not see less
 _TO_DEVIATION = 1.4826  # standard deviation of a normal distribution, as a ratio of its median deviation
@@ -130,6 +132,7 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
     """
     if not shards:
         raise ConfigError("training could not be measured: no shards came")
+    await choose_threads(trainer, shards)
     dummy = trainer.initial_parameters()
     await trainer.train(dummy, shards[:1])  # warms up; not counted
     trained = [await trainer.train(dummy, (shard,)) for shard in shards]
@@ -143,6 +146,32 @@ async def measure_training(trainer: Trainer, shards: Sequence[Shard]) -> Rate:
     usual = [turn for turn in trained if _seconds(turn) <= _STRAY * middle * turn.num_samples + _STRAY_SECONDS]
     per_second = sum(turn.num_samples for turn in usual) / sum(map(_seconds, usual))
     return Rate(per_second, _spread([per_second * _seconds(turn) / turn.num_samples for turn in trained]))
+
+
+async def choose_threads(trainer: Trainer, shards: Sequence[Shard]) -> None:
+    """Have a trainer use the number of threads that it trains fastest with, unless that is decided.
+
+    Several threads are many times slower than one where others keep the cores busy, and gain nothing for small models.
+    They take turns, so that whatever else the device does slows all of them alike, and their medians are compared.
+    """
+    counts, trainer.thread_counts = trainer.thread_counts, ()
+    if len(counts) == 1:
+        trainer.num_threads = counts[0]
+    if len(counts) < 2:
+        return
+    loop, dummy = asyncio.get_running_loop(), trainer.initial_parameters()
+    rates: dict[int, list[float]] = {count: [] for count in counts}
+    for turn in range(_NUM_TURNS + 1):
+        for count in counts:
+            trainer.num_threads = count
+            options = TrainOptions(local_epochs=_MOST_PASSES, until=loop.time() + _TRIAL_SECONDS)
+            trained = await trainer.train(dummy, shards, options)
+            if turn:  # the first warms up
+                rates[count].append(trained.num_samples / _seconds(trained))
+    medians = {count: statistics.median(rates[count]) for count in counts}
+    fewest = min(counts)
+    best = max(counts, key=medians.__getitem__)
+    trainer.num_threads = best if medians[best] > _GAIN * medians[fewest] else fewest
 
 
 def _seconds(trained: Trained) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from paceline import plugins
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
 from paceline.topologies.base import Environment, Outcome, Plan
@@ -20,12 +21,17 @@ class Fleet(ABC):
 
     Attributes:
         devices: those that take part; None where they join as they like.
+        is_in_this_process: whether all devices are, so that they know what is defined in a notebook.
     """
 
     devices: Sequence[EmulatedDevice] | None = None
+    is_in_this_process: ClassVar[bool] = False
 
     def check(self, plan: Plan[Any]) -> None:
-        """Raise `ConfigError` if there are fewer devices than a plan needs to begin."""
+        """Raise `ConfigError` if devices are fewer than a plan needs to begin, or cannot import what it names."""
+        if not self.is_in_this_process:
+            for path in plan.import_paths:
+                plugins.check_importable(path)
         num_devices, least = math.inf if self.devices is None else len(self.devices), plan.min_devices
         if num_devices < least:
             devices = "1 device" if num_devices == 1 else f"{num_devices} devices"

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, NotNegative, Positive, check_fields
+from paceline.checks import Count, NotNegative, Positive, check_fields, fit
 from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell, rates
 from paceline.devices.states import DeviceState, check_states
@@ -64,12 +64,19 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return [msgspec.structs.replace(self, name=name, count=1) for name in names]
 
 
-def singles(devices: Sequence[_Device]) -> list[_Device]:
-    """Return the single devices of all; raises `ConfigError` for one with a distance but no cell."""
-    for device in devices:
+def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
+    """Return the single devices of all, which may be given as tables.
+
+    Raises `ConfigError` for those of another kind, or with a distance but no cell.
+    """
+    try:
+        checked: Sequence[_Device] = fit("devices", list(devices), list[kind])  # type: ignore[valid-type]
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    for device in checked:
         if device.distance_metres is not None and not device.has_link:
             raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")
-    return [single for device in devices for single in device.each()]
+    return [single for device in checked for single in device.each()]
 
 
 def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:

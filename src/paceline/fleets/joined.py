@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 from paceline.devices.machines import LiveMachine, Machine
@@ -42,7 +43,8 @@ class JoinedFleet(LiveFleet):
             self._announce(address)
             yield asyncio.get_running_loop().create_future()
             return
-        taking_part = asyncio.ensure_future(self._take_part(host, plan, self._make_node(host)))
+        node = replace(self._make_node(host), is_stopping=host.env.is_stopping)
+        taking_part = asyncio.ensure_future(self._take_part(host, plan, node))
         try:
             yield taking_part
         finally:

@@ -15,6 +15,7 @@ from paceline.axon import ServerIdentity, access, loops
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
+from paceline.fleets.caller_thread import on_interrupt
 from paceline.topologies.base import Environment, Host, Outcome, Plan, serving
 
 T = TypeVar("T")
@@ -112,7 +113,8 @@ def run_live(main: Coroutine[Any, Any, T]) -> T:
         if is_main_thread:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, interrupt)
-        return loop.run_until_complete(task)
+        with on_interrupt(lambda: loop.call_soon_threadsafe(interrupt)):
+            return loop.run_until_complete(task)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:

@@ -44,11 +44,16 @@ class LocalFleet(ProcessFleet):
 
     Args:
         options: further options of ``paceline join``, for all devices.
+        threads: number of threads that each trains with; with one, they hardly disturb each other.
     """
 
     devices: Sequence[LocalDevice]
 
-    def __init__(self, devices: Sequence[LocalDevice], *, options: Sequence[str] = ()) -> None:
-        self.devices = singles(devices)
-        specs = [ProcessSpec(name=device.name, options=[*device.options(), *options]) for device in self.devices]
+    def __init__(self, devices: Sequence[LocalDevice], *, options: Sequence[str] = (), threads: int = 1) -> None:
+        self.devices = singles(LocalDevice, devices)
+        options = [*options, "--threads", str(threads)]
+        specs = [
+            ProcessSpec(name=device.name, options=[*device.options(), *options], num_threads=threads)
+            for device in self.devices
+        ]
         super().__init__(ListenOptions(port=0, token=secrets.token_urlsafe(16)), specs)

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta
 
 from paceline.axon.transports.links import Link, LinkInUse
-from paceline.checks import NotNegative, RatioBelowOne
+from paceline.checks import NotNegative, Positive, RatioBelowOne
 from paceline.devices.background_load import BackgroundLoad, NoBackgroundLoad
 from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.machines import Machine
@@ -56,9 +56,11 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         is_server: whether it is what the host runs on; all others are members.
         states: as for every device; it measures itself idle, unless the policy asks for all of them.
         skips: part of the work it reports that it does not do; to try out audits.
+        poison_factor: what the change in each of its updates is multiplied by; -1 flips its sign, -10 makes it large as
+            well. To try out robust aggregation; 1 is honest.
     """
 
-    samples_per_second: float | dict[str, float]
+    samples_per_second: Positive | dict[str, Positive]
     aggregates_per_second: Annotated[float, Meta(gt=0)] = math.inf
     speed_noise: RatioBelowOne = 0.0
     link_noise: RatioBelowOne = 0.0
@@ -69,13 +71,10 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     leaves_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     is_server: bool = False
     skips: RatioBelowOne = 0.0
+    poison_factor: Annotated[float, Meta(ge=-1e6, le=1e6)] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        speeds = self.samples_per_second
-        for speed in speeds.values() if isinstance(speeds, dict) else (speeds,):
-            if not 0 < speed < math.inf:
-                raise ValueError(f"samples_per_second is {speed}; it must be above 0 and finite")
         if self.returns_at_seconds is not None and not self.returns_at_seconds > (self.dies_at_seconds or math.inf):
             raise ValueError("returns_at_seconds needs a dies_at_seconds before it")
 
@@ -211,12 +210,22 @@ class ModelledTrainer(Trainer):
             end = (1 - self._device.skips) * num_wanted
             while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:
                 num_samples += next(minibatches)
-            parameters = self._model.parameters()
+            parameters = self._poisoned(parameters, self._model.parameters())
         seconds = num_samples / per_second
         await self._load.work(seconds, self._meter)
         if self._device.skips:
             num_samples = num_wanted  # so it says
         return Trained(parameters, num_samples, seconds, num_samples < num_wanted)
+
+    def _poisoned(self, start: Vectors, trained: Vectors) -> Vectors:
+        """Return what the device says it trained."""
+        factor = self._device.poison_factor
+        if factor == 1:
+            return trained
+        return {
+            name: start[name] + factor * (vector - start[name]) if vector.is_floating_point() else vector
+            for name, vector in trained.items()
+        }
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         values = np.zeros(shard.num_samples, np.float32)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,14 @@ from paceline.events import Emit, Event
 from paceline.fleets.devices import EmulatedDevice
 from paceline.fleets.live import ListenOptions, LiveFleet
 from paceline.learning import checkpoints
-from paceline.topologies.base import COMMAND_WITHOUT_HOST, Finished, Host, Plan
+from paceline.topologies.base import COMMAND_WITHOUT_HOST, Finished, Host, Plan, Topology
 from paceline.topologies.events import MemberListening
 
 EMULATION = {"slowdown": 1.0, "down_mbit": math.inf, "up_mbit": math.inf, "latency_ms": 0.0}
 """How a device may be held back as a trial, and what it is when it is not."""
+
+STOP_SIGNAL = signal.SIGUSR1
+"""Signal on which the process of a member ends early, where no host tells it to: after its epoch, with the average."""
 
 _GRACE_SECONDS = 5.0
 _NO_ERRORS = "no error output"
@@ -103,16 +108,17 @@ class _Members:
     async def start(self, specs: Sequence[ProcessSpec], address: str) -> None:
         """Start all; they join the host or, where there is none, the first of them."""
         is_served = self._plan.topology.is_served
-        allowed = [word for path in self._plan.import_paths for word in ("--allow-model", path)]
+        allowed = [word for path in self._plan.import_paths for word in ("--allow", path)]
         if not is_served:
             self._job_file.write_bytes(msgspec.json.encode(self._plan.job.described()))
         first = ""
         for number, spec in enumerate(specs, 1):
-            options = [*spec.options, *allowed]
+            options = [*_used(spec.options, self._plan.topology), *allowed]
             if "--data" not in options:
                 options += self._plan.device_options(number, len(specs))
             command = ["join", address] if is_served else self._command_without_host(spec, first)
-            process = await DeviceProcess.start(spec, [*command, "--json", *options], self._token, self._hear)
+            hear = functools.partial(self._hear, spec.name)
+            process = await DeviceProcess.start(spec, [*command, "--json", *options], self._token, hear)
             self._processes[spec.name] = process
             spec.on_start(process.id)
             if not is_served and not first:
@@ -174,10 +180,12 @@ class _Members:
             for process in processes:
                 process.kill()
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, name: str, event: Event) -> None:
         if isinstance(event, MemberListening):
             self._listening.put_nowait(event)
         self._host.hear(msgspec.structs.replace(event, at=self._host.env.now()))
+        if self._host.env.is_stopping() and not self._plan.topology.is_served:
+            self._processes[name].stop()  # where there is a host, that ends the run
 
     @property
     def _job_file(self) -> Path:
@@ -209,6 +217,13 @@ def device_options(device: EmulatedDevice, *, patience_seconds: float, **emulati
     return [*options, "--patience", str(patience_seconds)]
 
 
+def _used(options: Sequence[str], topology: Topology[Any]) -> list[str]:
+    """Leave out what a fleet says of devices that does nothing in a job of this topology; fleets are for all."""
+    unused = [_as_option(name) for name in ("max_shards", "price") if name not in topology.used_options]
+    places = {place for option in unused if option in options for place in (options.index(option) + n for n in (0, 1))}
+    return [text for place, text in enumerate(options) if place not in places]
+
+
 def _as_option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -224,6 +239,7 @@ class DeviceProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, emit: Emit) -> None:
         self._process = process
+        self._is_stopped = False
         self._errors: deque[str] = deque(maxlen=20)
         self._reading = asyncio.gather(self._read_events(emit), self._read_errors())
 
@@ -259,7 +275,7 @@ class DeviceProcess:
     @property
     def last_error_line(self) -> str:
         """Last line of its standard error, or a word that there was none."""
-        return self._errors[-1] if self._errors else _NO_ERRORS
+        return self._errors[-1].removeprefix("paceline: ") if self._errors else _NO_ERRORS
 
     async def wait(self) -> None:
         """Wait until it has ended."""
@@ -279,6 +295,13 @@ class DeviceProcess:
                 await asyncio.wait_for(self._process.wait(), _GRACE_SECONDS)
                 break
         await self._reading
+
+    def stop(self) -> None:
+        """Have it end early, with what was learned; only once it has reported an event, and so listens to that."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(STOP_SIGNAL)
 
     def kill(self) -> None:
         """End it at once, if it has not ended."""

@@ -19,7 +19,7 @@ from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.machines import Machine
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DivergedError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.devices import singles
@@ -52,9 +52,10 @@ class VirtualFleet(Fleet):
     """
 
     devices: Sequence[VirtualDevice]
+    is_in_this_process = True
 
     def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
-        every = singles(devices)
+        every = singles(VirtualDevice, devices)
         self.devices = [device for device in every if not device.is_server]
         servers = [device for device in every if device.is_server]
         if len(servers) > 1:
@@ -98,6 +99,7 @@ class _VirtualRun:
         self._network = MemoryNetwork()
         self._models = SharedModels(is_trained=env.trains)
         self._failure: PacelineError | None = None
+        self._too_slow: list[CannotKeepUp] = []
 
     async def run(self, server: VirtualDevice | None) -> Outcome:
         """Run the plan; `server` is what the host runs on, if its work takes time."""
@@ -132,7 +134,9 @@ class _VirtualRun:
                 is_back_later = device.returns_at_seconds is not None
             except ConfigError:
                 raise
-            except (CannotKeepUp, TurnedAway):  # the run goes on without it, as with a real device
+            except CannotKeepUp as error:  # the run goes on without it, as with a real device
+                self._too_slow.append(error)
+            except TurnedAway:
                 pass
             except PacelineError as error:
                 self._failure = error
@@ -156,6 +160,7 @@ class _VirtualRun:
             emit=host.hear,
             now=self._now,
             run_blocking=self._env.run_blocking,
+            is_stopping=self._env.is_stopping,
             machine=ModelledMachine(device, transport.link, seed, self._models),
             trains=self._env.trains,
             rng=random.Random(seed),
@@ -169,6 +174,9 @@ class _VirtualRun:
             except asyncio.TimeoutError:
                 await member.leave()
                 return None
+            except DivergedError:
+                await member.leave()
+                raise
             except asyncio.CancelledError:
                 transport.link.cut()  # it vanishes without a word
                 raise
@@ -207,10 +215,13 @@ class _VirtualRun:
                     life.result()
             if num_left >= host.min_left:
                 raise
-            why = "the others died, left, were turned away, or are too slow to train one shard by the deadline"
+            why = "the others died, left or were turned away"
             if self._failure is not None:
                 why = f"one ended with: {self._failure}"
-            raise PacelineError(
+            elif self._too_slow:
+                why = str(min(self._too_slow, key=lambda error: error.least_seconds))
+            kind = DivergedError if isinstance(self._failure, DivergedError) else PacelineError
+            raise kind(
                 f"{num_left} of {len(lives)} devices are left, and the run needs {host.min_left}: {why}"
             ) from None
         finally:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from paceline.fleets.caller_thread import on_interrupt
+
 _RESOLUTION_SECONDS = 1e-9  # timers closer than this are due together
 
 
@@ -20,8 +22,12 @@ class _Jump:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.is_interrupted = False
 
     def select(self, timeout: float | None) -> list[Any]:
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
         if timeout is None:
             raise Stalled("all tasks wait, and there is no timer that could wake one")
         self.now += timeout
@@ -63,6 +69,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Refused: virtual time would not wait for a thread."""
         raise RuntimeError("a loop on virtual time has no threads; do the work in place")
 
+    def interrupt(self) -> None:
+        """Raise `KeyboardInterrupt` from the loop, once what it does at the moment is done; from any thread."""
+        self._selector.is_interrupted = True
+
     def _process_events(self, event_list: list[Any]) -> None:
         """What asyncio would do with sockets that are ready; it comes after each jump."""
         # After half a year, the next number that a float can hold is farther away: a timer would never be due.
@@ -76,7 +86,8 @@ def run(coroutine: Any) -> Any:
     """Run a coroutine on a virtual loop of its own; returns its result. Tasks that are left are cancelled."""
     loop = VirtualLoop()
     try:
-        return loop.run_until_complete(coroutine)
+        with on_interrupt(loop.interrupt):
+            return loop.run_until_complete(coroutine)
     finally:
         try:
             loop.run_until_complete(_cancel_what_is_left(loop))

@@ -22,9 +22,9 @@ from msgspec import Meta
 
 from paceline.checks import Ratio, check_fields
 from paceline.errors import ConfigError
-from paceline.learning.averaging import why_unlike
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
+from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Vectors
 
 DEFAULT_TOLERANCE = 0.01

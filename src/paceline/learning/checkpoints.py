@@ -21,11 +21,15 @@ _FILE = re.compile(r"round-(\d{5,})\.safetensors")
 
 
 def save(folder: Path, round: int, state: State) -> Path:
-    """Write the parameters after a round; a crash leaves older files whole. Raises `PacelineError` on failure."""
+    """Write the parameters after a round; a crash leaves older files whole. Raises `PacelineError` on failure.
+
+    Of older rounds, files named as `round_name` says are removed, whatever comes after the dot.
+    """
     path = _path(folder, round)
     write(path, state)
     for number in rounds(folder)[:-NUM_KEPT]:
-        _path(folder, number).unlink(missing_ok=True)
+        for old in folder.glob(f"{round_name(number)}.*"):
+            old.unlink(missing_ok=True)
     return path
 
 
@@ -74,5 +78,10 @@ def _apart(state: State) -> State:
     return apart
 
 
+def round_name(round: int) -> str:
+    """Return the name of a round's files, up to the dot."""
+    return f"round-{round:05d}"
+
+
 def _path(folder: Path, round: int) -> Path:
-    return folder / f"round-{round:05d}.safetensors"
+    return folder / f"{round_name(round)}.safetensors"

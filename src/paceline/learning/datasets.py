@@ -45,13 +45,13 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     placement: Literal["served", "local"] = "served"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.name is None and self.path is None:
             msgspec.structs.force_setattr(self, "name", "digits")
         if self.name is not None and self.path is not None:
             raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
         if self.name is not None:
             check_known("dataset", self.name, DATASETS)
-        check_fields(self)
 
 
 class Normalisation(msgspec.Struct, frozen=True):

@@ -43,6 +43,8 @@ class LocalModel:
     @torch.inference_mode()
     def _try_out(self, import_path: str) -> None:
         """Raise `ConfigError` if a user's own model does not take the data, or does not return logits."""
+        if not self._trained_parameters():
+            raise ConfigError(f"model {import_path!r} has no parameters that can be trained: give it some, unfrozen")
         expected = (2, self.task.num_classes)
         self._model.eval()
         try:
@@ -60,6 +62,10 @@ class LocalModel:
     def parameters(self) -> Vectors:
         """Copy the parameters and buffers into vectors."""
         return self.layout.pack(self._model.state_dict())
+
+    def buffers(self) -> frozenset[str]:
+        """Return the names of the buffers, which no gradient moves."""
+        return frozenset(name for name, _ in self._model.named_buffers())
 
     def new_optimizer(self) -> torch.optim.Optimizer:
         """Make the task's optimizer for this model's parameters."""

@@ -42,7 +42,11 @@ class Operations(NamedTuple):
 def make_chain(task: Task, allowed: Collection[str] | None = ()) -> Chain:
     """Build a task's model as a chain, its initial parameters from the task's seed; see `models.build`."""
     torch.manual_seed(task.seed)
-    return Chain(models.build(task.model, task.input_shape, task.num_classes, allowed=allowed), task.input_shape)
+    model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        name = task.model.import_path
+        raise ConfigError(f"model {name!r} has no parameters that can be trained: give it some, unfrozen")
+    return Chain(model, task.input_shape)
 
 
 def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None, seed: int) -> Merge:

@@ -9,19 +9,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 import torch
 from torch import nn
 
-from paceline.axon import modules
-from paceline.errors import ConfigError, in_one_line
+from paceline import plugins
+from paceline.checks import check_fields
+from paceline.errors import ConfigError
 from paceline.learning.convnets import alexnet, check_images, leaf_cnn, mobilenet_v2, resnet_8, squeezenet
 from paceline.spelling import check_known
 
@@ -45,24 +43,19 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     loss: Literal["cross-entropy", "cross-entropy-of-softmax"] = "cross-entropy"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if (self.name is None) == (self.import_path is None):
             given = f"name {self.name!r} and import {self.import_path!r}"
             raise ValueError(f"a model has either a name or an import, not {given}")
         if self.name is not None:
             check_known("model", self.name, MODELS)
         if self.import_path is not None:
-            _split(self.import_path)
+            plugins.split_path(self.import_path)
 
     @classmethod
     def of(cls, factory: Callable[[], nn.Module], **fields: Any) -> ModelSpec:
         """Refer to a class or function at the top level of a module, or of the running script, that makes the model."""
-        location = factory.__module__
-        if location == "__main__":
-            script = getattr(sys.modules["__main__"], "__file__", None)
-            if script is None:
-                raise ConfigError(f"{factory.__qualname__} is in no file that a device could load; put it in one")
-            location = os.path.abspath(script)
-        return cls(import_path=f"{location}:{factory.__qualname__}", **fields)
+        return cls(import_path=plugins.path_of(factory), **fields)
 
 
 def build(
@@ -73,8 +66,7 @@ def build(
     Args:
         input_shape: shape of one sample: (channels, height, width), or (features,).
         num_classes: number of logits. A model by import path is trusted to fit both.
-        allowed: import paths that this device allows: whole ones, modules, or packages (``"mypackage"`` allows
-            ``mypackage.sub:Net``). None allows all, where the user wrote the job.
+        allowed: import paths that this device allows, see `plugins.load_object`; None for any.
 
     Raises:
         ConfigError: the model does not fit the shape, is not allowed (then nothing is imported), or cannot be made.
@@ -84,12 +76,14 @@ def build(
     if spec.name is not None:
         return MODELS[spec.name](input_shape, num_classes)
     assert spec.import_path is not None
-    if allowed is not None and not any(_allows(entry, spec.import_path) for entry in allowed):
-        raise ConfigError(
-            f"model {spec.import_path!r} is not allowed on this device; to allow it, pass "
-            f"--allow-model {spec.import_path}"
-        )
-    return _import(spec.import_path)
+    factory = plugins.load_object(spec.import_path, "model", allowed)
+    what, name = f"model {spec.import_path!r}", plugins.split_path(spec.import_path)[1]
+    if not callable(factory):
+        raise ConfigError(f"{what}: {name!r} cannot be called, it is of type {type(factory).__name__}")
+    model = plugins.guarded(what, f"calling {name}()", factory)
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"{what}: {name}() made no torch.nn.Module but a {type(model).__name__}")
+    return model
 
 
 def loss_function(spec: ModelSpec, *, is_mean: bool = True) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -179,49 +173,3 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "resnet-8": resnet_8,
 }
 """Factories by name: from the shape of a sample and the number of classes to a model."""
-
-
-def _split(import_path: str) -> tuple[str, str]:
-    """Split an import path into module or file, and factory; raises `ValueError` if it is none."""
-    location, _, factory = import_path.rpartition(":")
-    is_module = all(part.isidentifier() for part in location.split("."))
-    if not factory.isidentifier() or not (is_module or location.endswith(".py")):
-        raise ValueError(f"import {import_path!r} must read package.module:Factory or path/to/file.py:Factory")
-    return location, factory
-
-
-def _allows(entry: str, import_path: str) -> bool:
-    location, _ = _split(import_path)
-    # A file is allowed by its whole path alone: "nets" is a package, and "nets.py" is not in it.
-    is_inside = not location.endswith(".py") and location.startswith(f"{entry}.")
-    return entry in (import_path, location) or is_inside
-
-
-def _import(import_path: str) -> nn.Module:
-    location, name = _split(import_path)
-    factory: Any = getattr(_guarded(import_path, "importing it", _load, location), name, None)
-    if factory is None:
-        raise ConfigError(f"model {import_path!r}: {location} has no {name!r}")
-    if not callable(factory):
-        raise ConfigError(f"model {import_path!r}: {name!r} cannot be called, it is of type {type(factory).__name__}")
-    model = _guarded(import_path, f"calling {name}()", factory)
-    if not isinstance(model, nn.Module):
-        raise ConfigError(f"model {import_path!r}: {name}() made no torch.nn.Module but a {type(model).__name__}")
-    return model
-
-
-def _load(location: str) -> ModuleType:
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    if location.endswith(".py") and script is not None and os.path.abspath(script) == os.path.abspath(location):
-        return sys.modules["__main__"]  # it runs already, and should not run twice
-    return modules.load(location)
-
-
-def _guarded(import_path: str, doing: str, function: Callable[..., Any], *arguments: str) -> Any:
-    """Call the user's code; whatever it raises becomes a one-line error."""
-    try:
-        return function(*arguments)
-    except ConfigError as error:
-        raise ConfigError(f"model {import_path!r}: {error}") from error
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"model {import_path!r}: {doing} failed: {in_one_line(error, is_named=True)}") from error

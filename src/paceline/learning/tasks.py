@@ -60,6 +60,7 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     options: dict[str, Option] = msgspec.field(default_factory=lambda: dict(_DEFAULT_OPTIONS))
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.name not in OPTIMIZERS:
             raise ValueError(f"optimizer {_shown(self.name)} is unknown; {suggest(self.name, OPTIMIZERS)}")
         known = [*inspect.signature(OPTIMIZERS[self.name]).parameters][1:]

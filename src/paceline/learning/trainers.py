@@ -100,7 +100,15 @@ class KeptOptimizer:
 
 
 class Trainer(ABC):
-    """Trains a model from given parameters on given shards; does one thing at a time."""
+    """Trains a model from given parameters on given shards; does one thing at a time.
+
+    Attributes:
+        thread_counts: numbers of threads that a benchmark chooses from; empty if there is nothing to choose.
+        num_threads: number of threads that was chosen; None for what PyTorch uses by itself.
+    """
+
+    thread_counts: Sequence[int] = ()
+    num_threads: int | None = None
 
     @abstractmethod
     async def train(
@@ -181,6 +189,7 @@ class ThreadTrainer(Trainer):
         clock: clock of the thread; it must run as fast as the loop's.
         cache: folder of aggregated points; None for the user's cache.
         watch_points: called in the thread with the number of classes aggregated so far, and of all.
+        thread_counts: see `Trainer`.
     """
 
     def __init__(
@@ -190,7 +199,9 @@ class ThreadTrainer(Trainer):
         clock: Clock = Clock(),  # noqa: B008
         cache: Path | None = None,
         watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
+        thread_counts: Sequence[int] = (),
     ) -> None:
+        self.thread_counts = thread_counts
         self._model = model
         self._slowdown = slowdown
         self._clock = clock
@@ -223,6 +234,7 @@ class ThreadTrainer(Trainer):
         halt_at: float,
         is_cancelled: threading.Event,
     ) -> Trained:
+        self._use_threads()
         minibatches = self._kept.minibatches(self._model, parameters, shards, options)  # checks the shards
         num_samples, num_wanted = 0, options.local_epochs * sum(shard.num_samples for shard in shards)
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
@@ -237,7 +249,12 @@ class ThreadTrainer(Trainer):
             seconds_per_batch = work.seconds / num_batches
         return Trained(self._model.parameters(), num_samples, work.seconds, num_samples < num_wanted)
 
+    def _use_threads(self) -> None:
+        if self.num_threads is not None:
+            torch.set_num_threads(self.num_threads)  # each thread has a number of its own
+
     def _find_losses(self, parameters: Vectors, shard: Shard, is_cancelled: threading.Event) -> Losses:
+        self._use_threads()
         parts = []
         losses = self._model.losses(self._model.layout.unpack(parameters), shard)  # checks the shard
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)

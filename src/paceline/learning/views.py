@@ -43,8 +43,8 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cropped_share: PositiveRatio = 0.5
 
     def __post_init__(self) -> None:
-        check_known("view", self.kind, VIEWS)
         check_fields(self)
+        check_known("view", self.kind, VIEWS)
 
 
 def apply_view(x: Array, spec: ViewSpec, seed: int) -> Array:

@@ -7,6 +7,7 @@ import difflib
 import fcntl
 import io
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +17,14 @@ import msgspec
 
 from paceline import events, topologies
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, PacelineError, in_one_line
 from paceline.events import Event
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.tables import RecordedTable, csv_text
+
+_NEW = ".new"  # ends the name of a file until it is whole
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json")
 
 
 class RunFolder:
@@ -54,16 +58,24 @@ class RunFolder:
         self._jobs: list[RunFolder] = []
 
     @classmethod
-    def create(cls, root: Path, name: str, settings: dict[str, Any]) -> RunFolder:
-        """Make the folder ``root/name``, ready to record; raises `ConfigError` if it holds files."""
+    def create(cls, root: Path, name: str, settings: dict[str, Any], *, overwrite: bool = False) -> RunFolder:
+        """Make the folder ``root/name``, ready to record; raises `ConfigError` if it holds files.
+
+        Args:
+            overwrite: delete the run that is there, if it is one, and no process records it.
+        """
         folder = cls(root / name, topologies.announced_by(settings, "the job")[1].table)
         reporting, kind = folder.reporting, folder.reporting.kind
         if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
             raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
+            if overwrite and any(folder.path.iterdir()):
+                cls.open(folder.path).delete_files()
             if any(folder.path.iterdir()):
-                raise ConfigError(f"{folder.path} exists and is not empty: give the {kind} another name, or resume it")
+                raise ConfigError(
+                    f"{folder.path} exists and is not empty: give the {kind} another name, overwrite it, or resume it"
+                )
             folder.checkpoints.mkdir()
             folder._versions_file.write_bytes(_as_json(read_versions(settings)))
             folder._events_file.touch()
@@ -149,6 +161,26 @@ class RunFolder:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
         return kept
 
+    def delete_files(self) -> None:
+        """Delete the files of a run; raises `ConfigError` if a process records it, or there are other files."""
+        self._claim_it()
+        try:
+            tables = [table.file for table in self.reporting.recorded]
+            folders = (self.checkpoints.name, "tls")
+            own = {*_OWN_FILES, *tables, *folders, self._settings_file.name}
+            others = sorted(one.name for one in self.path.iterdir() if one.name.removesuffix(_NEW) not in own)
+            if others:
+                raise ConfigError(f"{self.path} holds {others[0]}, which is not of a run: move it elsewhere first")
+            for name in folders:
+                if (self.path / name).exists():
+                    shutil.rmtree(self.path / name)
+            for path in sorted(self.path.iterdir(), key=lambda path: path == self._settings_file):
+                path.unlink()  # last what makes it a run, so that deleting can be tried again
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be overwritten: {in_one_line(error)}") from error
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Stop recording, jobs included; raises `PacelineError` if some of it could not be written."""
         jobs, self._jobs = self._jobs, []
@@ -223,7 +255,7 @@ class _Recorder:
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file such that it is whole at any time."""
-    temporary = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + _NEW)
     temporary.write_bytes(content)
     os.replace(temporary, path)
 

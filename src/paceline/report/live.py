@@ -81,7 +81,7 @@ class LiveTable:
 
 
 @contextlib.contextmanager
-def watcher(console: Console, reporting: Reporting, now: Callable[[], float]) -> Iterator[Emit]:
+def show_progress(console: Console, reporting: Reporting, now: Callable[[], float]) -> Iterator[Emit]:
     """Show a run on this console as suits it; yields what is to be called with each event.
 
     Args:

@@ -12,7 +12,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -25,13 +25,18 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.checks import check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Emit, Event
+from paceline.learning import aggregation
+from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.topologies.consent import Disclosure
+from paceline.topologies.job_tables import table_fields
 from paceline.topologies.reporting.base import Progress, Reporting
 
 T = TypeVar("T")
@@ -39,6 +44,9 @@ E = TypeVar("E", bound=Event)
 
 Save: TypeAlias = Callable[[int | str, State], None]
 """Keeps a model under the number of a round, or under a name, such as ``final``."""
+
+Load: TypeAlias = Callable[[int | str], State]
+"""Reads what was kept under a number or a name; raises `ConfigError` if there is nothing."""
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -49,6 +57,10 @@ _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Base of jobs: what is trained, on what, and by which rules; `ValueError` for what cannot be.
 
+    A field that is a table in a job file takes more than the spec that it becomes: a name, such as
+    ``model="two-nn"``; a table, such as ``optimizer={"name": "Adam", "lr": 0.01}``; and a class or function of the
+    user's, such as ``model=Net``. See `TableField`.
+
     Attributes:
         table: the table of a job file that announces this kind of job, and holds its plain fields.
         tables: fields that are tables of their own in a job file.
@@ -58,6 +70,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     table: ClassVar[str]
     tables: ClassVar[tuple[str, ...]] = ()
     nested: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name, table in table_fields(type(self), self.tables).items():
+            given = getattr(self, name)
+            if given is not None:
+                try:
+                    msgspec.structs.force_setattr(self, name, table.make(given))
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        check_fields(self)
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a job file that make this job, every default spelled out."""
@@ -73,6 +95,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 def _described(part: Any) -> Any:
     if isinstance(part, AllocationPolicy):
         return _without_none(allocation.describe(part))
+    if isinstance(part, Aggregation):
+        return _without_none(aggregation.describe(part))
     if isinstance(part, OptimizerSpec):
         return {"name": part.name, **part.options}
     plain = msgspec.to_builtins(part)
@@ -110,6 +134,7 @@ class Environment:
         trains: whether models really learn; else only time passes.
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
+        is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
     """
 
     clock: Literal["live", "virtual"] = "live"
@@ -121,6 +146,7 @@ class Environment:
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
     open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
+    is_stopping: Callable[[], bool] = lambda: False
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
         """Emit an event that happens now, its time rounded to so many digits, and return it."""
@@ -150,12 +176,13 @@ class DeviceOptions:
         max_shards: the most it takes in a round; None for what the policy says.
         price: what it asks for a shard, where work is paid for.
         data: a file with data of its own (.npz), which never leaves the device.
-        part: number and count of the part of the job's data that it holds, counted from 1.
+        part: number and count of the part that it holds of that file or, without one, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
         allowed: import paths of models that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
+        is_private: whether it takes no part where it would have to send what it can do, or its data.
     """
 
     max_shards: int | None = None
@@ -167,6 +194,7 @@ class DeviceOptions:
     patience_seconds: float = 300.0
     store_url: str | None = None
     contention: Path | None = None
+    is_private: bool = False
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
@@ -288,7 +316,15 @@ class Finished(NamedTuple):
 
 
 class CannotKeepUp(PacelineError):
-    """This device is too slow to take part."""
+    """This device is too slow to take part.
+
+    Attributes:
+        least_seconds: shortest deadline with which it could; infinite if none is known.
+    """
+
+    def __init__(self, message: str, least_seconds: float = math.inf) -> None:
+        super().__init__(message)
+        self.least_seconds = least_seconds
 
 
 class TurnedAway(PacelineError):
@@ -344,6 +380,11 @@ class Plan(ABC, Generic[J]):
         model = getattr(self.job, "model", None)
         return () if model is None or model.import_path is None else (model.import_path,)
 
+    @property
+    def public_tables(self) -> dict[str, Any]:
+        """Tables of the job that a device is shown before it joins; all where it has to know the job."""
+        return {} if self.topology.is_served else self.job.described()
+
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         """Return what a device measures its speed with: some shards, or as many as the job says.
 
@@ -383,12 +424,14 @@ class Topology(ABC, Generic[J]):
         kinds: its kinds of job, and how runs of each are reported.
         is_served: whether devices join a host; else they join each other.
         noun: what a device is called here, such as learner, source or peer.
+        used_options: fields of `DeviceOptions` that have an effect here.
     """
 
     name: ClassVar[str]
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]]
     is_served: ClassVar[bool] = True
     noun: ClassVar[str] = "learner"
+    used_options: ClassVar[Collection[str]] = tuple(field.name for field in fields(DeviceOptions))
 
     @abstractmethod
     def prepare(self, job: J) -> Plan[Any]:
@@ -398,6 +441,14 @@ class Topology(ABC, Generic[J]):
     def join(self, node: Node) -> Member:
         """Make the role of a device that knows nothing but whom to join; only where there is a host."""
 
+    def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
+        """List what leaves a device that joins, besides its name and the version of Paceline; raises `ConfigError`.
+
+        Args:
+            tables: what the host shows of the job: `Plan.public_tables`.
+        """
+        return [Disclosure(f"whatever the topology {self.name} sends: it does not say", is_private=True)]
+
     def device_progress(self) -> Progress:
         """Begin the lines that a device prints about itself."""
         return next(iter(self.kinds.values())).progress()
@@ -406,13 +457,17 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
-    def resume(self, job: J, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
+    def can_resume(self, job: J) -> bool:
+        """Return whether a run of this job can go on after it was interrupted."""
+        return False
+
+    def resume(self, job: J, events: Sequence[Event], load: Load) -> Plan[Any]:
         """Prepare a run that was interrupted, to go on after the last round in its events.
 
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
 
         Args:
-            load: reads the checkpoint of a round.
+            load: reads the checkpoint of a round, and what else was kept.
         """
         raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")
 
@@ -421,7 +476,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What runs at an address.
 
     Attributes:
-        job: the tables of the job, where devices need them to join.
+        job: the tables of the job that devices need to know before they join.
         status: how far it is.
     """
 
@@ -447,7 +502,7 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
     for call in sorted(role.calls):
         worker.rpc(name=call)(getattr(role, call))
     topology = plan.topology
-    job = {} if topology.is_served else plan.job.described()
+    job = plan.public_tables
 
     async def describe() -> Description:
         return Description(topology=topology.name, paceline=paceline.__version__, job=job, status=role.status())
@@ -463,6 +518,8 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
 
 class RoleService(ABC):
     """Calls that every role answers that can be called at all."""
+
+    noun: ClassVar[str] = "a host or peer of a run"
 
     @abstractmethod
     async def describe(self) -> Description:
@@ -493,6 +550,8 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class TakesJobs(ABC):
     """The calls of a host that takes further jobs."""
+
+    noun: ClassVar[str] = "an orchestrator"
 
     @abstractmethod
     async def submit(self, tables: dict[str, Any]) -> str:

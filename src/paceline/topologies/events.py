@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from paceline.events import Event, Phase
+
+STOPPED: Final = "stopped by a callback"
+"""Reason of a run that whoever watches it has ended early."""
 
 
 class DeviceEvent(Event, frozen=True, kw_only=True):

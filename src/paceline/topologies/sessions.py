@@ -14,7 +14,7 @@ import paceline
 from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TransportError
+from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError
 
 POLL_SECONDS = 20.0
 """Longest that a call waits for news before it is answered; middle boxes drop idle connections."""
@@ -237,7 +237,8 @@ async def until_over(
             if error.type_name != "LookupError":
                 raise
         except TransportError as error:
-            if isinstance(error, BadReply) or (isinstance(error, Refused) and error.status in _FINAL_STATUS):
+            is_refused = isinstance(error, Refused) and error.status in _FINAL_STATUS
+            if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
             failing_since = loop.time() if failing_since is None else failing_since
             if loop.time() + pause - failing_since > patience_seconds:

@@ -117,7 +117,7 @@ def test_weights_cannot_be_written_to():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GraphSpec(name="star"), "graph is 'star'; allowed: ring, torus, regular, full"),
+        (lambda: GraphSpec(name="star"), "name is 'star'; allowed: ring, torus, regular, full"),
         (lambda: GraphSpec(degree=0), "degree is 0; it must be at least 1"),
         (lambda: neighbours_of([], GraphSpec()), "at least one peer"),
         (lambda: neighbours_of(["a", "b", "a"], GraphSpec()), "a name of its own"),

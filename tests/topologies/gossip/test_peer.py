@@ -11,7 +11,7 @@ import torch
 import paceline
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.errors import PacelineError, RemoteError, TransportError
+from paceline.errors import DivergedError, PacelineError, RemoteError, TransportError
 from paceline.topologies.base import Node, RoleService
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.jobs import GossipJob
@@ -346,3 +346,26 @@ def test_a_peer_that_is_cancelled_leaves_nothing_behind(rules):
         return len(asyncio.all_tasks())
 
     assert play(main()) == 1
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_peer_whose_training_diverges_leaves_and_the_others_go_on(exchange):
+    async def main():
+        swarm = started(rules={"exchange": exchange})
+        ruined, train = swarm.peers[2]._context.trainer, swarm.peers[2]._context.trainer.train
+
+        async def diverge(parameters, shards, options=None):
+            trained = await train(parameters, shards, options)
+            nan = {kind: vector * float("nan") for kind, vector in trained.parameters.items()}
+            return trained._replace(parameters=nan)
+
+        ruined.train = diverge
+        await asyncio.wait(swarm.lives.values())
+        with pytest.raises(DivergedError, match="in epoch 1 on c: of its parameters, float32 holds NaN or infinity"):
+            swarm.lives.pop("c").result()
+        return await swarm.results()
+
+    results = play(main())
+    assert results.keys() == {"a", "b"}
+    for result in results.values():
+        assert torch.isfinite(result.parameters["float32"]).all()

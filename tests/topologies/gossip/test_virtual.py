@@ -4,7 +4,7 @@ import pytest
 
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.devices.energy import PowerModel
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DivergedError, PacelineError
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
@@ -196,3 +196,10 @@ def test_loss_of_messages_is_borne():
     outcome, events, _ = play(lossy, epochs=10, patience_seconds=3.0, is_time_only=True)
     assert averaged(outcome) == "abcd"
     assert of(PeerLost, events) == []
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_training_that_diverges_ends_the_run_with_a_reason(exchange):
+    wild = OptimizerSpec(name="SGD", options={"lr": 1e6})
+    with pytest.raises(DivergedError, match="training diverged in epoch 1 on [abcd]: of its parameters, float32 holds"):
+        play(fleet(), exchange=exchange, optimizer=wild)

@@ -133,13 +133,14 @@ class PoolRun:
         return of(kind, self.pool if job is None else self.jobs[job])
 
 
-def play_pool(jobs, devices, *, policy=None, visit=None, at_seconds=0.0, is_time_only=True, **rules):
+def play_pool(jobs, devices, *, policy=None, visit=None, at_seconds=0.0, is_time_only=True, run=None, **rules):
     """Run jobs (changes to a small one, by name) on virtual devices.
 
     Args:
         visit: called with the host at a moment of virtual time; a coroutine function.
+        run: takes what happens, also if it fails.
     """
-    run, visits = PoolRun(), []
+    run, visits = run or PoolRun(), []
     small = {"deadline_seconds": 12.0, "rounds": 3, "benchmark_shards": 2}
     data = DataSpec(name="digits", shard_size=64)
     pool = Pool(

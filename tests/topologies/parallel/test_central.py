@@ -7,7 +7,7 @@ import pytest
 
 from paceline.devices.profiles import Profile, Rate
 from paceline.errors import PacelineError, RemoteError
-from paceline.topologies.parallel.events import RoundSpent, ShardsTaken
+from paceline.topologies.parallel.events import RoundSpent, RunEnded, ShardsTaken
 from paceline.topologies.parallel.messages import Declaration, OrchestratorService
 from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import JobPlan
@@ -136,3 +136,16 @@ def test_overtime_ends():
     first, second = closed(events)
     assert (first.seconds, first.truancy, first.late) == (pytest.approx(4.0), pytest.approx(1.0), ("b",))
     assert (second.num_updates, second.late) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "hint"),
+    [("csa", r" \(least that works: 0.4 s\)"), ("sync", r" \(least that works: 0.4 s\)"), ("eta", "")],
+)
+def test_a_deadline_in_which_nothing_is_trained_is_named(policy, hint):
+    message = f"nothing was trained in 2 rounds: no update came by the deadline of 0.01 s; use a longer one{hint}, sm"
+    job = small_job(policy, **{**RULES, "rounds": 2, "deadline_seconds": 0.01, "min_learners": 1})
+    events = []
+    with pytest.raises(PacelineError, match=message):
+        play(job, [device("slow", 100)], emit=events.append)
+    assert [event.reason for event in of(RunEnded, events)] == ["nothing trained"]

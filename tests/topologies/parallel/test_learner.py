@@ -1,6 +1,7 @@
 """A learner beside an orchestrator that lies, or whose answers are long on their way."""
 
 import asyncio
+import re
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from paceline.topologies.parallel.messages import Declaration, Ticket, Work
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import JobPlan
-from tests.topologies.parallel.runs import ByHand, closed, node_of, of, small_job
+from tests.topologies.parallel.runs import ByHand, closed, device, node_of, of, play, small_job
 
 
 class Liar(SingleJob):
@@ -37,7 +38,7 @@ class Liar(SingleJob):
             raise ticket
         return ticket
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:
+    async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
         parameters = Layout(self._prepared.state).pack(self._prepared.state)
         shards = self._prepared.shards(list(range(num_shards)))
         return self._change(Work(parameters=parameters, shards=shards, seconds_left=3.0))
@@ -117,8 +118,8 @@ class Slow(SingleJob):
         await asyncio.sleep(self.ticket_seconds)
         return ticket
 
-    async def take(self, session: str, round: int, num_shards: int) -> Work:
-        work = await super().take(session, round, num_shards)
+    async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
+        work = await super().take(session, round, num_shards, num_samples)
         await asyncio.sleep(self.work_seconds)
         return work
 
@@ -137,3 +138,17 @@ def test_answers_that_are_long_on_their_way_do_not_make_a_learner_late(delayed):
     assert spent.is_halted
     assert spent.is_accepted
     assert (end.num_updates, end.late) == (1, ())
+
+
+@pytest.mark.parametrize("policy", ["dab", "adaptive-dab"])
+def test_a_deadline_that_is_too_short_is_named_with_the_least_that_works(policy):
+    fleet = [device("slower", 50), device("slow", 100)]
+    with pytest.raises(PacelineError) as raised:
+        play(small_job(policy, deadline_seconds=0.01), fleet)
+    found = re.search(
+        r"slow cannot train one shard of 32 samples within 0.01 s: use a longer deadline \(least that "
+        r"works: (\S+) s\), smaller shards or fewer local epochs",
+        str(raised.value),
+    )
+    _, events = play(small_job(policy, deadline_seconds=float(found[1])), fleet[1:])
+    assert all(event.num_samples for event in closed(events))

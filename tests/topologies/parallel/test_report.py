@@ -50,7 +50,10 @@ def test_the_whole_of_a_run():
     events = run_events()
     summary = REPORTING.summary(events, JOB)
     rounds = [event for event in events if isinstance(event, happened.RoundClosed)]
-    assert summary.about == "digits-cnn on digits · 61,706 parameters · shares by adaptive-dab · virtual clock"
+    assert (
+        summary.about
+        == "digits-cnn on digits · 61,706 parameters · shares by adaptive-dab · aggregation by fedavg · virtual clock"
+    )
     assert (summary.ended, summary.rounds, summary.planned_rounds) == ("rounds done", 10, 10)
     assert (summary.accuracy, summary.loss) == (rounds[-1].accuracy, rounds[-1].loss)
     assert summary.seconds == events[-1].at
@@ -129,7 +132,7 @@ def test_a_resumed_run_and_one_that_is_not_over():
     assert summary.tables["happenings"].records() == [{"at": 5, "what": "run resumed at round 2"}]
     assert (summary.ended, summary.seconds) == (None, 5)
     nothing = summed_up(settings=JOB)
-    assert nothing.about == "digits-cnn on digits · shares by adaptive-dab · nothing recorded"
+    assert nothing.about == "digits-cnn on digits · shares by adaptive-dab · aggregation by fedavg · nothing recorded"
     assert (nothing.accuracy, nothing.truancy_max) == (None, None)
 
 

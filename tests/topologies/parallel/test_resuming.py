@@ -34,7 +34,7 @@ def crash_at(kind, number):
 def test_an_interrupted_run_ends_as_if_it_had_not_been(kind, number, first, tmp_path):
     whole = run.train(JOB, fleet(), folder=tmp_path / "whole")
     with pytest.raises(Crash):
-        run.train(JOB, fleet(), folder=tmp_path / "run", watchers=[crash_at(kind, number)])
+        run.train(JOB, fleet(), folder=tmp_path / "run", callbacks=[crash_at(kind, number)])
     resumed = []
     ended = run.reopen(tmp_path / "run").start(fleet(), [resumed.append])
     assert [event.round for event in closed(resumed)] == list(range(first, 7))

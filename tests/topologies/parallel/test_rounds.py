@@ -6,13 +6,18 @@ import pytest
 import torch
 
 from paceline.allocation import Allocation
-from paceline.learning.averaging import UpdateValidator
+from paceline.learning.aggregation import FedAvgAggregation
+from paceline.learning.update_validation import UpdateValidator
+from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.ledger import Ledger
 from paceline.topologies.parallel.rounds import OpenRound, Share
 
 
 def round_of(shares, **state):
-    return OpenRound(3, 0.0, 5.0, UpdateValidator({"w": torch.zeros(1)}), set(), shares=shares, **state)
+    like, method = {"w": torch.zeros(1)}, FedAvgAggregation()
+    return OpenRound(
+        3, 0.0, 5.0, UpdateValidator(like), method, method.collector(Layout(like)), set(), shares=shares, **state
+    )
 
 
 def arrived(arrivals, late=(), allocation=None):

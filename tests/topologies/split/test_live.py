@@ -26,7 +26,7 @@ def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
     job = SplitJob(**rules, data=DataSpec(path=str(tmp_path / "digits.npz")))
     events = []
     cameras = LocalFleet([LocalDevice(name="camera", count=NUM_SOURCES)])
-    run = train(job, cameras, folder=tmp_path / "run", watchers=[events.append])
+    run = train(job, cameras, folder=tmp_path / "run", callbacks=[events.append])
 
     ended = [event for event in events if isinstance(event, SplitEpochEnded)]
     assert sum(event.num_steps for event in ended) == 20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.errors import PacelineError
+from paceline.errors import DivergedError
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.events import LearnerJoined
@@ -118,8 +118,21 @@ def test_runs_end_for_a_reason(rules, reason, epochs):
 
 def test_training_that_diverges_ends_with_a_reason():
     wild = OptimizerSpec(name="SGD", options={"lr": 1e20})
-    with pytest.raises(PacelineError, match="training has diverged in epoch 1, step 2: the loss is .*; try a lower"):
+    with pytest.raises(DivergedError, match="in epoch 1, step 2, with a, b, c: the loss is .*; try a lower learning"):
         play(small_split(optimizer=wild), fleet())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"),
+    [
+        ("gfl", "training diverged in epoch 1 on [abc]: its parameters hold NaN or infinity"),
+        ("images", "training diverged in epoch 1, with images of a, b, c: parameters hold NaN or infinity"),
+    ],
+)
+def test_other_schemes_notice_that_training_diverges(scheme, message):
+    wild = OptimizerSpec(name="SGD", options={"lr": 1e6})
+    with pytest.raises(DivergedError, match=message):
+        play(small_split(scheme=scheme, optimizer=wild), fleet())
 
 
 @pytest.mark.parametrize("name", ["keys", "pop", "training", "a.b", "café @ home"])

@@ -88,7 +88,7 @@ async def test_a_goodbye_that_nobody_hears_is_no_error(harness):
 @beside_trunk(is_abandoned=True, sources=1, model=ModelSpec(import_path="tests.learning.own_models:Digits"), cut="1")
 async def test_a_model_that_is_not_allowed_is_not_loaded(harness):
     source, _ = harness.real_source("alone", allowed=())
-    with pytest.raises(ConfigError, match="not allowed on this device; to allow it, pass --allow-model"):
+    with pytest.raises(ConfigError, match="not allowed on this device; to allow it, pass --allow"):
         await source.run()
 
 

@@ -22,7 +22,7 @@ def ran(tmp_path_factory):
     events = []
     devices = [*fleet(dies_at_seconds=2.0, returns_at_seconds=5.0), device("late", joins_at_seconds=1.0)]
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    return train(small_job(epochs=5), VirtualFleet(devices), folder=folder, watchers=[events.append]), events
+    return train(small_job(epochs=5), VirtualFleet(devices), folder=folder, callbacks=[events.append]), events
 
 
 def test_what_was_learned_and_all_that_happened_is_kept_and_summed_up(ran):

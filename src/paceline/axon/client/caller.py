@@ -31,6 +31,7 @@ from paceline.errors import (
 
 SIMPLEX_SECONDS = 120.0
 DUPLEX_SECONDS = 86400.0
+_NO_WORKER = "answers, but not as Paceline does: check host and port"
 
 T = TypeVar("T")
 
@@ -126,7 +127,7 @@ class Caller:
         try:
             return msgspec.json.decode(reply.content, type=WorkerDescription)
         except msgspec.MsgspecError as error:
-            raise BadReply(f"{self.address} does not list functions as a worker does: {error}") from error
+            raise BadReply(f"{self.address} {_NO_WORKER}") from error
 
     async def _send(self, request: Request) -> Reply:
         return await self.transport.request(self.address, request, timeout=self.options.deadline_seconds)
@@ -162,8 +163,10 @@ class Caller:
         try:
             message = json.loads(bytes(reply.content))["error"]
         except (ValueError, KeyError, TypeError):
-            text = f"{self.address} answered status {reply.status} and no reason: is it an Axon worker?"
-            raise BadReply(text) from None
+            raise BadReply(f"{self.address} {_NO_WORKER} (status {reply.status})") from None
+        if reply.status == 401:
+            problem = "the token is wrong" if self.authorization else "a token is needed"
+            message = f"{problem}; pass the one that it was started with (--token, or PACELINE_TOKEN)"
         raise Refused(f"{self.address}: {message}", status=reply.status)
 
     def result(self, body: Body) -> Any:

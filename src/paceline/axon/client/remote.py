@@ -56,7 +56,8 @@ def connect(
         fingerprint: fingerprint of the worker's self-made certificate.
         ca_file: authorities that signed the worker's certificate, if the system does not know them.
         interface: a class whose annotated methods are what is expected of the worker; results are given the
-            annotated types, and a worker that offers something else is refused at the first call.
+            annotated types, and a worker that offers something else is refused at the first call. Its attribute
+            ``noun``, if it has one, says in that message what the worker should be.
         transport: what carries the calls; HTTP by default.
         options: fields of `CallOptions`, such as ``timeout_seconds`` or ``duplex``.
     """
@@ -71,6 +72,7 @@ class Remote:
     def __init__(self, caller: Caller, interface: type | None = None) -> None:
         self._caller = caller
         self._expected = _signatures_of(interface) if interface is not None else {}
+        self._noun = str(getattr(interface, "noun", "what is expected"))
         self._offered: dict[str, Published] = {}
 
     @property
@@ -105,7 +107,7 @@ class Remote:
         rpc = self._offered.get(name)
         if rpc is None:
             description = await self._caller.describe_worker()
-            _check_interface(self.url, self._expected, description)
+            _check_interface(self.url, self._noun, self._expected, description)
             self._offered = {offered.name: offered for offered in description.rpcs}
             rpc = self._offered.get(name)
             if rpc is None:
@@ -178,10 +180,12 @@ def _signatures_of(interface: type) -> dict[str, Signature]:
     return {name: Signature.of(method, name) for name, method in methods if not name.startswith("_")}
 
 
-def _check_interface(url: str, expected: Mapping[str, Signature], description: WorkerDescription) -> None:
+def _check_interface(url: str, noun: str, expected: Mapping[str, Signature], description: WorkerDescription) -> None:
     offered = {rpc.name: [p.name for p in rpc.parameters] for rpc in description.rpcs}
     for name, signature in expected.items():
         wanted = [p.name for p in signature.published.parameters if p.name != "self"]
         if offered.get(name) != wanted:
-            found = f"it has {name}({', '.join(offered[name])})" if name in offered else f"it has no {name}"
-            raise ConfigError(f"{url} is not what is expected: {name}({', '.join(wanted)}) is wanted, but {found}")
+            if name not in offered:
+                raise ConfigError(f"{url} is not {noun}: it has no function {name!r}; check host and port")
+            found = f"{name}({', '.join(offered[name])}) instead of {name}({', '.join(wanted)})"
+            raise ConfigError(f"{url} is of another version: it has {found}; install the same version on both")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from paceline.devices.contention.loads import Load, running
 from paceline.devices.contention.regression import Observation
 from paceline.devices.contention.usage import Reader, SystemReader, usage_between
+from paceline.devices.subset_benchmark import choose_threads
 from paceline.errors import ConfigError
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trainer, TrainOptions
@@ -47,6 +48,7 @@ async def profile_training(
     chance, reader = random.Random(seed), read or SystemReader(with_children=False)
     turns = [load for _ in range(NUM_TURNS) for load in chance.sample(loads, len(loads))]
     turn_seconds = seconds / len(turns)
+    await choose_threads(trainer, shards)
     await trainer.train(trainer.initial_parameters(), shards[:1])  # warms up; not counted
     observations = []
     for number, load in enumerate(turns, 1):

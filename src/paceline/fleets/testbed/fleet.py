@@ -39,7 +39,7 @@ class TestbedFleet(Fleet):
     def __init__(self, devices: Sequence[TestbedDevice]) -> None:
         check_is_no_device()
         tools.check()
-        self.devices = singles(devices)
+        self.devices = singles(TestbedDevice, devices)
         if len(self.devices) > network.MOST_DEVICES:
             raise ConfigError(f"there are {len(self.devices)} devices; a testbed has {network.MOST_DEVICES} at most")
         wanted, num_cores = sum(device.cpu_share for device in self.devices), len(os.sched_getaffinity(0))

@@ -37,6 +37,6 @@ class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_known("reduction", self.reduction, REDUCTIONS)
         check_known("division", self.division, DIVISIONS)
-        check_fields(self)

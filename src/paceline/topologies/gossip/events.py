@@ -30,13 +30,14 @@ class PeerStarted(EpochEvent, frozen=True, tag="peer_started"):
         epoch: the first that it trains.
         num_samples: samples of its own.
         known: peers that it knew as it began.
-        power: what its energy is computed from, as for `DeviceMeasured`.
+        power: what its energy is computed from, as for `DeviceMeasured`; likewise `threads`.
     """
 
     address: str
     num_samples: int
     known: tuple[str, ...] = ()
     power: dict[str, Any] | None = None
+    threads: int | None = None
 
 
 class PeerSeen(DeviceEvent, frozen=True, tag="peer_seen"):
@@ -156,7 +157,7 @@ class PeerEnded(DeviceEvent, frozen=True, tag="peer_ended"):
         loss: loss of that one.
     """
 
-    reason: Literal["epochs done", "target accuracy reached"]
+    reason: Literal["epochs done", "target accuracy reached", "stopped early"]
     epochs: int
     averaged: tuple[str, ...] = ()
     loss: float | None = None
@@ -172,3 +173,4 @@ class GossipEnded(ResultEvent, frozen=True, tag="gossip_ended"):
     """
 
     averaged: tuple[str, ...]
+    reason: Literal["epochs done", "stopped by a callback"] = "epochs done"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline.errors import BadReply, PacelineError
 from paceline.events import Phase
+from paceline.learning.divergence import diverged
 from paceline.learning.shards import Shard
-from paceline.learning.trainers import Trainer, TrainOptions
+from paceline.learning.trainers import Trained, Trainer, TrainOptions
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import Delivery, Gone, PeerCalls
 from paceline.topologies.gossip.jobs import GossipJob
@@ -18,8 +21,7 @@ from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies
 
-ORDERED = TrainOptions(is_shuffled=False, keeps_optimizer=True)
-"""Options of every training in an epoch: the ranked samples in their order, and one optimizer for all."""
+_ORDERED = TrainOptions(is_shuffled=False, keeps_optimizer=True)  # as they were ranked, with one optimizer for all
 
 
 @dataclass
@@ -47,6 +49,18 @@ class ExchangeContext:
     start: Vectors
     turn_to: Callable[[Phase], None] = lambda phase: None
     traffic: Traffic = field(default_factory=Traffic)
+
+    async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Trained:
+        """Train the samples in their order; raises `DivergedError` instead of a model that others could not use."""
+        trained = await self.trainer.train(parameters, [shard], _ORDERED)
+        shown_by = self._validator.why_diverged(trained.parameters)
+        if shown_by is not None:
+            raise diverged(f"epoch {epoch} on {self.name}", f"of its parameters, {shown_by}")
+        return trained
+
+    @functools.cached_property
+    def _validator(self) -> UpdateValidator:
+        return UpdateValidator(self.start)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import msgspec
 
 from paceline.allocation import AllocationPolicy
 from paceline.allocation.edge_gossip import AllDataAllocation
-from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed, check_fields
+from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -77,7 +77,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     allocation: AllocationPolicy = AllDataAllocation()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.exchange == "push-sum" and (self.overlaps or self.compression != "none"):
             raise ValueError(
                 "overlaps and compression are for mixing; push-sum waits for nobody, and sends whole models"

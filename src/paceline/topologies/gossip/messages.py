@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import torch
@@ -59,6 +59,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 class PeerService(ABC):
     """What peers call at each other."""
+
+    noun: ClassVar[str] = "a peer of a gossip job"
 
     @abstractmethod
     async def exchange_views(self, view: View) -> View:

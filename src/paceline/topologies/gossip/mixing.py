@@ -9,7 +9,7 @@ from paceline.errors import BadReply
 from paceline.learning.shards import Shard
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import PAUSE_SECONDS, Gone
-from paceline.topologies.gossip.exchange import ORDERED, EpochResult, Exchange, ExchangeContext
+from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext
 from paceline.topologies.gossip.graphs import GraphSpec, Mixing
 from paceline.topologies.gossip.membership import PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
@@ -26,7 +26,7 @@ class MixingExchange(Exchange):
         self._pending: asyncio.Task[tuple[Vectors, int, dict[str, Vectors], dict[str, float]]] | None = None
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
-        trained = await self._context.trainer.train(parameters, [shard], ORDERED)
+        trained = await self._context.train(epoch, parameters, shard)
         result = EpochResult(trained.parameters, trained.num_samples, trained.seconds)
         self._context.turn_to("exchange")
         loop = asyncio.get_running_loop()
@@ -42,6 +42,7 @@ class MixingExchange(Exchange):
 
     async def finish(self, parameters: Vectors) -> Vectors:
         result = EpochResult(parameters)
+        self._snapshots.end()
         await self._mix(result, parameters)
         return result.parameters
 
@@ -81,7 +82,9 @@ class MixingExchange(Exchange):
     async def _gather(self, epoch: int, own: Vectors) -> tuple[Vectors, int, dict[str, Vectors], dict[str, float]]:
         """Fetch the models of the neighbours after this epoch, of those that are still there."""
         living = self._context.membership.living()
-        taking_part = [record.name for record in living if record.first_epoch <= epoch]
+        taking_part = [
+            record.name for record in living if record.first_epoch <= epoch and not _has_stopped(record, epoch)
+        ]
         names = tuple(sorted({*taking_part, self._context.name}))
         weights = _mixing(names, self._context.job.graph_spec).weights_of(self._context.name)
         del weights[self._context.name]
@@ -101,6 +104,9 @@ class MixingExchange(Exchange):
             except Gone:
                 return name, None, num_bytes
             if reply.status == "wait":
+                record = self._context.membership.get(name)
+                if record is not None and _has_stopped(record, epoch):
+                    return name, None, num_bytes
                 await asyncio.sleep(PAUSE_SECONDS)  # it may answer so at once, again and again
                 continue
             num_bytes += reply.num_bytes
@@ -113,6 +119,11 @@ class MixingExchange(Exchange):
                     self._context.membership.declare_dead(name, str(error))
                     return name, None, num_bytes
                 base = 0  # a whole model will do
+
+
+def _has_stopped(record: PeerRecord, epoch: int) -> bool:
+    """Return whether a peer is done, and will not train an epoch."""
+    return record.is_done and record.epoch < epoch
 
 
 @functools.lru_cache(maxsize=8)

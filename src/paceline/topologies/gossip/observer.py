@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 
 import paceline
 from paceline.events import Emit, Event
 from paceline.learning.averaging import RunningAverage, State
+from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
+from paceline.topologies.events import STOPPED
 from paceline.topologies.gossip.events import ConsensusMeasured, GossipEnded, GossipStarted, PeerEnded, PeerStarted
 from paceline.topologies.gossip.prepared import PreparedJob
+from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
 
 OnEpoch: TypeAlias = Callable[[str, int, Vectors], None]
@@ -115,7 +118,10 @@ class Observer(Host):
         loss, accuracy = None, None
         if env.trains:
             loss, accuracy = await env.run_blocking(lambda: prepared.evaluate(state))
-        env.emit(GossipEnded(at=self._last_at, averaged=averaged, loss=loss, accuracy=accuracy))
+            if has_exploded(loss):
+                raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {loss:.3g}")
+        reason: Literal["epochs done", "stopped by a callback"] = STOPPED if env.is_stopping() else "epochs done"
+        env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, loss=loss, accuracy=accuracy))
         env.save("final", state)
         self._outcome = Outcome(state, {"loss": loss, "accuracy": accuracy, "averaged": averaged})
 

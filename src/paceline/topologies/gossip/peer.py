@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -153,7 +153,7 @@ class Peer(Member, PeerService):
         async with self._resources.in_use():
             average = await self._take_part(address)
             await self.leave()
-        return Finished("epochs done", self._prepared.state(average.parameters))
+        return Finished(self._end_reason, self._prepared.state(average.parameters))
 
     async def leave(self) -> None:
         await self._views.say_goodbye()
@@ -164,6 +164,8 @@ class Peer(Member, PeerService):
         try:
             first = await self._begin()
             for epoch in range(first, self._job.epochs + 1):
+                if self._node.is_stopping():
+                    break
                 await self._views.check_rival()
                 await self._train(epoch)
             self._membership.amend(is_done=True)
@@ -201,14 +203,15 @@ class Peer(Member, PeerService):
             self._exchange.begin(FULL_MASS)
         else:
             first = await self._catch_up(introducer)
-        while first == 1 and not self._are_enough():
+        while first == 1 and not self._are_enough() and not self._node.is_stopping():
             await self._views.check_rival()
             silent = [record for record in self._membership.others() if record.figures is None]
             await self._views.exchange_with_one(silent)
             await asyncio.sleep(_START_SECONDS)
         known = tuple(record.name for record in self._membership.others())
-        about = {"address": self._membership.me.address, "num_samples": self._data.num_samples}
-        self._report(events.PeerStarted, **about, epoch=first, known=known, power=self._node.machine.meter.described)
+        data, machine = self._data, self._node.machine
+        about = {"address": self._membership.me.address, "num_samples": data.num_samples, "threads": data.threads}
+        self._report(events.PeerStarted, **about, epoch=first, known=known, power=machine.meter.described)
         return first
 
     async def _catch_up(self, introducer: str) -> int:
@@ -267,16 +270,19 @@ class Peer(Member, PeerService):
         loss, accuracy = None, None
         if self._evaluates:
             loss, accuracy = await self._evaluate(average.parameters)
-        self._turn_to("idle", self._job.epochs)
-        epochs = self._job.epochs - first + 1
+        self._turn_to("idle", self._progress.epoch)
         self._report(
             events.PeerEnded,
-            reason="epochs done",
-            epochs=epochs,
+            reason=self._end_reason,
+            epochs=self._progress.epoch - first + 1,
             averaged=average.averaged,
             loss=loss,
             accuracy=accuracy,
         )
+
+    @property
+    def _end_reason(self) -> Literal["epochs done", "stopped early"]:
+        return "epochs done" if self._progress.epoch >= self._job.epochs else "stopped early"
 
     async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> tuple[float, float]:
         """Return loss and accuracy on so many test samples, or on all for 0."""

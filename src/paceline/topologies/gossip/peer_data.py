@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from paceline.devices.subset_benchmark import choose_threads
 from paceline.learning.aggregated_points import AggregatedPoints
 from paceline.learning.ranking import ranked_order
 from paceline.learning.shards import Array, Shard
@@ -63,9 +64,15 @@ class TrainingData:
         """Measure how many samples per second this device trains; a first pass warms it up."""
         few = self._job.batch_size * _BENCHMARK_BATCHES
         shard, start = Shard(self._shard.x[:few], self._shard.y[:few]), self._trainer.initial_parameters()
+        await choose_threads(self._trainer, [shard])
         for _ in range(2):
             trained = await self._trainer.train(start, [shard])
         return trained.num_samples / trained.seconds
+
+    @property
+    def threads(self) -> int | None:
+        """Number of threads that it trains with; None if that is not known."""
+        return self._trainer.num_threads
 
     async def aggregate(self) -> Aggregated | None:
         """Make the aggregated points, if the job uses them."""

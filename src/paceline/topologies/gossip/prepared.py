@@ -11,7 +11,7 @@ from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
-from paceline.learning.partitions import held_by, parts
+from paceline.learning.partitions import held_by, split
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import Vectors
@@ -46,8 +46,8 @@ class PreparedJob:
     def holdings(self, num_parts: int) -> Sequence[Holding]:
         """Split the training data among so many peers; raises `ConfigError` if there is too little of it."""
         x, y, partition = self.dataset.x_train, self.dataset.y_train, self.job.partition
-        split = parts(y, num_parts, partition, self.job.seed)
-        shards = [Shard(x[part], y[part]) for part in split]
+        parts = split(self.dataset, self.job.data, num_parts, partition, self.job.seed)
+        shards = [Shard(x[part], y[part]) for part in parts]
         held = [held_by(number, num_parts, partition.replicas) for number in range(num_parts)]
         return [Holding(shards[own], own, {copy: shards[copy] for copy in copies}) for own, *copies in held]
 

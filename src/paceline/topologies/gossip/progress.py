@@ -43,9 +43,10 @@ def describe(event: Event) -> str | None:
             return f"the store {printable(store)} is back"
         case events.PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
             return f"{printable(name)} ended: {reason}, {format_count(epochs, 'epoch')}{_result(accuracy)}"
-        case events.GossipEnded(at=at, averaged=averaged, accuracy=accuracy):
+        case events.GossipEnded(at=at, reason=reason, averaged=averaged, accuracy=accuracy):
+            stopped = "" if reason == "epochs done" else f"{reason}, "
             average = f"average of {format_count(len(averaged), 'peer')}"
-            return f"ended: {average}{_result(accuracy)}, in {format_seconds(at)}"
+            return f"ended: {stopped}{average}{_result(accuracy)}, in {format_seconds(at)}"
     return None
 
 
@@ -128,6 +129,10 @@ class GossipProgress(Progress):
         self._last_shown = 0
         self._consensus: events.ConsensusMeasured | None = None
 
+    @property
+    def share_done(self) -> float | None:
+        return self._last_shown / self._num_epochs if self._num_epochs else None
+
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         match event:
             case events.GossipStarted():
@@ -148,7 +153,8 @@ class GossipProgress(Progress):
             if ended:
                 yield self._epoch_line(ended)
         # The end of one of many is no news at the end of all.
-        is_plain_end = self._num_peers > 1 and isinstance(event, events.PeerEnded) and event.reason == "epochs done"
+        plain_ends = ("epochs done", "stopped early")
+        is_plain_end = self._num_peers > 1 and isinstance(event, events.PeerEnded) and event.reason in plain_ends
         if self._news.is_news(event) and not is_plain_end and (line := describe(event)):
             yield line
 

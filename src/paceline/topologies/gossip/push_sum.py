@@ -7,11 +7,11 @@ import contextlib
 import math
 import random
 
-from paceline.learning.averaging import UpdateValidator
 from paceline.learning.shards import Shard
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import Delivery, Gone
-from paceline.topologies.gossip.exchange import ORDERED, EpochResult, Exchange, ExchangeContext
+from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext
 from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
 from paceline.topologies.gossip.membership import MAX_MEMBERS, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
@@ -49,7 +49,7 @@ class PushSumExchange(Exchange):
             if shard.num_samples - last < 2:  # a single sample is too few for batch normalisation
                 last = shard.num_samples
             segment = Shard(shard.x[first:last], shard.y[first:last])
-            trained = await self._context.trainer.train(result.parameters, [segment], ORDERED)
+            trained = await self._context.train(epoch, result.parameters, segment)
             result.parameters = trained.parameters
             result.num_samples += trained.num_samples
             result.train_seconds += trained.seconds

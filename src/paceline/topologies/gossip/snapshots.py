@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from paceline.errors import BadReply
-from paceline.learning.averaging import UpdateValidator
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.sessions import Changes
@@ -41,6 +41,7 @@ class Snapshots:
         self._is_compressed = compression == "int8"
         self._kept: dict[int, _Snapshot] = {}
         self._changes = Changes()
+        self._is_last = False
         self.epoch = 0
 
     def add(self, epoch: int, model: Vectors) -> Vectors:
@@ -56,9 +57,14 @@ class Snapshots:
         self._changes.notify()
         return model
 
+    def end(self) -> None:
+        """Offer no further models; nobody should wait for one."""
+        self._is_last = True
+        self._changes.notify()
+
     async def reply(self, epoch: int, base: int, wait_seconds: float) -> ModelReply:
         """Send the model of an epoch; of the nearest later one, if that is not kept any more."""
-        await self._changes.until(lambda: self.epoch >= max(epoch, 1), wait_seconds)
+        await self._changes.until(lambda: self._is_last or self.epoch >= max(epoch, 1), wait_seconds)
         if self.epoch < max(epoch, 1):
             return ModelReply(status="wait", epoch=self.epoch)
         number = min(kept for kept in self._kept if kept >= epoch)

@@ -311,7 +311,7 @@ class GossipTables(TableBuilder):
         target_seconds, median_target_seconds = self._target_seconds(target)
         figures: dict[str, Value] = {
             "about text": printable(" · ".join(about)),
-            "ended text": f"{format_count(len(ended.averaged), 'peer')} averaged" if ended else None,
+            "ended text": _why_ended(ended) if ended else None,
             "clock text": started.clock if started else None,
             "accuracy ratio": accuracy,
             "loss number": loss,
@@ -342,3 +342,8 @@ def _missing_row(event: events.PartTakenOver | events.DataMissing) -> tuple[Valu
 
 def _outage_row(lost: events.StoreLost, until: float | None) -> tuple[Value, ...]:
     return (lost.learner, lost.store, lost.at, None if until is None else until - lost.at, lost.reason)
+
+
+def _why_ended(ended: events.GossipEnded) -> str:
+    averaged = f"{format_count(len(ended.averaged), 'peer')} averaged"
+    return averaged if ended.reason == "epochs done" else f"{ended.reason}, {averaged}"

@@ -13,7 +13,8 @@ from paceline.learning import datasets, models
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.consent import Disclosure, check_consent
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES
 from paceline.topologies.gossip.observer import Observer
@@ -33,9 +34,21 @@ class Gossip(Topology[GossipJob]):
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {GossipJob: GossipReporting()}
     is_served = False
     noun = "peer"
+    used_options = ("data", "part", "allowed", "patience_seconds", "store_url", "contention")
 
     def prepare(self, job: GossipJob) -> Plan[Any]:
         return GossipPlan(prepare_job(job))
+
+    def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
+        found = [
+            Disclosure("the address where others call it"),
+            Disclosure("its speed, in samples per second, and how many samples it has, after each epoch", True),
+            Disclosure("models that it trained, and how far it is"),
+            Disclosure("loss and accuracy of its model, to whoever asks for its status"),
+        ]
+        if options.part is not None:
+            found.append(Disclosure("which parts of the job's data it holds"))
+        return found
 
     def join(self, node: Node) -> Member:
         raise NotImplementedError("a peer has to know the job that it joins; ask another peer what it trains")
@@ -64,6 +77,7 @@ class GossipPlan(Plan[GossipJob]):
         return Observer(self.prepared, env)
 
     def member(self, node: Node, host: Host | None) -> Member:
+        check_consent(TOPOLOGY.disclosures({}, node.options), node.options.is_private)
         holding = self._holding(node, host is not None)
         if host is None:
             return Peer(self.prepared, node, holding, evaluates=True)
@@ -73,6 +87,10 @@ class GossipPlan(Plan[GossipJob]):
     def _holding(self, node: Node, is_of_fleet: bool) -> Holding:
         """Return the data of a device; raises `ConfigError` if nothing says which that is."""
         options = node.options
+        if options.data is not None and options.part is not None:
+            raise ConfigError(
+                "a peer holds a part of the job's own data: name the file in the job, and the part as I/N"
+            )
         if options.data is not None:
             return self.prepared.own_holding(Shard(*datasets.load_local(options.data)))
         if options.part is not None:

@@ -11,11 +11,12 @@ from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
-from paceline.learning.averaging import why_unlike
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.trainers import Trainer
+from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.messages import Offer, Work
+from paceline.topologies.parallel.own_data import OwnData
 
 _KEPT_ROUNDS = 50  # of the history that policies see
 
@@ -46,7 +47,7 @@ class Enrolment:
     last_round: int = 0
 
     @classmethod
-    def of(cls, offer: Offer, trainer: Trainer, own_data: tuple[Array, Array] | None) -> Enrolment:
+    def of(cls, offer: Offer, trainer: Trainer, own_data: OwnData | None) -> Enrolment:
         """Enrol for an offer; raises `ConfigError` if this device cannot take it."""
         policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
         model_bytes = sum(tensor.nbytes for tensor in like.values())
@@ -56,10 +57,15 @@ class Enrolment:
                 "install the same version of it on both"
             )
         if offer.placement == "served":
+            if own_data is not None:
+                raise ConfigError(
+                    "the orchestrator of this job serves its data, so --data would do nothing: leave it out, or set "
+                    'placement = "local" in [data] of the job'
+                )
             return cls(offer, offer.terms, policy, trainer, like, None)
         if own_data is None:
             raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
-        store = ShardStore(*_fitting(own_data, offer), offer.terms.shard_samples, offer.task.seed)
+        store = ShardStore(*_fitting(own_data(offer), offer), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
         return cls(offer, terms, policy, trainer, like, store)
 

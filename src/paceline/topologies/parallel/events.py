@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent
@@ -28,11 +28,19 @@ class RunStarted(Event, frozen=True, tag="run_started"):
 
 
 class RoundOpened(Event, frozen=True, tag="round_opened"):
-    """A round opened to the learners that are ready; `round` counts from 1."""
+    """A round opened to the learners that are ready; `round` counts from 1.
+
+    Attributes:
+        num_learners: learners to wait for.
+        num_ready: learners that they were drawn from; None if all of them take part.
+        drawn: names of those that were drawn.
+    """
 
     round: int
     deadline_seconds: float
     num_learners: int
+    num_ready: int | None = None
+    drawn: tuple[str, ...] = ()
 
 
 class ShardsTaken(RoundEvent, frozen=True, tag="shards_taken"):
@@ -76,6 +84,22 @@ class UpdateRefused(RoundEvent, frozen=True, tag="update_refused"):
     is_late: bool = False
 
 
+class UpdateKept(RoundEvent, frozen=True, tag="update_kept"):
+    """A learner's update came after its round closed, and a part of its change counts in a later one.
+
+    Attributes:
+        counts_in: round that it counts in.
+        part: part of its change that counts.
+        num_samples: samples trained, counted once per pass.
+        seconds: time since its own round opened.
+    """
+
+    counts_in: int
+    part: float
+    num_samples: int
+    seconds: float
+
+
 class UpdateAudited(RoundEvent, frozen=True, tag="update_audited"):
     """An update was trained again, to see whether the work was done.
 
@@ -95,7 +119,8 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     Attributes:
         seconds: time from opening to the last update that counts, or to the deadline (and the overtime, if the job has
             any) if a learner was still awaited.
-        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates have an `UpdateRefused`.
+        truancy: (seconds − deadline) / deadline; below 0 if all were early. Late updates have an `UpdateRefused`, or an
+            `UpdateKept`.
         staleness: the most that the local epochs of two learners whose updates count differ by.
         average_staleness: the mean difference over all pairs of them.
         fulfilment: samples trained over samples wanted, passes counted. What is missing was dropped: learners halted,
@@ -104,8 +129,9 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
         occupancy: part of the learners' time in the round until their updates came.
         num_learners: learners that took work.
         late: learners that took work and whose update was not in.
-        num_samples: samples trained by all whose update counts.
-        loss: loss of the averaged model on the test data; None if not evaluated.
+        num_samples: samples trained by all whose update came in time and counts.
+        num_kept: late updates of earlier rounds that count in this one.
+        loss: loss of the aggregated model on the test data; None if not evaluated.
     """
 
     round: int
@@ -121,12 +147,18 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     is_satisfied: bool = False
     occupancy: float = 0.0
     late: tuple[str, ...] = ()
+    num_kept: int = 0
+
+
+RunEndReason: TypeAlias = Literal[
+    "rounds done", "target accuracy reached", "budget spent", "nothing trained", "diverged", "stopped by a callback"
+]
 
 
 class RunEnded(ResultEvent, frozen=True, tag="run_ended"):
     """The run is over; `rounds` were closed in all."""
 
-    reason: Literal["rounds done", "target accuracy reached", "budget spent"]
+    reason: RunEndReason
     rounds: int
 
 
@@ -214,12 +246,14 @@ class DeviceMeasured(DeviceEvent, frozen=True, tag="device_measured"):
         profile: the fields of a `paceline.devices.Profile`.
         power: what its energy is computed from: the `source`, and the fields of a `PowerModel`; None
             if nobody meters it.
+        threads: number of threads that it trains with; None if that is not known.
     """
 
     profile: dict[str, Any]
     seconds: float
     power: dict[str, Any] | None = None
     job: str = ""
+    threads: int | None = None
 
 
 class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
@@ -233,6 +267,7 @@ class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
         bytes_sent: bytes sent from when the round was taken to the end of the upload; likewise `bytes_received`. None
             if nobody counted.
         cpu_seconds: processor time meanwhile, and the energy it took in `joules`; None if nobody metered.
+        diverged: what shows that training diverged, so that nothing was uploaded; empty if it did not.
     """
 
     deadline_seconds: float
@@ -249,3 +284,4 @@ class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):
     cpu_seconds: float | None = None
     joules: float | None = None
     job: str = ""
+    diverged: str = ""

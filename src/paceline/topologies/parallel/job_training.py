@@ -14,20 +14,33 @@ from typing import Any, Literal
 import torch
 
 import paceline
+from paceline import plugins
 from paceline.allocation import Allocation
-from paceline.learning.audits import Auditor, Claim, Portion
-from paceline.learning.averaging import State, UpdateValidator
+from paceline.errors import ConfigError
+from paceline.learning.audits import Auditor, Claim, Portion, Verdict
+from paceline.learning.averaging import State
+from paceline.learning.checkpoints import round_name
+from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard, ShardSampler
-from paceline.learning.vectors import Layout
+from paceline.learning.update_validation import UpdateValidator
+from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
+from paceline.topologies.events import STOPPED
 from paceline.topologies.parallel import events
+from paceline.topologies.parallel.late_updates import LateUpdates
 from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
-from paceline.topologies.parallel.rounds import OpenRound, Share
+from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
+from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
+
+
+def memory_name(round: int) -> str:
+    """Return the name under which the aggregation's memory after a round is saved."""
+    return f"{round_name(round)}.aggregation"
 
 
 class JobTraining:
@@ -42,6 +55,7 @@ class JobTraining:
         env: where its events are recorded and its model is saved.
         round: the round that is open.
         num_closed: number of the last round that was closed.
+        has_trained: whether any update has counted.
         loss: loss of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
     """
 
@@ -49,6 +63,7 @@ class JobTraining:
         self.prepared = prepared
         self.round: OpenRound | None = None
         self.num_closed = first_round - 1
+        self.has_trained = first_round > 1
         self._job = prepared.job
         self._layout = Layout(prepared.state)
         self._parameters = self._layout.pack(prepared.state)
@@ -56,8 +71,11 @@ class JobTraining:
         self._changes = changes
         self.loss: float | None = None
         self.accuracy: float | None = None
+        self._lowest_loss: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
-        self._late: set[tuple[int, str]] = set()  # of the last round: round and learner
+        self._aggregation = self._job.aggregation
+        self._memory = prepared.memory
+        self._late = LateUpdates(self._aggregation, first_round)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._auditor = None
@@ -77,8 +95,10 @@ class JobTraining:
         return Outcome(self.state, metrics)
 
     @property
-    def why_over(self) -> Literal["rounds done", "target accuracy reached"] | None:
+    def why_over(self) -> events.RunEndReason | None:
         """Reason why there is no further round; None if there is one."""
+        if self.env.is_stopping():
+            return STOPPED
         if self._job.is_reached_by(self.accuracy):
             return "target accuracy reached"
         return "rounds done" if self.num_closed >= self._job.rounds else None
@@ -95,7 +115,7 @@ class JobTraining:
             paceline=paceline.__version__,
         )
 
-    def end(self, reason: Literal["rounds done", "target accuracy reached", "budget spent"]) -> events.RunEnded:
+    def end(self, reason: events.RunEndReason) -> events.RunEnded:
         """Record that the job is over."""
         return self._record(
             events.RunEnded, reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
@@ -104,7 +124,11 @@ class JobTraining:
     # A round.
 
     def open(
-        self, awaited: Iterable[str], allocation: Mapping[str, Allocation] | None, reserve: ShardReserve | None = None
+        self,
+        awaited: Iterable[str],
+        allocation: Mapping[str, Allocation] | None,
+        reserve: ShardReserve | None = None,
+        num_ready: int | None = None,
     ) -> OpenRound:
         """Open the next round.
 
@@ -112,6 +136,7 @@ class JobTraining:
             awaited: learners to wait for.
             allocation: shards and local epochs by learner, if the orchestrator decides.
             reserve: further shards, for whoever is done first.
+            num_ready: number of learners that those awaited were drawn from; None if they were not drawn.
         """
         number, deadline_seconds = self.num_closed + 1, self._job.deadline_seconds
         opened = OpenRound(
@@ -119,16 +144,27 @@ class JobTraining:
             self.time(),
             deadline_seconds,
             UpdateValidator(self._parameters),
+            self._aggregation,
+            self._aggregation.collector(self._layout, self.prepared.model.buffers()),
             set(awaited),
+            batch_size=self._job.batch_size,
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,
             reserve=reserve,
+            max_learners=self._job.learners_per_round,
         )
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
-        self._opened_at = {n: at for n, at in self._opened_at.items() if n == number - 1} | {number: opened.opened_at}
+        self._opened_at = {n: at for n, at in self._opened_at.items() if n >= number - self._late.max_rounds}
+        self._opened_at[number] = opened.opened_at
         self.round = opened
-        num_learners = len(opened.awaited)
-        self._record(events.RoundOpened, round=number, deadline_seconds=deadline_seconds, num_learners=num_learners)
+        self._record(
+            events.RoundOpened,
+            round=number,
+            deadline_seconds=deadline_seconds,
+            num_learners=len(opened.awaited),
+            num_ready=num_ready,
+            drawn=() if num_ready is None else tuple(sorted(opened.awaited)),
+        )
         return opened
 
     async def wait_until_over(self, opened: OpenRound) -> float:
@@ -138,15 +174,25 @@ class JobTraining:
         return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
-        """Average what came, evaluate and save it; call it right after `wait_until_over`: no updates come then."""
+        """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
+
+        Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is.
+        """
         self.round = None
-        self._late = {(closed.number, learner) for learner in closed.late}
+        kept = self._late.close(closed)
+        if closed.has_diverged and not kept:
+            raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
         await self._audit(closed)
-        if closed.average.num_states:
-            self._parameters = closed.average.result(self._parameters)
-        self.num_closed = closed.number
+        num_kept = await self._count_late(closed, kept)
+        before = self._parameters, self._memory
+        await self.env.run_blocking(lambda: self._aggregate(closed))
         await self._evaluate()
-        await self.env.run_blocking(lambda: self.env.save(closed.number, self.state))
+        if await self._has_exploded(before[0]):
+            self._parameters, self._memory = before
+            raise diverged(self._where(closed, closed.delivered), f"the loss of the averaged model is {self.loss:.3g}")
+        self.has_trained |= closed.collector.num_updates > 0
+        self.num_closed = closed.number
+        await self.env.run_blocking(lambda: self._save(closed.number))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self._record(
             events.RoundClosed,
@@ -155,7 +201,7 @@ class JobTraining:
             truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
             num_learners=len(closed.shares),
             num_updates=len(closed.delivered),
-            num_samples=round(closed.average.weight),
+            num_samples=closed.num_samples,
             num_shards=closed.num_shards,
             staleness=closed.staleness,
             average_staleness=closed.average_staleness,
@@ -163,45 +209,87 @@ class JobTraining:
             is_satisfied=fulfilment == 1.0 and seconds <= closed.deadline_seconds,
             occupancy=closed.occupancy(seconds),
             late=tuple(closed.late),
+            num_kept=num_kept,
             loss=self.loss,
             accuracy=self.accuracy,
         )
 
+    def _aggregate(self, closed: OpenRound) -> None:
+        """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
+        what = f"aggregation {type(self._aggregation).__name__}"
+        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
+        reason = closed.validator.why_unusable(found.parameters)
+        if reason is not None:
+            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {reason}")
+        self._parameters, self._memory = found
+
+    def _save(self, number: int) -> None:
+        """Save what the next round starts from; the parameters last, for with them the round is complete."""
+        if self._aggregation.remembers:
+            self.env.save(memory_name(number), self._memory)
+        self.env.save(number, self.state)
+
+    async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
+        """Have late updates of earlier rounds count in the one that closes; returns how many do."""
+        num_counted = 0
+        for late in updates:
+            if late.audit and not await self._is_honest(late):
+                closed.fail_audit(late.learner)
+            if late.learner not in closed.failed_audit:
+                closed.count(self._late.rebased(late, self._parameters, closed.number), late.share, late.num_samples)
+                num_counted += 1
+        return num_counted
+
     async def _audit(self, closed: OpenRound) -> None:
-        """Train again what is to be audited, and take what is honest into the average."""
-        auditor = self._auditor
+        """Train again what is to be audited, and have what is honest count."""
         for learner, (parameters, num_samples) in closed.unaudited.items():
-            assert auditor is not None
             share = closed.shares[learner]
-            first, *further = [
-                Portion(
-                    [Shard(*arrays) for arrays in self.prepared.shards(numbers)],
-                    order_seed(self.prepared.task.seed, closed.number, learner, portion),
-                )
-                for portion, numbers in enumerate(share.portions)
-            ]
-            claim = Claim(
-                start=self._parameters,
-                claimed=parameters,
-                shards=first.shards,
-                seed=first.seed,
-                local_epochs=share.local_epochs,
-                num_samples=num_samples,
-                further=further,
-            )
-            verdict = await self.env.run_blocking(functools.partial(auditor.judge, claim))
-            distance = verdict.distance if math.isfinite(verdict.distance) else None
-            self._record(
-                events.UpdateAudited,
-                round=closed.number,
-                learner=learner,
-                distance=distance,
-                is_honest=verdict.is_honest,
-            )
-            if verdict.is_honest:
-                closed.average.add(parameters, num_samples)
+            trained = TrainedShare(learner, closed.number, share, self._parameters, parameters, num_samples)
+            if await self._is_honest(trained):
+                closed.count(parameters, share, num_samples)
             else:
                 closed.fail_audit(learner)
+
+    async def _is_honest(self, trained: TrainedShare) -> bool:
+        """Train a share again, to see whether the work was done."""
+        assert self._auditor is not None
+        share, round, learner = trained.share, trained.round, trained.learner
+        first, *further = [
+            Portion(
+                [Shard(*arrays) for arrays in self.prepared.shards(numbers)],
+                order_seed(self.prepared.task.seed, round, learner, portion),
+            )
+            for portion, numbers in enumerate(share.portions)
+        ]
+        claim = Claim(
+            start=trained.start,
+            claimed=trained.parameters,
+            shards=first.shards,
+            seed=first.seed,
+            local_epochs=share.local_epochs,
+            num_samples=trained.num_samples,
+            further=further,
+        )
+        verdict: Verdict = await self.env.run_blocking(functools.partial(self._auditor.judge, claim))
+        distance = verdict.distance if math.isfinite(verdict.distance) else None
+        self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
+        return verdict.is_honest
+
+    async def _has_exploded(self, before: Vectors) -> bool:
+        """Return whether the loss has exploded; for the first one, it is compared with that of the model before."""
+        if self.loss is None:
+            return False
+        evaluate = self.prepared.evaluate
+        if self._lowest_loss is None and evaluate is not None and has_exploded(self.loss, 0.0):
+            self._lowest_loss, _ = await self.env.run_blocking(lambda: evaluate(self._layout.unpack(before)))
+        if has_exploded(self.loss, self._lowest_loss):
+            return True
+        self._lowest_loss = self.loss if self._lowest_loss is None else min(self.loss, self._lowest_loss)
+        return False
+
+    @staticmethod
+    def _where(closed: OpenRound, learners: Iterable[str]) -> str:
+        return f"round {closed.number} on {format_names(sorted(learners))}"
 
     async def _evaluate(self) -> None:
         evaluate = self.prepared.evaluate
@@ -223,18 +311,24 @@ class JobTraining:
         shards = self.prepared.shards(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
-    def take(self, learner: str, round: int, num_shards: int) -> Work:
-        """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much."""
+    def take(self, learner: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
+        """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much.
+
+        Args:
+            num_samples: samples in the shards, where they are the learner's own; None if all are full.
+        """
         opened = self.round
         if opened is None or opened.number != round:
             raise ValueError(f"round {round} is not open{'' if opened is None else f', round {opened.number} is'}")
+        if not opened.has_place_for(learner):
+            raise ValueError(f"{learner} was not drawn for round {round}")
         allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.prepared.terms.local_epochs)
         most = allocated.num_shards
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
-            share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs)
+            share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs, num_samples)
             opened.expect(learner)
             self._record(
                 events.ShardsTaken,
@@ -267,11 +361,15 @@ class JobTraining:
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
         return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
 
-    def _draw_share(self, num_shards: int, local_epochs: int) -> Share:
+    def _draw_share(self, num_shards: int, local_epochs: int, num_samples: int | None = None) -> Share:
         """Draw shards for one learner, at most as many as a message holds; of its own data, it draws them itself."""
         store = self.prepared.store
         if store is None:
-            return Share([[]], num_shards, num_shards * self.prepared.terms.shard_samples, local_epochs)
+            most = num_shards * self.prepared.terms.shard_samples
+            num_samples = most if num_samples is None else num_samples
+            if not 0 < num_samples <= most:
+                raise ValueError(f"{num_samples} samples cannot be in {num_shards} shards; allowed: 1 to {most}")
+            return Share([[]], num_shards, num_samples, local_epochs)
         numbers = self._sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
         return Share([numbers], len(numbers), sum(store[number].num_samples for number in numbers), local_epochs)
 
@@ -279,10 +377,11 @@ class JobTraining:
         """Take what a learner trained, if it can be used."""
         opened = self.round
         seconds = self.time() - self._opened_at[round] if round in self._opened_at else None
+        if seconds is not None and self._late.is_late(learner, round):
+            return self._update_late(learner, round, parameters, num_samples, seconds)
         if opened is None or opened.number != round:
-            is_late = seconds is not None and (round, learner) in self._late
             reason = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
-            return self._refuse(learner, round, reason, seconds, is_late=is_late)
+            return self._refuse(learner, round, reason, seconds)
         assert seconds is not None
         audit = self._auditor is not None and self._auditor.is_chosen()
         why_not = opened.accept(learner, parameters, num_samples, seconds=seconds, audit=audit)
@@ -292,10 +391,40 @@ class JobTraining:
         self._record(events.UpdateAccepted, round=round, learner=learner, num_samples=num_samples, seconds=seconds)
         return Receipt(is_accepted=True)
 
+    def _update_late(
+        self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int, seconds: float
+    ) -> Receipt:
+        """Keep an update that came after its round closed for the next one, if the job says so and there is one."""
+        late = self._late
+        if self._aggregation.late == "drop" or late.counts_in > self._job.rounds or self.why_over is not None:
+            late.drop(learner, round)
+            return self._refuse(learner, round, f"round {round} is closed", seconds, is_late=True)
+        audit = self._auditor is not None and self._auditor.is_chosen()
+        part = late.part_counted(round)
+        why_not = late.accept(learner, round, parameters, num_samples, audit=audit)
+        if why_not is not None:
+            return self._refuse(learner, round, why_not, seconds)
+        self._record(
+            events.UpdateKept,
+            round=round,
+            learner=learner,
+            counts_in=late.counts_in,
+            part=part,
+            num_samples=num_samples,
+            seconds=seconds,
+        )
+        return Receipt(is_accepted=True)
+
+    def diverge(self, learner: str, round: int, shown_by: str) -> None:
+        """Take note that a learner hands in nothing, because its training diverged."""
+        opened = self.round
+        if opened is not None and opened.number == round and learner in opened.shares:
+            self._refuse(learner, round, opened.diverge(learner, shown_by), self.time() - opened.opened_at)
+            self._changes.notify()
+
     def _refuse(
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
-        self._late.discard((round, learner))
         self._record(
             events.UpdateRefused, round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
         )

@@ -11,11 +11,12 @@ from msgspec import Meta
 from paceline import allocation
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllocation, PoolPolicy
 from paceline.allocation.base import MAX_OVERTIME
-from paceline.checks import Count, NotNegative, Positive, PositiveRatio, Ratio, Seed, check_fields
+from paceline.checks import Count, NotNegative, Positive, PositiveRatio, Ratio, Seed
 from paceline.errors import ConfigError
-from paceline.learning.averaging import AggregationSpec
+from paceline.learning.aggregation import Aggregation, FedAvgAggregation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.partitions import PartitionSpec
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.base import JobSpec
 
@@ -35,14 +36,17 @@ class Job(JobSpec, frozen=True, kw_only=True):
         batch_size: samples per minibatch.
         seed: seed of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
+        learners_per_round: draw so many of the learners that are ready for each round, and let the others wait; None
+            for all of them.
         benchmark_shards: shards that a device measures itself with.
         audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
             learner that fails one is excluded.
         target_accuracy: ends the run once reached, as a ratio.
+        partition: how the data is split among devices that have none of their own, where it stays on them.
     """
 
     table: ClassVar[str] = "job"
-    tables: ClassVar[tuple[str, ...]] = ("model", "optimizer", "data", "allocation", "aggregation")
+    tables: ClassVar[tuple[str, ...]] = ("model", "optimizer", "data", "partition", "allocation", "aggregation")
 
     deadline_seconds: Positive
     name: str = ""
@@ -52,28 +56,34 @@ class Job(JobSpec, frozen=True, kw_only=True):
     batch_size: Count = 32
     seed: Seed = 0
     min_learners: Count = 1
+    learners_per_round: Count | None = None
     benchmark_shards: Count = 8
     audit_rate: Ratio = 0.0
     target_accuracy: PositiveRatio | None = None
     model: ModelSpec = ModelSpec(name="two-nn")
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
+    partition: PartitionSpec = PartitionSpec()
     allocation: AllocationPolicy = AdaptiveDabAllocation()
-    aggregation: AggregationSpec = AggregationSpec()
+    aggregation: Aggregation = FedAvgAggregation()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.allocation.decided_by == "peers":
             raise ValueError(
                 f"{allocation.describe(self.allocation)['policy']} is a policy of peers, which train without an "
                 "orchestrator; use one that learners or the orchestrator decide, such as adaptive-dab"
             )
+        if self.data.placement == "served" and self.partition != PartitionSpec():
+            raise ValueError('partition is for data that stays on the devices; set [data] placement = "local"')
+        if self.partition.replicas > 1:
+            raise ValueError(f"replicas is {self.partition.replicas}; only peers of a gossip job hold copies")
         if self.data.placement == "local" and self.audit_rate:
             raise ValueError('placement is "local", but audit_rate is above 0: data on the devices cannot be audited')
-        if self.data.placement == "local" and self.allocation.decided_by == "orchestrator":
+        if self.data.placement == "local" and isinstance(self.allocation, PoolPolicy):
             raise ValueError(
-                'placement is "local", but this policy divides shards that the orchestrator has; use a policy that '
-                "learners decide, such as dab"
+                'placement is "local", but this policy divides shards that the orchestrator has; use another, such as '
+                "adaptive-dab or csa"
             )
         if self.name and not JOB_NAME.fullmatch(self.name):
             raise ValueError(
@@ -116,19 +126,19 @@ class Pool(JobSpec, frozen=True, kw_only=True):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        if not isinstance(self.allocation, PoolPolicy):
-            pooled = ", ".join(
-                sorted(name for name, kind in allocation.POLICIES.items() if issubclass(kind, PoolPolicy))
-            )
-            name = allocation.describe(self.allocation)["policy"]
-            raise ValueError(f"policy {name!r} is for one job alone; a pool's is one of {pooled}")
+        super().__post_init__()
         for name, count in collections.Counter(job.name for job in self.jobs).items():
             if count > 1 or not name:
                 raise ValueError(f"{count} jobs are called {name!r}; in a pool each needs a name of its own")
         for job in self.jobs:
-            if job.data.placement == "local":
-                raise ValueError(f'job {job.name}: [data] placement is "local"; jobs of a pool are "served"')
+            self.check_job(job)
+
+    def check_job(self, job: Job) -> None:
+        """Raise `ValueError` for a job that no pool can train."""
+        if job.data.placement == "local":
+            raise ValueError(f'job {job.name}: [data] placement is "local"; jobs of a pool are "served"')
+        if job.learners_per_round is not None:
+            raise ValueError(f"job {job.name}: learners_per_round is for a job alone; a pool places its learners")
 
     def check_size(self, model_bytes: int) -> None:
         """Raise `ConfigError` for a model that is too large to be submitted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,23 +11,28 @@ import msgspec
 
 import paceline
 from paceline.allocation import Allocation, Candidate, Timings
+from paceline.allocation.least_time import suggest_seconds
 from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
-from paceline.learning.shards import Array
+from paceline.learning.divergence import are_finite
 from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
+from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages
+from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import say_goodbye, until_over
 
+_RUINED = "parameters hold NaN or infinity"
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
 
 
@@ -34,10 +40,10 @@ class Learner(Member):
     """Takes part in one run, in whichever of its jobs it is placed.
 
     Args:
-        own_data: samples and labels to train on where data stays on the devices; they never leave this one.
+        own_data: returns what to train on where data stays on the devices.
     """
 
-    def __init__(self, node: Node, own_data: tuple[Array, Array] | None = None) -> None:
+    def __init__(self, node: Node, own_data: OwnData | None = None) -> None:
         self._node = node
         self._name = node.name
         self._options = node.options
@@ -93,6 +99,9 @@ class Learner(Member):
         enrolment = self._enrolments.get(offer.task.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
             enrolment = Enrolment.of(offer, self._node.machine.trainer(offer.task), self._own_data)
+            has_own_data = enrolment.store is not None
+            disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
+            check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
             self._enrolments[offer.task.name] = enrolment
         self._enrolment = enrolment
@@ -113,6 +122,7 @@ class Learner(Member):
             ]
         declaration = messages.Declaration(
             max_shards=self._options.max_shards,
+            num_shards=None if enrolment.store is None else len(enrolment.store),
             profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),
             state=self._found_in if policy.state_reports != "never" else None,
@@ -137,6 +147,7 @@ class Learner(Member):
             seconds=self._time() - start,
             power=self._node.machine.meter.described,
             job=enrolment.offer.task.name,
+            threads=enrolment.trainer.num_threads,
         )
 
     async def _fill(self) -> None:
@@ -193,6 +204,7 @@ class Learner(Member):
         upload_seconds = enrolment.policy.upload_seconds(terms, candidate)
         halt_at = deadline + enrolment.terms.overtime * enrolment.terms.deadline_seconds - upload_seconds
         done = await self._train(enrolment, work, ticket.round, allocation, start, halt_at)
+        is_ruined = self._node.trains and done.num_samples > 0 and not are_finite(done.parameters)
         spent = RoundSpent(
             at=self._node.now(),
             learner=self._name,
@@ -205,6 +217,7 @@ class Learner(Member):
             train_seconds=done.train_seconds,
             is_halted=done.is_halted,
             job=enrolment.offer.task.name,
+            diverged=_RUINED if is_ruined else "",
         )
         await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, usage)
 
@@ -239,7 +252,11 @@ class Learner(Member):
         """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
-            work: messages.Work = await self._orchestrator.take.coro(self._session, ticket.round, num_shards)
+            own = enrolment.own_shards(num_shards, round_seed(enrolment.offer.task.seed, ticket.round, self._name))
+            num_samples = (sum(shard.num_samples for shard in own),) if own else ()
+            work: messages.Work = await self._orchestrator.take.coro(
+                self._session, ticket.round, num_shards, *num_samples
+            )
         except RemoteError as error:
             if error.type_name != "ValueError":
                 raise
@@ -252,7 +269,9 @@ class Learner(Member):
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
-            if spent.num_samples:
+            if spent.diverged:
+                await self._orchestrator.report_divergence.coro(self._session, spent.round, spent.diverged)
+            elif spent.num_samples:
                 self._start("upload", spent.round)
                 receipt: messages.Receipt = await self._orchestrator.update.coro(
                     self._session, spent.round, parameters, spent.num_samples
@@ -268,7 +287,7 @@ class Learner(Member):
                 down_seconds=spent.download_seconds,
                 num_samples=spent.num_samples,
                 train_seconds=spent.train_seconds,
-                up_bytes=enrolment.terms.model_bytes if spent.num_samples else 0,
+                up_bytes=enrolment.terms.model_bytes if spent.num_samples and not spent.diverged else 0,
                 up_seconds=now - start,
             )
             enrolment.remember(timings)
@@ -293,9 +312,13 @@ class Learner(Member):
     ) -> None:
         """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one."""
         if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
+            terms = enrolment.terms
+            least_seconds = enrolment.policy.least_deadline_seconds(terms, candidate)
+            hint = f" (least that works: {suggest_seconds(least_seconds)})" if math.isfinite(least_seconds) else ""
             raise CannotKeepUp(
-                f"{self._name} cannot train one shard of {enrolment.terms.shard_samples} samples within "
-                f"{enrolment.terms.deadline_seconds:g} s: use a longer deadline, smaller shards or fewer local epochs"
+                f"{self._name} cannot train one shard of {terms.shard_samples} samples within "
+                f"{terms.deadline_seconds:g} s: use a longer deadline{hint}, smaller shards or fewer local epochs",
+                least_seconds,
             )
 
     # Time.

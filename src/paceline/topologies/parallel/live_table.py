@@ -96,6 +96,8 @@ class RunLiveTable(LiveTableState):
                 learner.turn_to(event.phase if event.phase in _STATUS else "working", event.at)
             case events.ShardsTaken() | events.ShardsAdded() | events.UpdateAccepted() | events.UpdateRefused():
                 self._work(event)
+            case events.UpdateKept() if event.learner in self._learners:
+                self._learners[event.learner].trouble("late, discounted")
             case events.UpdateAudited(is_honest=False):
                 audited = self._learners.get(event.learner)
                 if audited is not None and event.round == audited.round:
@@ -118,7 +120,7 @@ class RunLiveTable(LiveTableState):
                 self._close(event)
             case events.RunEnded():
                 self._ended, self._waiting = event, None
-        if isinstance(event, LearnerLeft | events.UpdateRefused | events.UpdateAudited):
+        if isinstance(event, LearnerLeft | events.UpdateRefused | events.UpdateKept | events.UpdateAudited):
             self._messages.extend(filter(None, [describe(event)]))
 
     def _learner(self, name: str, at: float) -> _Learner:

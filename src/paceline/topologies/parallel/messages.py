@@ -1,21 +1,23 @@
 """Messages between orchestrator and learners, and the service that the orchestrator offers.
 
 In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters and how many samples they were trained on. Nothing is said of the hardware; only policies
-that need profiles, such as csa, have learners declare them.
+shards, trained parameters, how many samples they were trained on, and whether training diverged. Nothing is said of the
+hardware; only policies that need profiles, such as csa, have learners declare them.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 import torch
+from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
+from paceline.learning.partitions import PartitionSpec
 from paceline.learning.tasks import Task
 from paceline.topologies.base import TakesJobs
 
@@ -33,6 +35,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         policy: name and fields of the allocation policy.
         placement: whether shards come from the orchestrator or from the device's own data.
         benchmark_shards: how many shards the subset benchmark uses.
+        dataset: name of the data that devices may hold parts of; empty if it is a file.
+        partition: how that is split among them.
     """
 
     task: Task
@@ -40,6 +44,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
     placement: Literal["served", "local"]
     benchmark_shards: int
+    dataset: str = ""
+    partition: PartitionSpec = PartitionSpec()
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +100,14 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         max_shards: most shards it takes in a round; None for no limit.
+        num_shards: shards of its own data, where that stays on the devices.
         profile: measurements of the device; None unless the policy needs them.
         outlook: the same for each state that it may be in; empty unless the policy needs it.
         state: state it was found in; None unless the policy wants to know it.
     """
 
     max_shards: int | None = None
+    num_shards: Annotated[int, Meta(ge=0, le=MAX_SHARDS)] | None = None
     profile: Profile | None = None
     outlook: tuple[Outlook, ...] = ()
     state: str | None = None
@@ -150,10 +158,13 @@ class OrchestratorService(TakesJobs):
         """
 
     @abstractmethod
-    async def take(self, session: str, round: int, num_shards: int) -> Work:
+    async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
         """Take the newest parameters and so many shards; the same ones if asked again. Raises `ValueError` if too late.
 
         Where data stays on the devices, `num_shards` is how many of its own shards the learner will train.
+
+        Args:
+            num_samples: samples in those of its own; None for shards that are all full.
         """
 
     @abstractmethod
@@ -163,6 +174,10 @@ class OrchestratorService(TakesJobs):
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         """Hand in what was trained, and on how many samples, counted once per pass."""
+
+    @abstractmethod
+    async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
+        """Hand in nothing, because training diverged, and what shows that: so nobody waits for this learner."""
 
     @abstractmethod
     async def leave(self, session: str) -> None:

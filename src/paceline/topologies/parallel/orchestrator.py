@@ -23,6 +23,7 @@ from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.rounds import OpenRound
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 
+_MAX_TEXT = 200  # characters, of what a learner sends
 _FAILED_AUDIT = "an audit found that it bills work it did not do"
 
 
@@ -42,7 +43,7 @@ class LearnerSession(Session):
     declarations: dict[str, messages.Declaration] = field(default_factory=dict)
     state: str | None = None
 
-    def as_candidate(self, job: str = "") -> Candidate:
+    def as_candidate(self, job: str = "", *, has_own_data: bool = False) -> Candidate:
         """Return the learner as a policy sees it, by what it declared for this job."""
         declared = self.declarations.get(job) or messages.Declaration()
         return Candidate(
@@ -52,6 +53,7 @@ class LearnerSession(Session):
             price=self.price,
             outlook=declared.outlook,
             state=self.state or declared.state,
+            num_shards=(declared.num_shards or 0) if has_own_data else None,
         )
 
 
@@ -101,7 +103,7 @@ class Orchestrator(Host, messages.OrchestratorService):
         self._openings.notify()
 
     async def _until_ready(self, number: int, least: int) -> None:
-        """Wait until so many learners are ready, for round `number`."""
+        """Wait until so many learners are ready, for round `number`, or the run is to end."""
         reported = -1
 
         def are_enough() -> bool:
@@ -110,7 +112,7 @@ class Orchestrator(Host, messages.OrchestratorService):
             if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
                 reported = num_ready
                 self._record(WaitingForLearners, round=number, num_ready=num_ready, min_learners=least)
-            return num_ready >= least
+            return num_ready >= least or self.env.is_stopping()
 
         await self._changes.until(are_enough)
 
@@ -165,9 +167,9 @@ class Orchestrator(Host, messages.OrchestratorService):
         self._find(session)
         return padding(num_bytes, messages.MAX_FILL_BYTES)
 
-    async def take(self, session: str, round: int, num_shards: int) -> messages.Work:
+    async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> messages.Work:
         found = self._find(session)
-        return self._training_of(found).take(found.name, round, num_shards)
+        return self._training_of(found).take(found.name, round, num_shards, num_samples)
 
     async def more(self, session: str, round: int) -> messages.Work:
         found = self._find(session)
@@ -178,6 +180,10 @@ class Orchestrator(Host, messages.OrchestratorService):
     ) -> messages.Receipt:
         found = self._find(session)
         return self._training_of(found).update(found.name, round, parameters, num_samples)
+
+    async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
+        found = self._find(session)
+        self._training_of(found).diverge(found.name, round, shown_by[:_MAX_TEXT])
 
     async def leave(self, session: str) -> None:
         found = self._find(session)

@@ -18,10 +18,10 @@ import msgspec
 
 import paceline
 from paceline.allocation import Allocation, Assignment, Demand, Placement
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, DivergedError
 from paceline.events import Event
 from paceline.topologies.base import Environment, JobProgress, Outcome
-from paceline.topologies.events import LearnerLeft
+from paceline.topologies.events import STOPPED, LearnerLeft
 from paceline.topologies.job_files import parse_submitted
 from paceline.topologies.parallel.events import JobEnded, JobsAllocated, JobSubmitted, PoolEnded, PoolStarted
 from paceline.topologies.parallel.job_training import JobTraining
@@ -82,6 +82,7 @@ class JobPool(Orchestrator):
         self._policy = pool.allocation
         self._first = jobs
         self._by_name: dict[str, PooledJob] = {}
+        self._diverged: list[str] = []  # jobs whose training diverged, and how
         self._heard_at: dict[str, float] = {}  # loop time of the last call, by learner
         # By session, the learners that were placed, or left idle, last; and how likely their states were then.
         self._considered: dict[str, dict[str, float]] = {}
@@ -95,10 +96,17 @@ class JobPool(Orchestrator):
         self._record(PoolStarted, pool=described, clock=self.env.clock, paceline=version)
         for prepared in self._first:
             self._let_in(prepared)
-        while await self._has_jobs():
+        while not self.env.is_stopping() and await self._has_jobs():
             await self._until_settled()
-            await self._run_cycle()
-        self._end(self._record(PoolEnded, reason="all jobs are over", spent=self.ledger.spent).reason)
+            if not self.env.is_stopping():
+                await self._run_cycle()
+        reason = STOPPED if self.env.is_stopping() else "all jobs are over"
+        for job in self._open_jobs:
+            self._end_job(job, STOPPED)
+        self._end(self._record(PoolEnded, reason=reason, spent=self.ledger.spent).reason)
+        if self._diverged:
+            await self.drain()
+            raise DivergedError("; ".join(self._diverged))
 
     @property
     def min_left(self) -> int:
@@ -208,7 +216,13 @@ class JobPool(Orchestrator):
     async def _run_rounds(self, job: PooledJob) -> None:
         """Run rounds of a job until it is over, or learners are to be placed anew."""
         while True:
-            if not await self._run_round(job):
+            try:
+                has_run = await self._run_round(job)
+            except DivergedError as error:  # the other jobs go on
+                self._diverged.append(f"{job.name}: {error}")
+                self._end_job(job, "diverged")
+                has_run = False
+            if not has_run:
                 self._is_due = True
                 return
             if job.training.why_over is not None:
@@ -235,10 +249,16 @@ class JobPool(Orchestrator):
         seconds = await training.wait_until_over(opened)
         for name in opened.awaited:
             self._heard_at[name] = self._time()  # who is late by a moment may still come
-        await training.close(opened, seconds)
+        ruined = None
+        try:
+            await training.close(opened, seconds)
+        except DivergedError as error:
+            ruined = error
         at, shard_samples = round(self.env.now(), 6), training.prepared.terms.shard_samples
         for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
             self.env.emit(line)
+        if ruined is not None:
+            raise ruined
         self._is_due |= bool(opened.failed_audit)
         self._exclude_failed(opened)
         return True
@@ -315,6 +335,7 @@ class JobPool(Orchestrator):
             job = parse_submitted(tables, Pool)
             if not isinstance(job, Job):
                 raise ConfigError(f"a pool takes ordinary jobs, which have a [{Job.table}] table")
+            self._pool.check_job(job)
             prepared = prepare_job(msgspec.structs.replace(job, allocation=self._policy))
             self._pool.check_size(prepared.terms.model_bytes)
         except ConfigError as error:

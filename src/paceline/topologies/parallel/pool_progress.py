@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from paceline.events import Event
 from paceline.topologies.events import WaitingForLearners
 from paceline.topologies.parallel import events
-from paceline.topologies.parallel.progress import RoundLines
+from paceline.topologies.parallel.progress import RoundLines, share_done
 from paceline.topologies.parallel.progress import describe as describe_in_job
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
@@ -62,6 +62,10 @@ class PoolProgress(Progress):
     def __init__(self) -> None:
         self._rounds: dict[str, RoundLines] = {}
         self._most_ready = -1  # of the waits since learners were placed
+
+    @property
+    def share_done(self) -> float | None:
+        return share_done(self._rounds.values())
 
     def lines(self, event: Event, job: str = "") -> Iterable[str]:
         if isinstance(event, events.JobSubmitted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -25,6 +25,7 @@ class PreparedJob:
 
     Attributes:
         state: parameters to start from.
+        memory: what the aggregation remembers of earlier rounds, in a run that goes on.
         store: shards to serve; None if data stays on the devices.
         model: the model, for evaluation and audits.
         evaluate: computes loss and accuracy of parameters on the test data; None to leave that out.
@@ -36,6 +37,7 @@ class PreparedJob:
     state: State
     store: ShardStore | None
     model: LocalModel
+    memory: State = field(default_factory=dict)
     evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
 
     @property
@@ -57,6 +59,8 @@ class PreparedJob:
             policy=allocation.describe(self.job.allocation),
             placement=self.job.data.placement,
             benchmark_shards=self.job.benchmark_shards,
+            dataset=self.job.data.name or "",
+            partition=self.job.partition,
         )
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
@@ -68,7 +72,7 @@ class PreparedJob:
 def prepare_job(job: Job) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task.of(job, dataset, proximal_mu=job.aggregation.mu, name=job.name)
+    task = Task.of(job, dataset, proximal_mu=job.aggregation.proximal_mu, name=job.name)
     model = LocalModel(task, allowed=None)
     state = model.state()
     is_served = job.data.placement == "served"

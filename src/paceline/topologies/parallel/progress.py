@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from paceline.events import Event
 from paceline.topologies.events import PhaseStarted, WaitingForLearners
@@ -27,6 +27,9 @@ def describe(event: Event) -> str | None:
     match event:
         case events.UpdateRefused(round=number, learner=name, is_late=True, seconds=seconds) if seconds is not None:
             return f"round {number}: update of {printable(name)} too late, after {format_seconds(seconds)}"
+        case events.UpdateKept(round=number, learner=name, seconds=seconds, counts_in=later, part=part):
+            came = f"round {number}: update of {printable(name)} late, after {format_seconds(seconds)}"
+            return f"{came}; counts in round {later}, discounted to {format_ratio(part)}"
         case events.UpdateRefused(round=number, learner=name, reason=reason):
             return f"round {number}: update of {printable(name)} refused: {printable(reason)}"
         case events.UpdateAudited(round=number, learner=name, is_honest=False, distance=distance):
@@ -46,10 +49,12 @@ class LearnerProgress(Progress):
         match event:
             case PhaseStarted(phase="benchmark"):
                 yield "joined; measuring this device …"
-            case events.DeviceMeasured(profile=profile, seconds=seconds):
+            case events.DeviceMeasured(profile=profile, seconds=seconds, threads=threads):
                 rates = {name: profile[name]["per_second"] for name in ("train", "down", "up")}
+                with_threads = "" if threads is None else f" with {format_count(threads, 'thread')}"
                 yield (
-                    f"measured in {seconds:.1f} s: trains {rates['train']:,.0f} samples/s, downloads "
+                    f"measured in {seconds:.1f} s: trains {rates['train']:,.0f} samples/s"
+                    f"{with_threads}, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
             case events.RoundSpent():
@@ -60,7 +65,9 @@ def _round_of_a_learner(spent: events.RoundSpent) -> str:
     job = f"{printable(spent.job)}, " if spent.job else ""
     halted = " (halted in time)" if spent.is_halted else ""
     upload = "no upload"
-    if spent.upload_seconds is not None:
+    if spent.diverged:
+        upload = f"no upload, training diverged: {printable(spent.diverged)}"
+    elif spent.upload_seconds is not None:
         upload = f"upload {spent.upload_seconds:.2f} s: {'accepted' if spent.is_accepted else 'not used'}"
     sent, received = (format_known(number, format_bytes) for number in (spent.bytes_sent, spent.bytes_received))
     return (
@@ -76,27 +83,44 @@ class RoundLines:
     def __init__(self, num_rounds: int | None = None) -> None:
         self._num_rounds = num_rounds
         self._deadline_seconds: float | None = None
+        self._num_ready: int | None = None
+        self.num_closed = 0
 
     def feed(self, event: Event) -> None:
         """Note how many rounds there are, and how long they may take."""
         if isinstance(event, events.RunStarted):
             self._num_rounds = setting(event.job, "job", "rounds")
         elif isinstance(event, events.RoundOpened):
-            self._deadline_seconds = event.deadline_seconds
+            self._deadline_seconds, self._num_ready = event.deadline_seconds, event.num_ready
+        elif isinstance(event, events.RoundClosed):
+            self.num_closed = event.round
+
+    @property
+    def num_rounds(self) -> int:
+        """Number of rounds that there are to be; 0 if it is not known yet."""
+        return self._num_rounds or 0
 
     def line(self, event: events.RoundClosed, *more: str) -> Milestone:
         """Write a closed round; `more` is put before its results."""
         of_deadline = "" if self._deadline_seconds is None else f" of {format_seconds(self._deadline_seconds)}"
         parts = [
             f"round {event.round}" + (f"/{self._num_rounds}" if self._num_rounds else ""),
-            format_count(event.num_learners, "learner"),
+            format_count(event.num_learners, "learner") + (f" of {self._num_ready:,}" if self._num_ready else ""),
             format_count(event.num_samples, "sample"),
             format_seconds(event.seconds) + of_deadline,
             *more,
             *([] if event.accuracy is None else [f"accuracy {format_ratio(event.accuracy)}"]),
             *([f"late: {format_names(event.late)}"] if event.late else []),
+            *([f"{format_count(event.num_kept, 'late update')} counted"] if event.num_kept else []),
         ]
         return Milestone("  ".join(parts))
+
+
+def share_done(jobs: Iterable[RoundLines]) -> float | None:
+    """Return the part of all jobs' rounds that is done; None if it is not known how many there are."""
+    known = list(jobs)
+    num_rounds = sum(one.num_rounds for one in known)
+    return sum(one.num_closed for one in known) / num_rounds if num_rounds else None
 
 
 class RunProgress(Progress):
@@ -105,6 +129,10 @@ class RunProgress(Progress):
     def __init__(self) -> None:
         self._rounds = RoundLines()
         self._last_wait = ""
+
+    @property
+    def share_done(self) -> float | None:
+        return share_done([self._rounds])
 
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         self._rounds.feed(event)

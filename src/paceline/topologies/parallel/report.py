@@ -72,11 +72,12 @@ def _tiles(summary: dict[str, Any]) -> Tiles:
     planned = summary["planned_rounds"]
     finish = format_known(summary["truancy_mean"], format_lateness)
     num_late, num_works = summary["num_late"], format_count(summary["num_learner_rounds"], "allocation")
+    discounted = f"; {summary['num_kept']:,} counted later, discounted" if summary["num_kept"] else ""
     tiles = (
         result_tile(summary),
         Tile("rounds", f"of {planned:,}" if planned else ""),
         Tile("truancy_max", f"of a round, against its deadline; {finish} on average"),
-        Tile("late_share", f"{num_late:,} of {num_works}"),
+        Tile("late_share", f"{num_late:,} of {num_works}{discounted}"),
         Tile("deadline_use", "mean of the learners"),
         Tile("num_samples", f"by {format_count(summary['num_learners'], 'learner')}"),
         Tile(
@@ -126,13 +127,14 @@ def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySecti
             title="Use of the deadline per learner and round",
             group=group,
             table="work",
-            caption="Good cells are close to 100; ! marks late or refused updates, × those that never came.",
+            caption="Good cells are close to 100; ! marks updates that were late (dropped or discounted) or refused, "
+            "× those that never came.",
             note="per cent of the deadline when the update came",
             row="learner",
             x="round",
             value="use",
             state="outcome",
-            bad=("late", "refused", "missing"),
+            bad=("late", "discounted", "refused", "missing"),
             details=("learner", "round", "arrival_seconds", "use", "outcome", "is_halted"),
         ),
         Grid(

@@ -9,7 +9,9 @@ import torch
 
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.staleness import mean_difference
-from paceline.learning.averaging import RunningAverage, UpdateValidator
+from paceline.learning.aggregation import Aggregation, Collector, Update
+from paceline.learning.update_validation import UpdateValidator
+from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.reserve import ShardReserve
 
 
@@ -34,6 +36,32 @@ class Share:
         self.num_shards += more.num_shards
         self.num_samples += more.num_samples
 
+    def why_impossible(self, num_samples: int) -> str | None:
+        """Return why so many samples cannot have been trained; None if they can."""
+        most = self.num_samples * self.local_epochs
+        return (
+            None if 0 < num_samples <= most else f"{num_samples} samples are impossible; its shards allow 1 to {most}"
+        )
+
+
+@dataclass(frozen=True)
+class TrainedShare:
+    """What a learner made of its share.
+
+    Attributes:
+        start: parameters that it started from.
+        num_samples: samples trained, counted once per pass.
+        audit: whether it is to be audited before it counts.
+    """
+
+    learner: str
+    round: int
+    share: Share
+    start: Vectors
+    parameters: Vectors
+    num_samples: int
+    audit: bool = True
+
 
 @dataclass
 class OpenRound:
@@ -43,30 +71,42 @@ class OpenRound:
         number: counts from 1.
         opened_at: loop time when it opened, in seconds.
         validator: checks the updates that come in.
+        aggregation: decides what an update counts by.
+        collector: takes the updates that count.
         awaited: learners whose update, or word that none will come, is still missing.
+        batch_size: samples per minibatch.
         overtime_seconds: how long it stays open after its deadline while updates are awaited.
         allocation: shards and local epochs by learner, if the orchestrator decides.
         reserve: shards held back, for whoever is done first; None if there are none.
+        max_learners: number of learners that may take part; None for no limit.
         delivered: learners whose update is in, and how many samples they have trained.
         arrivals: when those updates came, in seconds after it opened.
         unaudited: updates among them that are to be audited before they count, with their numbers of samples.
         failed_audit: learners whose update failed its audit.
+        diverged: learners whose training diverged, and what shows it.
     """
 
     number: int
     opened_at: float
     deadline_seconds: float
     validator: UpdateValidator
+    aggregation: Aggregation
+    collector: Collector
     awaited: set[str]
+    batch_size: int = 1
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
     reserve: ShardReserve | None = None
+    max_learners: int | None = None
     shares: dict[str, Share] = field(default_factory=dict)
     delivered: dict[str, int] = field(default_factory=dict)
     arrivals: dict[str, float] = field(default_factory=dict)
     unaudited: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
     failed_audit: set[str] = field(default_factory=set)
-    average: RunningAverage = field(default_factory=RunningAverage)
+    diverged: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._members = set(self.awaited)
 
     @property
     def due_at(self) -> float:
@@ -91,12 +131,22 @@ class OpenRound:
     @property
     def is_complete(self) -> bool:
         """Whether there is nobody left to wait for."""
-        return not self.awaited and bool(self.delivered)
+        return not self.awaited and bool(self.delivered or self.diverged)
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the training of everybody that took work diverged."""
+        return bool(self.shares) and self.diverged.keys() >= self.shares.keys()
 
     @property
     def late(self) -> list[str]:
         """Learners that took work and have not delivered."""
-        return sorted(self.shares.keys() - self.delivered.keys() - self.failed_audit)
+        return sorted(self.shares.keys() - self.delivered.keys() - self.failed_audit - self.diverged.keys())
+
+    @property
+    def num_samples(self) -> int:
+        """Samples trained by all whose update is in, counted once per pass."""
+        return sum(self.delivered.values())
 
     @property
     def num_shards(self) -> int:
@@ -112,7 +162,7 @@ class OpenRound:
         if self.reserve is not None:
             local_epochs = max((share.local_epochs for share in self.shares.values()), default=1)
             wanted += self.reserve.num_left * shard_samples * local_epochs
-        return self.average.weight / wanted if wanted else 0.0
+        return self.num_samples / wanted if wanted else 0.0
 
     def occupancy(self, seconds: float) -> float:
         """Return the part of the learners' time until their updates came, in a round that took so many seconds."""
@@ -122,10 +172,16 @@ class OpenRound:
 
     def is_open_to(self, learner: str, after: int) -> bool:
         """Return whether a learner that has seen the rounds up to `after` can still take part."""
-        return self.number > after and learner not in self.delivered
+        return self.number > after and learner not in self.delivered and self.has_place_for(learner)
+
+    def has_place_for(self, learner: str) -> bool:
+        """Return whether a learner is one of those that were drawn, or there are fewer than may take part."""
+        is_full = self.max_learners is not None and len(self._members) >= self.max_learners
+        return learner in self._members or not is_full
 
     def expect(self, learner: str) -> None:
         """Wait for this learner too, unless its update is in."""
+        self._members.add(learner)
         if learner not in self.delivered:
             self.awaited.add(learner)
 
@@ -140,27 +196,40 @@ class OpenRound:
     def accept(
         self, learner: str, parameters: dict[str, torch.Tensor], num_samples: int, *, seconds: float, audit: bool
     ) -> str | None:
-        """Average an update in; returns the reason if it cannot be used.
+        """Take an update; returns the reason if it cannot be used.
 
         Args:
             seconds: time since the round opened.
             audit: whether it is to be audited first.
         """
-        reason = self._why_refused(learner, num_samples) or self.validator.why_unusable(parameters)
+        reason = self._why_refused(learner, num_samples) or self.validator.why_unlike(parameters)
+        if reason is None and (shown_by := self.validator.why_diverged(parameters)) is not None:
+            return self.diverge(learner, f"of its parameters, {shown_by}")
         if reason is None:
             if audit:
                 self.unaudited[learner] = (parameters, num_samples)
             else:
-                self.average.add(parameters, num_samples)
+                self.count(parameters, self.shares[learner], num_samples)
             self.delivered[learner] = num_samples
             self.arrivals[learner] = seconds
         if learner in self.shares:
             self.give_up(learner)
         return reason
 
+    def count(self, parameters: dict[str, torch.Tensor], share: Share, num_samples: int) -> None:
+        """Have an update count by the work in it."""
+        weight = self.aggregation.weight_of(share.num_samples, num_samples)
+        self.collector.add(Update(parameters, weight, num_samples / self.batch_size))
+
+    def diverge(self, learner: str, shown_by: str) -> str:
+        """Do without a learner whose training diverged; returns why its update is not used."""
+        self.diverged[learner] = shown_by
+        self.give_up(learner)
+        return f"its training diverged: {shown_by}"
+
     def fail_audit(self, learner: str) -> None:
         """Have an update count for nothing that failed its audit."""
-        del self.delivered[learner]
+        self.delivered.pop(learner, None)
         self.failed_audit.add(learner)
 
     def _why_refused(self, learner: str, num_samples: int) -> str | None:
@@ -169,7 +238,4 @@ class OpenRound:
             return f"took no shards in round {self.number}"
         if learner in self.delivered:
             return f"its update of round {self.number} is in already"
-        most = share.num_samples * share.local_epochs
-        if not 0 < num_samples <= most:
-            return f"{num_samples} samples are impossible; its shards allow 1 to {most}"
-        return None
+        return share.why_impossible(num_samples)

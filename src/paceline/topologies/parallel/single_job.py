@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import random
 from collections.abc import Iterable
+from typing import NoReturn
 
+from paceline.allocation import Candidate
+from paceline.allocation.least_time import suggest_seconds
+from paceline.errors import DivergedError, PacelineError
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
+from paceline.topologies.parallel.events import RunEndReason
 from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.messages import Offer, Ticket
 from paceline.topologies.parallel.orchestrator import LearnerSession, Orchestrator
 from paceline.topologies.parallel.prepared import PreparedJob
+from paceline.topologies.reporting.formatting import format_count
 from paceline.topologies.sessions import POLL_SECONDS
 
 
@@ -24,31 +33,78 @@ class SingleJob(Orchestrator):
         super().__init__(env)
         self._prepared = prepared
         self._training = JobTraining(prepared, env, self._changes, first_round)
+        self._delivered: frozenset[str] = frozenset()  # who delivered in the last round
 
     async def run(self, address: str) -> None:
         training = self._training
         training.start()
-        while training.why_over is None:
-            await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
-            await self._run_round()
+        try:
+            while training.why_over is None:
+                await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
+                if not self.env.is_stopping():
+                    await self._run_round()
+        except DivergedError as error:
+            await self._fail(error, "diverged")
+        if not training.has_trained and not self.env.is_stopping():
+            await self._fail(PacelineError(self._why_nothing_was_trained()), "nothing trained")
         self._end(training.end(training.why_over).reason)
 
+    async def _fail(self, error: PacelineError, reason: RunEndReason) -> NoReturn:
+        """End the run with an error, once learners have heard of it."""
+        self._training.end(reason)
+        self._end(str(error))
+        await self.drain()
+        raise error
+
+    def _why_nothing_was_trained(self) -> str:
+        terms, policy = self._prepared.terms, self._prepared.job.allocation
+        candidates = self._candidates(self._roster)
+        least = min(
+            (policy.least_deadline_seconds(terms, one) for one in candidates if one.profile is not None),
+            default=math.inf,
+        )
+        hint = f" (least that works: {suggest_seconds(least)})" if math.isfinite(least) else ""
+        rounds = format_count(self._training.num_closed, "round")
+        return (
+            f"nothing was trained in {rounds}: no update came by the deadline of "
+            f"{terms.deadline_seconds:g} s; use a longer one{hint}, smaller shards or fewer local epochs"
+        )
+
     async def _run_round(self) -> None:
-        training, ready = self._training, self._roster.ready
+        training, most = self._training, self._prepared.job.learners_per_round
+        ready = self._roster.ready if most is None else self._draw(most)
         policy, allocation = self._prepared.job.allocation, None
         if policy.decided_by == "orchestrator":
-            allocated = policy.allocate(self._prepared.terms, [session.as_candidate() for session in ready])
+            allocated = policy.allocate(self._prepared.terms, self._candidates(ready))
             allocation = dict(zip((session.name for session in ready), allocated, strict=True))
-        opened = training.open((session.name for session in ready), allocation)
+        num_ready = None if most is None else len(self._drawable)
+        opened = training.open((session.name for session in ready), allocation, num_ready=num_ready)
         self._openings.notify()
         seconds = await training.wait_until_over(opened)
         for session in self._roster:
             if session.name in opened.awaited:
                 self._roster.set_ready(session, False)
         await training.close(opened, seconds)
+        self._delivered = frozenset(opened.delivered)
         self._exclude_failed(opened)
         for session in self._roster.count_missed():
             self._record(LearnerLeft, learner=session.name, reason="nothing was heard of it")
+
+    def _candidates(self, sessions: Iterable[LearnerSession]) -> list[Candidate]:
+        has_own_data = self._prepared.store is None
+        return [session.as_candidate(has_own_data=has_own_data) for session in sessions]
+
+    @property
+    def _drawable(self) -> list[LearnerSession]:
+        """Learners to draw from: those ready, and who has just delivered: it will be, and must not lose its chance."""
+        return [session for session in self._roster if session.is_ready or session.name in self._delivered]
+
+    def _draw(self, count: int) -> list[LearnerSession]:
+        """Draw the learners of the next round, in the order of joining; the same from the same seed."""
+        names = sorted(session.name for session in self._drawable)
+        rng = random.Random(f"{self._prepared.job.seed}/{self._training.num_closed + 1}")
+        drawn = set(rng.sample(names, min(count, len(names))))
+        return [session for session in self._drawable if session.name in drawn]
 
     @property
     def outcome(self) -> Outcome:
@@ -80,10 +136,10 @@ class SingleJob(Orchestrator):
         if opened is not None and opened.number <= after:
             opened.give_up(found.name)  # it has delivered, or will not take part in this one
         self._changes.notify()
-        ticket = self._ticket(found, after)
-        if ticket is None:
-            await self._wait_for_opening(found, POLL_SECONDS)
-            ticket = self._ticket(found, after)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + POLL_SECONDS
+        while (ticket := self._ticket(found, after)) is None and (left := end - loop.time()) > 0:
+            await self._wait_for_opening(found, left)
         return ticket or Ticket(status="wait", reason="no round is open")
 
     def _ticket(self, session: LearnerSession, after: int) -> Ticket | None:

@@ -31,8 +31,14 @@ _METRICS = columns(
 )
 _ROUNDS = columns(
     *("round count", "opened_at seconds", "seconds seconds took", "deadline_seconds seconds deadline"),
-    *("truancy lateness last update", "num_learners count learners", "num_updates count updates"),
-    *("num_shards count shards", "num_samples count samples", "staleness number", "fulfilment ratio"),
+    *("truancy lateness last update", "num_ready count drawn from", "num_learners count learners"),
+    *(
+        "num_updates count updates",
+        "num_shards count shards",
+        "num_samples count samples",
+        "staleness number",
+        "fulfilment ratio",
+    ),
     *("is_satisfied bool in full and in time", "occupancy ratio", "loss number", "accuracy ratio"),
     "late text late or missing",
 )
@@ -57,6 +63,10 @@ _DEVICES = columns(
     *("learner text", "benchmark_seconds seconds benchmark took", "train_rate number trains [samples/s]"),
     *("train_spread ratio ±", "down_rate bytes down [/s]", "up_rate bytes up [/s]"),
     "latency_ms number latency [ms]",
+)
+_HAPPENINGS = (
+    *(LearnerJoined, LearnerLeft, WaitingForLearners),
+    *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
 )
 METRICS = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occupancy")
 """The five headline figures by which the thesis on Axon (§4.3) compares allocations: means over closed rounds."""
@@ -180,6 +190,8 @@ class RunTables(TableBuilder):
                 self._add_work(event)
             case events.UpdateRefused():
                 self._add_refusal(event)
+            case events.UpdateKept():
+                self._add_kept(event)
             case events.UpdateAudited():
                 self._add_audit(event)
             case events.RunStarted():
@@ -198,9 +210,7 @@ class RunTables(TableBuilder):
                 self._learner(event.learner).left_because = event.reason
             case events.DeviceMeasured():
                 self._learner(event.learner).measured = event
-        if isinstance(
-            event, LearnerJoined | LearnerLeft | events.UpdateRefused | events.UpdateAudited | WaitingForLearners
-        ):
+        if isinstance(event, _HAPPENINGS):
             self._happenings.add(event.at, describe(event))
 
     def _learner(self, name: str) -> _Learner:
@@ -249,13 +259,22 @@ class RunTables(TableBuilder):
         learner = self._learners.get(event.learner)
         work = learner.works.get(event.round) if learner else None
         # An update for work that nobody took is worth a line, not a learner; a second copy does not undo the first.
-        if learner is None or work is None or event.seconds is None or work.outcome == "accepted":
+        is_in = work is not None and work.outcome in ("accepted", "discounted")
+        if learner is None or work is None or event.seconds is None or is_in:
             return
         if event.is_late:
-            self._last_late_seconds[event.round] = max(event.seconds, self._last_late_seconds.get(event.round, 0.0))
+            self._note_late(event.round, event.seconds)
         else:
             learner.num_refused += 1
         work.arrival_seconds, work.outcome = event.seconds, "late" if event.is_late else "refused"
+
+    def _add_kept(self, event: events.UpdateKept) -> None:
+        work = self._learner(event.learner).work(event.round)
+        work.num_samples, work.arrival_seconds, work.outcome = event.num_samples, event.seconds, "discounted"
+        self._note_late(event.round, event.seconds)
+
+    def _note_late(self, number: int, seconds: float) -> None:
+        self._last_late_seconds[number] = max(seconds, self._last_late_seconds.get(number, 0.0))
 
     def _add_audit(self, event: events.UpdateAudited) -> None:
         self._num_audits += 1
@@ -291,8 +310,9 @@ class RunTables(TableBuilder):
         last_late = self._last_late_seconds.get(closed.round, 0.0) / opened.deadline_seconds - 1
         return (
             *(closed.round, opened.at, closed.seconds, opened.deadline_seconds, max(closed.truancy, last_late)),
-            *(closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples, closed.staleness),
-            *(closed.fulfilment, closed.is_satisfied, closed.occupancy, closed.loss, closed.accuracy),
+            *(opened.num_ready, closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples),
+            *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy, closed.loss),
+            closed.accuracy,
             format_names(closed.late) or None,
         )
 
@@ -320,10 +340,13 @@ class RunTables(TableBuilder):
         evaluated = [one for one in results if (one.loss, one.accuracy) != (None, None)]
         num_late, num_works = sum(len(one.late) for one in closed), sum(one.num_learners for one in closed)
         truancies = rounds.values("truancy")
+        per_round = setting(self._settings, "job", "learners_per_round")
         about = [
             f"{named(self._settings, 'model')} on {named(self._settings, 'data')}",
             *([f"{started.num_parameters:,} parameters"] if started else []),
             f"shares by {named(self._settings, 'allocation')}",
+            *([f"{per_round} learners drawn for each round"] if per_round else []),
+            f"aggregation by {named(self._settings, 'aggregation')}",
             f"{started.clock} clock" if started else "nothing recorded",
         ]
         planned = setting(self._settings, "job", "rounds")
@@ -340,6 +363,7 @@ class RunTables(TableBuilder):
             "truancy_mean lateness mean finish": mean(truancies),
             "num_late count late or missing": num_late,
             "num_learner_rounds count allocations": num_works,
+            "num_kept count late, discounted": sum(one.num_kept for one in closed),
             "late_share ratio late or missing": num_late / num_works if num_works else None,
             "deadline_use ratio use of the deadline": mean(learners.values("deadline_use")),
             "num_samples count samples trained": sum(one.num_samples for one in closed),

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 from torch import nn
 
+from paceline import allocation
+from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.learning import datasets, models
+from paceline.learning import models
 from paceline.learning.averaging import State
-from paceline.learning.shards import Array, Shard
+from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
-from paceline.topologies.parallel.events import RoundClosed
+from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.consent import Disclosure
+from paceline.topologies.parallel.disclosures import disclosures_of
+from paceline.topologies.parallel.events import RoundClosed, UpdateKept
+from paceline.topologies.parallel.job_training import memory_name
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
+from paceline.topologies.parallel.own_data import cut, own_data_of
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
@@ -35,6 +40,7 @@ class Parallel(Topology[JobSpec]):
 
     name = "parallel"
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {Job: RunReporting(), Pool: PoolReporting()}
+    used_options = ("max_shards", "price", "data", "part", "allowed", "patience_seconds")
 
     def prepare(self, job: JobSpec) -> Plan[Any]:
         if isinstance(job, Pool):
@@ -44,8 +50,13 @@ class Parallel(Topology[JobSpec]):
         return JobPlan(prepare_job(job))
 
     def join(self, node: Node) -> Member:
-        data = node.options.data
-        return Learner(node, None if data is None else datasets.load_local(data))
+        return Learner(node, own_data_of(node.options))
+
+    def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
+        source = "the job there"
+        policy = allocation.from_config(table_named(tables, "allocation", source))
+        has_own_data = table_named(tables, "data", source).get("placement") == "local"
+        return disclosures_of(policy, options, has_own_data=has_own_data)
 
     def device_progress(self) -> Progress:
         return LearnerProgress()
@@ -59,9 +70,15 @@ class Parallel(Topology[JobSpec]):
         if not closings:
             return []
         last, last_round = closings[-1]
-        return [*events[: last + 1], *(e for e in events[last + 1 :] if 1 <= getattr(e, "round", 0) <= last_round)]
+        rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "round", 0) <= last_round)
+        kept = (*events[: last + 1], *rest)
+        # A late update that waited for a round that happens again is lost.
+        return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
 
-    def resume(self, job: JobSpec, events: Sequence[Event], load: Callable[[int], State]) -> Plan[Any]:
+    def can_resume(self, job: JobSpec) -> bool:
+        return isinstance(job, Job)
+
+    def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
         if not isinstance(job, Job):
             raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
         closed = [event for event in events if isinstance(event, RoundClosed)]
@@ -71,7 +88,10 @@ class Parallel(Topology[JobSpec]):
         if closed and job.is_reached_by(closed[-1].accuracy):
             raise ConfigError(f"target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
         prepared = prepare_job(job)
-        return JobPlan(replace(prepared, state=load(last)) if last else prepared, first_round=last + 1)
+        if last:
+            memory = load(memory_name(last)) if job.aggregation.remembers else {}
+            prepared = replace(prepared, state=load(last), memory=memory)
+        return JobPlan(prepared, first_round=last + 1)
 
 
 class JobPlan(Plan[Job]):
@@ -86,7 +106,12 @@ class JobPlan(Plan[Job]):
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
-        self._parts = functools.cache(self._cut)
+        self._parts = functools.cache(lambda count: cut(job.data, count, job.partition, job.seed))
+
+    @property
+    def public_tables(self) -> dict[str, Any]:
+        policy = allocation.describe(self.job.allocation)
+        return {"allocation": policy, "data": {"placement": self.job.data.placement}}
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if self.prepared.store is None:
@@ -94,20 +119,21 @@ class JobPlan(Plan[Job]):
         wanted = num_shards or self.job.benchmark_shards
         return self.prepared.task, self.prepared.draw(min(wanted, self.prepared.num_served_shards))
 
+    def device_options(self, number: int, count: int) -> Sequence[str]:
+        if self.prepared.store is not None:
+            return ()
+        self._parts(count)  # raises now if the data cannot be split
+        path = self.job.data.path
+        return ("--data", f"{number}/{count}" if path is None else f"{path}:{number}/{count}")
+
     def host(self, env: Environment) -> Host:
         return SingleJob(self.prepared, env, self.first_round)
 
     def member(self, node: Node, host: Host | None) -> Member:
-        own = self._parts(node.num_devices)[node.number] if self.prepared.store is None else None
-        return Learner(node, own)
-
-    def _cut(self, num_devices: int) -> Sequence[tuple[Array, Array]]:
-        """Give each device an equal part of the training data, drawn at random, where data stays on the devices."""
-        dataset = datasets.load(self.job.data)
-        order = np.random.default_rng(self.job.seed).permutation(len(dataset.y_train))
-        if len(order) < num_devices:
-            raise ConfigError(f"{len(order)} samples of {dataset.name} are too few for {num_devices} devices")
-        return [(dataset.x_train[part], dataset.y_train[part]) for part in np.array_split(order, num_devices)]
+        if self.prepared.store is not None:
+            return Learner(node)
+        own = self._parts(node.num_devices)[node.number]
+        return Learner(node, lambda offer: own)
 
     def model(self, state: State, events: Iterable[Event]) -> nn.Module:
         task = self.prepared.task
@@ -123,6 +149,10 @@ class PoolPlan(Plan[Pool]):
         largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
+
+    @property
+    def public_tables(self) -> dict[str, Any]:
+        return {"allocation": allocation.describe(self.job.allocation)}
 
     @property
     def import_paths(self) -> Sequence[str]:

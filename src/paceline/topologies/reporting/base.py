@@ -50,6 +50,11 @@ class Progress(ABC):
     def lines(self, event: Event, job: str = "") -> Iterable[str]:
         """Write the lines that an event makes due; `Milestone` for those that must be shown."""
 
+    @property
+    def share_done(self) -> float | None:
+        """Part of the run that is done, by the events so far; None if that is not known."""
+        return None
+
 
 Activity: TypeAlias = Literal["benchmark", "download", "train", "upload", "working", "idle"]
 """What a device does, as a live table draws it; it works if nothing more is known."""

@@ -113,8 +113,8 @@ def setting(settings: dict[str, Any], section: str, key: str) -> Any:
 
 
 def named(settings: dict[str, Any], section: str) -> str:
-    """Name of the model, data or policy of a resolved job; a dash if it has none."""
-    names = (setting(settings, section, key) for key in ("name", "import", "path", "policy"))
+    """Name of the model, data, policy or aggregation of a resolved job; a dash if it has none."""
+    names = (setting(settings, section, key) for key in ("name", "import", "path", "policy", "method"))
     return next((printable(name) for name in names if isinstance(name, str)), "–")
 
 

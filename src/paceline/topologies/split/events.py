@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent
+
+EndReason: TypeAlias = Literal[
+    "epochs done", "target accuracy reached", "no improvement", "diverged", "stopped by a callback"
+]
+"""Reason why training is over."""
 
 TRUNK = "trunk"
 """Name of the trunk in events; no source may have it."""
@@ -121,5 +126,5 @@ class NodeSpent(EpochEvent, frozen=True, tag="node_spent"):
 class SplitEnded(ResultEvent, frozen=True, tag="split_ended"):
     """Training over a split model is over; loss and accuracy are those that were last tested."""
 
-    reason: Literal["epochs done", "target accuracy reached", "no improvement"]
+    reason: EndReason
     epochs: int

@@ -88,7 +88,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     view: tuple[ViewSpec, ...] = PAPER_VIEWS
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if not self.view:
             raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')
         if self.scheme == "split-learning" and self.cut == AUTO:

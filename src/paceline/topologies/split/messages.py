@@ -7,7 +7,7 @@ schedule of an epoch: at each of them, sources send tensors, and the trunk repli
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import torch
@@ -134,6 +134,8 @@ class SyncReply(msgspec.Struct, frozen=True, kw_only=True):
 
 class TrunkService(ABC):
     """What sources call. Each method but `join` raises `LookupError` for a session that is not known (any more)."""
+
+    noun: ClassVar[str] = "the trunk of a split job"
 
     @abstractmethod
     async def join(self, source: str, version: str) -> SourceWelcome:

@@ -66,10 +66,15 @@ class SplitProgress(Progress):
 
     def __init__(self) -> None:
         self._num_epochs: int | None = None
+        self._num_ended = 0
         self._started: events.SplitStarted | None = None
         self._spent: dict[int, list[events.NodeSpent]] = {}
         self._ended: events.SplitEpochEnded | None = None
         self._last_line = ""
+
+    @property
+    def share_done(self) -> float | None:
+        return self._num_ended / self._num_epochs if self._num_epochs else None
 
     def lines(self, event: Event, job: str = "") -> Iterator[str]:
         match event:
@@ -85,7 +90,7 @@ class SplitProgress(Progress):
                     yield self._node_line(event)
             case events.SplitEpochEnded():
                 yield from self._epoch_lines()
-                self._ended = event
+                self._ended, self._num_ended = event, event.epoch
             case events.SplitEnded():
                 yield from self._epoch_lines()
         if self._ended is not None and any(

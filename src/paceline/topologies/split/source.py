@@ -15,10 +15,12 @@ from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
 from paceline.learning.engines import Engine
 from paceline.topologies.base import Finished, Member, Node
+from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.sessions import say_goodbye, until_over
 from paceline.topologies.split import messages
 from paceline.topologies.split.cuts import measure_cuts
+from paceline.topologies.split.disclosures import disclosures_of
 from paceline.topologies.split.events import NodeStarted
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schedule import schedule_of
@@ -88,6 +90,8 @@ class Source(Member):
         if self._terms is not None:
             return  # it has been in before, and has all it needs
         terms = welcome.terms
+        disclosed = disclosures_of(terms.scheme, is_measured=len(terms.cuts) > 1)
+        check_consent(disclosed, self._node.options.is_private)
         self._samples = await self._node.run_blocking(lambda: self._load(terms, welcome.number))
         if len(terms.cuts) > 1:
             await self._trunk.declare.coro(self._session, await self._measure(terms))
@@ -156,7 +160,7 @@ class Source(Member):
             case "images":
                 return ImagesAtSource(terms, samples)
             case "gfl":
-                return AveragingAtSource(terms, samples, self._engine, self._allowed)
+                return AveragingAtSource(terms, self._node.name, samples, self._engine, self._allowed)
             case _:
                 return BranchAtSource(terms, cut, self._node.name, samples, self._engine, self._allowed)
 

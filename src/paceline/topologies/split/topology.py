@@ -7,14 +7,17 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.model_parts import assemble
-from paceline.topologies.base import Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.consent import Disclosure
 from paceline.topologies.reporting.base import Reporting
+from paceline.topologies.split.disclosures import disclosures_of
 from paceline.topologies.split.events import CutChosen
-from paceline.topologies.split.jobs import SplitJob
+from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.report import SplitReporting
@@ -29,9 +32,14 @@ class Split(Topology[SplitJob]):
     name = "split"
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {SplitJob: SplitReporting()}
     noun = "source"
+    used_options = ("data", "applies_view", "allowed", "patience_seconds")
 
     def prepare(self, job: SplitJob) -> Plan[Any]:
         return SplitPlan(prepare_split(job))
+
+    def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
+        table = table_named(tables, "split", "the job there")
+        return disclosures_of(str(table.get("scheme")), is_measured=table.get("cut") == AUTO)
 
     def join(self, node: Node) -> Member:
         own = node.options
@@ -52,6 +60,11 @@ class SplitPlan(Plan[SplitJob]):
         job, largest = prepared.job, prepared.max_message_bytes
         super().__init__(TOPOLOGY, job, min_devices=job.sources, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
+
+    @property
+    def public_tables(self) -> dict[str, Any]:
+        is_measured = len(self.prepared.cuts) > 1
+        return {"split": {"scheme": self.job.scheme, "cut": AUTO if is_measured else "".join(self.prepared.cuts)}}
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         return () if self.job.data.path is None else ("--data", self.job.data.path, "--apply-view")

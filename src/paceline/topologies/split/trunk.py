@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 
 import paceline
+from paceline.errors import DivergedError
 from paceline.learning.averaging import State
+from paceline.learning.divergence import diverged, has_exploded
 from paceline.topologies.base import Environment, Host, Outcome
-from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 from paceline.topologies.split import events, messages
 from paceline.topologies.split.barrier import EpochBarrier
@@ -85,19 +88,30 @@ class Trunk(Host, messages.TrunkService):
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
         env.record(events.NodeStarted, learner=events.TRUNK, number=0, power=env.machine.meter.described)
-        self._ended = await self._train()
-        env.emit(self._ended)
+        try:
+            self._end(await self._train())
+        except DivergedError:
+            self._end("diverged")
+            await self.drain()
+            raise
+
+    def _end(self, reason: events.EndReason) -> None:
+        self._ended = events.SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
+        self.env.emit(self._ended)
         self._changes.notify()
 
-    async def _train(self) -> events.SplitEnded:
-        """Train all epochs, and take what sources have learned."""
+    async def _train(self) -> events.EndReason:
+        """Train all epochs, and take what sources have learned; returns why it is over."""
         since_best, best = 0, math.inf
-        reason: Literal["epochs done", "target accuracy reached", "no improvement"] = "epochs done"
+        reason: events.EndReason = "epochs done"
         for epoch in range(1, self._job.epochs + 1):
             ended = await self._train_epoch(epoch)
             self._metrics["epochs"] = epoch
             if ended.loss is not None:
                 self._metrics.update(loss=ended.loss, accuracy=ended.accuracy)
+                if has_exploded(ended.loss, best if math.isfinite(best) else None):
+                    where = f"epoch {epoch}, with {format_names(self._presence.ready)}"
+                    raise diverged(where, f"the loss is {ended.loss:g}")
                 since_best = 0 if ended.loss < best else since_best + 1
                 best = min(best, ended.loss)
             if self._job.target_accuracy is not None and (self._metrics["accuracy"] or 0) >= self._job.target_accuracy:
@@ -106,9 +120,12 @@ class Trunk(Host, messages.TrunkService):
             if self._job.stop_epochs and since_best >= self._job.stop_epochs:
                 reason = "no improvement"
                 break
+            if self.env.is_stopping():
+                reason = STOPPED
+                break
         await self._sync_all(self._job.epochs + 1)
         self.env.save("final", self.current_state())
-        return events.SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
+        return reason
 
     async def _until_ready(self) -> None:
         wanted, reported = self._job.sources, -1

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from paceline.checks import Count, check_fields
+from paceline.checks import Count
 from paceline.events import Event
 from paceline.topologies.base import Environment, Finished, Host, JobSpec, Member, Node, Outcome, Plan, Topology
 from paceline.topologies.reporting.base import Progress, Reporting
@@ -24,9 +24,6 @@ class RingJob(JobSpec, frozen=True, kw_only=True):
 
     laps: Count = 3
     nodes: Count = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class LapEnded(Event, frozen=True, kw_only=True, tag="lap_ended"):

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from urllib.parse import quote, urlencode
 
 import httptools
@@ -18,11 +19,13 @@ from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http import protocol
 from paceline.axon.transports.http.protocol import Head, HttpProtocol, ProtocolError, content_length
-from paceline.errors import BadReply, ConnectionLost, TimedOut, Unreachable
+from paceline.errors import BadReply, ConnectionLost, TimedOut, TlsFailed, Unreachable
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 60.0  # shorter than a server's IDLE_SECONDS, so that the client is the one to let go
 _SURELY_OPEN_SECONDS = 0.05  # in use so recently that looking would cost more than it is worth
+_PROBE_SECONDS = 3.0  # for a handshake, to find out what is wrong
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
 _STREAM_AHEAD = 16  # chunks read before the consumer has taken them
 
 
@@ -38,9 +41,16 @@ class ConnectionPool:
         """Exchange a request for a reply, over a kept connection if there is one."""
         head = _request_head(address, request)
         connection = self._take(address)
+        is_new = connection is None
         if connection is None:
             connection = await self._connect(address, min(timeout, CONNECT_SECONDS))
-        return await connection.exchange(head, request.body, timeout)
+        try:
+            return await connection.exchange(head, request.body, timeout)
+        except ConnectionLost:
+            if is_new and address.trust is None and await _speaks_tls(address):
+                hint = "use the https:// address that it printed when it started"
+                raise TlsFailed(f"{address} wants TLS: {hint}") from None
+            raise
 
     def release(self, connection: ClientConnection) -> None:
         """Keep a connection whose exchange is over."""
@@ -85,12 +95,7 @@ class ConnectionPool:
         except (asyncio.TimeoutError, TimeoutError):
             raise Unreachable(f"{address} did not accept a connection within {timeout:g} s") from None
         except ssl.SSLError as error:
-            unverified = getattr(error, "verify_message", "")
-            hint = (
-                "; a self-made one is accepted by its fingerprint: …#sha256:… behind the address" if unverified else ""
-            )
-            reason = f"{unverified or error.reason or error}{hint}"
-            raise Unreachable(f"no TLS connection to {address}: {reason}") from error
+            raise _tls_failure(address, error) from error
         except (socket.gaierror, UnicodeError) as error:
             raise Unreachable(f"{address}: no such host") from error
         except (OSError, EOFError) as error:
@@ -118,9 +123,9 @@ class ClientConnection(HttpProtocol):
         tls: ssl.SSLObject = self._transport.get_extra_info("ssl_object")
         if not self.address.trust.verify(tls.getpeercert(binary_form=True)):
             self.abort()
-            raise Unreachable(
-                f"{self.address} showed another certificate than the pinned {self.address.trust.fingerprint}; "
-                "nothing was sent"
+            raise TlsFailed(
+                f"{self.address} has another certificate than the pinned {self.address.trust.fingerprint}, so nothing "
+                "was sent: copy the address again from where it was started"
             )
 
     def is_fresh(self) -> bool:
@@ -272,6 +277,33 @@ def _request_head(address: Address, request: Request) -> bytes:
     return (
         f"{request.method} {target} HTTP/1.1\r\nHost: {host}:{address.port}\r\n{lines}Content-Length: {length}\r\n\r\n"
     ).encode("latin-1")
+
+
+async def _speaks_tls(address: Address) -> bool:
+    """Find out whether TLS is spoken where plain HTTP got no answer; sends nothing but the handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        _, writer = await loops.within(_PROBE_SECONDS, asyncio.open_connection(address.host, address.port, ssl=context))
+    except (OSError, EOFError, asyncio.TimeoutError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
+
+
+def _tls_failure(address: Address, error: ssl.SSLError) -> Unreachable:
+    """Translate a failed handshake; final where trying again would fail alike."""
+    if error.reason in _NOT_TLS:
+        return TlsFailed(f"{address} does not speak TLS: use {replace(address, trust=None)}")
+    unverified = getattr(error, "verify_message", "")
+    if unverified.startswith("self-signed"):
+        return TlsFailed(
+            f"{address} has a self-signed certificate: add its fingerprint to the address, {address}#sha256:…, as it "
+            "printed when it started"
+        )
+    if unverified:
+        return TlsFailed(f"the certificate of {address} cannot be verified: {unverified}")
+    return Unreachable(f"no TLS connection to {address}: {error.reason or error}")
 
 
 def _reason(error: BaseException) -> str:

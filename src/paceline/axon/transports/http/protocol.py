@@ -21,6 +21,7 @@ MAX_HEAD_BYTES = 16 * 1024
 CHUNKED = -1
 """Announced by `head_received` instead of a length: the body is a stream of chunks."""
 
+_TLS_HANDSHAKE = 0x16  # first byte that a client of TLS sends; no HTTP begins with it
 SMALL_BYTES = 64 * 1024  # up to here one joined write is cheaper than several
 _SLICE_BYTES = 256 * 1024  # what a copying event loop may buffer at a time
 
@@ -116,6 +117,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self.read(False)  # the peer sends ahead while a message is handled
 
     def _parse_head(self) -> bool:
+        if self._scratch[0] == _TLS_HANDSHAKE:
+            raise ProtocolError("this is plain HTTP, not TLS: use http:// instead of https://")
         end = self._scratch.find(b"\r\n\r\n", 0, self._filled)
         if end < 0:
             if self._filled == MAX_HEAD_BYTES:

@@ -10,11 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from paceline.learning.averaging import State, UpdateValidator
+from paceline.learning.averaging import State
+from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain, operations_of
 from paceline.learning.shards import minibatch_sizes
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.samples import Samples
@@ -79,8 +81,11 @@ class AveragingAtTrunk(TrunkScheme):
 class AveragingAtSource(SourceScheme):
     """A model that learns from a source's own samples and labels, and shares some layers with the others."""
 
-    def __init__(self, terms: SplitTerms, samples: Samples, engine: Engine, allowed: Collection[str] | None) -> None:
+    def __init__(
+        self, terms: SplitTerms, name: str, samples: Samples, engine: Engine, allowed: Collection[str] | None
+    ) -> None:
         self._terms = terms
+        self._name = name
         self._samples = samples
         self._engine = engine
         self._operations = operations_of(make_chain(terms.task, allowed), terms.task.input_shape)
@@ -111,6 +116,8 @@ class AveragingAtSource(SourceScheme):
         for size in minibatch_sizes(terms.num_samples, terms.task.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
         self._state = self._model.state()
+        if not are_finite(self._state):
+            raise diverged(f"epoch {epoch} on {self._name}", "its parameters hold NaN or infinity")
 
     async def _test(self) -> Sequence[float]:
         test = self._samples.test

@@ -7,18 +7,19 @@ branches' outputs.
 from __future__ import annotations
 
 import functools
-import math
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from paceline.errors import PacelineError
-from paceline.learning.averaging import State, UpdateValidator
+from paceline.learning.averaging import State
+from paceline.learning.divergence import are_finite, diverged, has_exploded
 from paceline.learning.engines import Engine
 from paceline.learning.model_parts import Branch, count_parameters, make_chain, make_head
 from paceline.learning.quantisation import decode, encode
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors, copy_of
+from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Minibatches, Samples, inputs_of, labels_of
@@ -77,11 +78,9 @@ class BranchesAtTrunk(TrunkScheme):
             }
 
         loss, replies = await self._engine.run(step, self._operations.train * len(labels))
-        if not math.isfinite(loss):
-            raise PacelineError(
-                f"training has diverged in epoch {epoch}, step {point.number + 1}: the loss is {loss}; try a lower "
-                "learning rate"
-            )
+        if has_exploded(loss):
+            where = f"epoch {epoch}, step {point.number + 1}, with {format_names(inputs)}"
+            raise diverged(where, f"the loss is {loss:g}")
         self.totals.add_step(loss, len(labels))
         return replies
 
@@ -154,6 +153,8 @@ class BranchAtSource(SourceScheme):
         def forward() -> Tensors:
             x = inputs_of(stored, self._terms)
             output = branch.forward(point.number, x) if is_step else branch.infer(x)
+            if not are_finite({"output": output}):
+                raise diverged(f"epoch {epoch} on {self._name}", "its branch has outputs that are NaN or infinite")
             return encode(output, self._terms.bits, _rounding_seed(epoch, point, f"from {self._name}"))
 
         return await self._engine.run(forward, branch.operations.forward * len(stored))

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 
 from paceline.learning.averaging import State
+from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.vectors import Vectors
+from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Samples
@@ -63,6 +65,9 @@ class ImagesAtTrunk(TrunkScheme):
             self.totals.num_steps += 1
             self.totals.num_samples += size
         self._state = self._model.state()
+        if not are_finite(self._state):
+            where = f"epoch {epoch}, with images of {format_names(self._handed)}"
+            raise diverged(where, "parameters hold NaN or infinity")
         trained_at = asyncio.get_running_loop().time()
         for shard in test if is_tested(self._terms, epoch) else ():
             loss, accuracy = await self._engine.run(

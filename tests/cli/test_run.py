@@ -1,0 +1,74 @@
+"""``paceline run``, and how any run goes on that was interrupted."""
+
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from paceline import load_job
+from paceline.cli import show_run
+from paceline.fleets.base import Fleet
+from paceline.run import prepare
+
+RESUMED = "to go on, run\n  paceline run --devices 2 --resume 'my run'\n"
+
+
+class InterruptedFleet(Fleet):
+    """Keeps a model or none, and is then interrupted."""
+
+    def __init__(self, keys):
+        self._keys = keys
+
+    def run(self, plan, env, started_at=0.0):
+        for key in self._keys:
+            env.save(key, plan.prepared.model.state())
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("job", "keys", "resume", "line"),
+    [
+        ("job.toml", [1], ["run", "--devices", "2"], RESUMED),
+        ("job.toml", [], ["run", "--devices", "2"], RESUMED),
+        ("job.toml", [1], [], "a run of this kind cannot go on; what it has learned is in my run/checkpoints\n"),
+        ("gossip.toml", [], ["run"], "nothing was learned yet; the record of the run is in my run\n"),
+    ],
+)
+def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, resume, line):
+    prepared = prepare(load_job(paceline_in.folder / job), "my run")
+    with pytest.raises(KeyboardInterrupt):
+        show_run.start_and_show(prepared, InterruptedFleet(keys), as_json=True, resume=resume)
+    assert capsys.readouterr().err == line
+
+
+def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change):
+    change("job.toml", "rounds = 2", "rounds = 3")
+    change("job.toml", "deadline_seconds = 4", "deadline_seconds = 1")
+    (paceline_in.folder / "slow.toml").write_text('[[device]]\nname = "slow"\nslowdown = 300\n')
+    command = [sys.executable, "-m", "paceline", "run", "job.toml", "--fleet", "slow.toml", "--folder", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert any(line.startswith("round 1/3") for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    first, line, last = err.splitlines()
+    assert (first, last) == ("to go on, run", "paceline: interrupted")
+    assert line == "  paceline run --fleet slow.toml --resume run"
+    out = printed(*shlex.split(line)[1:])
+    assert "run resumed at round 2" in out
+    assert "ended: rounds done, 3 rounds" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("job.toml",), "give the devices to start: either --devices N or --fleet FILE"),
+        (("--devices", "1"), "give either a job file, or --resume with the folder of a run"),
+        (("job.toml", "--resume", "run", "--devices", "1"), "give either a job file, or --resume with the folder"),
+        (("--resume", ".", "--devices", "1"), "is not a run folder"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(refused, arguments, message):
+    assert message in refused("run", *arguments)
