@@ -10,7 +10,6 @@ import torch
 
 from paceline.devices.machines import LiveMachine
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import Task
 from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer, TrainOptions
 from paceline.learning.vectors import Layout, Vectors
 

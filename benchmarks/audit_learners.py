@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.learning.audits import Claim
 from paceline.learning.local_model import LocalModel
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.vectors import Vectors
 
 OLD_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_CBWR": "COMPATIBLE"}

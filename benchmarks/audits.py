@@ -23,8 +23,8 @@ from paceline.learning.audits import Claim, Retraining
 from paceline.learning.datasets import DataSpec, load
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import ShardStore
-from paceline.learning.tasks import OptimizerSpec, Task
 from repeats import Measurements, Progress
 from report import MISSING, Page, significant
 

@@ -17,8 +17,8 @@ from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import ShardStore
-from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.topologies.base import Environment
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job

@@ -25,8 +25,8 @@ from paceline.learning.aggregated_points import COMPARED, PointsSpec, average, d
 from paceline.learning.datasets import DataSpec
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
 from repeats import Case, Measurements
 from report import MISSING, Page, significant
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from paceline.learning.datasets import Dataset, Normalisation
-from paceline.learning.tasks import Task
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.split.jobs import SplitJob
 

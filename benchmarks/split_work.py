@@ -19,9 +19,9 @@ import processes
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.model_parts import Branch, make_chain, make_head, operations_of
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.quantisation import Bits
 from paceline.learning.shards import minibatch_sizes
-from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import PreparedSplit

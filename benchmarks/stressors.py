@@ -35,8 +35,8 @@ from paceline.fleets.testbed.testbed import build_testbed
 from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.learning.trainers import ThreadTrainer
 from repeats import Case, MeasurementFailed, Measurements, Progress, interleave
 from report import Page, significant, whole

@@ -16,8 +16,8 @@ from paceline.learning.aggregated_points import COMPARED, PointsSpec, aggregate,
 from paceline.learning.datasets import Dataset, DataSpec
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
 from reproduction import About, Row
 from reproduction.rows import where
 

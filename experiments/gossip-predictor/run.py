@@ -22,8 +22,8 @@ from paceline.fleets.live import run_live
 from paceline.learning.datasets import DataSpec
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.trainers import ThreadTrainer, Trainer, TrainOptions
 from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.gossip.redis_store import RedisStore

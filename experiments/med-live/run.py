@@ -9,7 +9,7 @@ from paceline.devices.states import DeviceState
 from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job

@@ -14,7 +14,7 @@ from paceline.allocation import AllocationPolicy, CsaAllocation, EqualAllocation
 from paceline.events import Event
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken
 from papers.mel import Node, Workload, place_nodes
 from reproduction import About, Row

@@ -10,7 +10,7 @@ import msgspec
 from paceline import Job, VirtualDevice, allocation
 from paceline.learning.datasets import DataSpec, Normalisation
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 
 TESTBED = Path(__file__).parents[2] / "examples" / "testbed"
 """Folder of the fleet files that describe the papers' devices."""

@@ -30,8 +30,11 @@ from .learning.aggregation import TrimmedMeanAggregation as TrimmedMeanAggregati
 from .learning.datasets import DataSpec as DataSpec
 from .learning.junction import JunctionSpec as JunctionSpec
 from .learning.models import ModelSpec as ModelSpec
+from .learning.optimizers import OptimizerSpec as OptimizerSpec
 from .learning.partitions import PartitionSpec as PartitionSpec
-from .learning.tasks import OptimizerSpec as OptimizerSpec
+from .learning.preprocessing import Standardise as Standardise
+from .learning.tasks import Task as Task
+from .learning.tasks import TaskSpec as TaskSpec
 from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run
 from .run import StopRun as StopRun

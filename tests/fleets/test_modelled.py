@@ -12,7 +12,7 @@ from paceline.devices.energy import ModelledMeter, PowerModel
 from paceline.devices.states import DeviceState
 from paceline.fleets.modelled import ModelledLoad, ModelledTrainer, VirtualDevice
 from paceline.learning.aggregated_points import PointsSpec, aggregate
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.trainers import TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 

@@ -5,8 +5,8 @@ import numpy as np
 from paceline.learning.datasets import DataSpec, Normalisation, load
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
 
 AS_STORED = Normalisation(1.0, (0.0,), (1.0,))
 

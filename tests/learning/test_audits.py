@@ -13,8 +13,8 @@ from paceline.errors import ConfigError
 from paceline.learning.audits import Auditor, Claim, Portion, Retraining, Verdict
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard, ShardStore
-from paceline.learning.tasks import OptimizerSpec
 from tests.learning.small_tasks import digits_task, make_model, make_shards
 
 ADAM = OptimizerSpec(name="Adam", options={"lr": 1e-3})

@@ -14,8 +14,8 @@ from paceline.learning.averaging import RunningAverage
 from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel, normalise
 from paceline.learning.model_parts import make_chain
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard, ShardStore
-from paceline.learning.tasks import OptimizerSpec
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
 
 MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})

@@ -14,7 +14,7 @@ from paceline.learning.model_parts import (
     operations_of,
     sizes,
 )
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.vectors import copy_of
 from tests.learning.small_tasks import make_task
 

@@ -8,7 +8,7 @@ import torch
 
 from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OPTIMIZERS, OptimizerSpec, Task
+from paceline.learning.optimizers import OPTIMIZERS, OptimizerSpec
 from tests.learning.small_tasks import are_equal, make_model, make_shards, make_task
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from paceline.learning import trainers
 from paceline.learning.aggregated_points import Found, PointsSpec, aggregate
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.trainers import Clock, ThreadTrainer, Trainer, TrainOptions
 from tests.learning.small_tasks import are_equal, make_model, make_shards
 

@@ -15,8 +15,8 @@ from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.aggregation import FedAvgAggregation, FedProxAggregation
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.job_files import load_job, parse_job, parse_submitted
 
 JOB = "[job]\ndeadline_seconds = 3\n"

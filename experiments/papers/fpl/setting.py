@@ -16,7 +16,7 @@ from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from reproduction.trials import drawn_part

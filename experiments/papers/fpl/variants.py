@@ -18,7 +18,7 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.split.events import TRUNK, CutChosen, NodeSpent, SplitEpochEnded
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split

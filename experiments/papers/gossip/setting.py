@@ -16,7 +16,7 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
 from reproduction.trials import drawn_part

@@ -21,7 +21,7 @@ from paceline.devices.states import DeviceState, heated_softmax
 from paceline.fleets.modelled import VirtualDevice
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from reproduction.trials import write_part

@@ -18,8 +18,8 @@ from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.learning.engines import Engine, ThreadEngine
 from paceline.learning.local_model import LocalModel
-from paceline.learning.tasks import Task
 from paceline.learning.trainers import ThreadTrainer, Trainer
+from paceline.learning.training_spec import TrainingSpec
 
 
 class Machine(ABC):
@@ -32,8 +32,8 @@ class Machine(ABC):
     meter: Meter
 
     @abstractmethod
-    def trainer(self, task: Task) -> Trainer:
-        """Make the trainer of a task; raises `ConfigError` for a model that this device does not allow."""
+    def trainer(self, spec: TrainingSpec) -> Trainer:
+        """Make the trainer of a job's model; raises `ConfigError` for code that this device does not allow."""
 
     @abstractmethod
     def engine(self, operations_per_sample: float) -> Engine:
@@ -60,7 +60,7 @@ class LiveMachine(Machine):
 
     Args:
         slowdown: factor by which to slow training down.
-        allowed: import paths or packages of models that it may load; None for any.
+        allowed: import paths or packages of code that it may load; None for any.
         states: states of other work, done by real stressors.
         are_states_known: whether it discloses the probabilities of the states.
         make_meter: makes the meter, once there is a clock.
@@ -99,9 +99,9 @@ class LiveMachine(Machine):
     def meter(self) -> Meter:  # type: ignore[override]  # made once there is a loop
         return self._make_meter(asyncio.get_running_loop().time)
 
-    def trainer(self, task: Task) -> Trainer:
+    def trainer(self, spec: TrainingSpec) -> Trainer:
         return ThreadTrainer(
-            LocalModel(task, self.allowed),
+            LocalModel(spec, self.allowed),
             self.slowdown,
             watch_points=self._watch_points,
             thread_counts=self._thread_counts,

@@ -25,16 +25,8 @@ from paceline.learning.aggregated_points import PointsSpec, remembered
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import Task
-from paceline.learning.trainers import (
-    DEFAULT_OPTIONS,
-    Aggregated,
-    KeptOptimizer,
-    Losses,
-    Trained,
-    Trainer,
-    TrainOptions,
-)
+from paceline.learning.trainers import DEFAULT_OPTIONS, Aggregated, KeptTraining, Losses, Trained, Trainer, TrainOptions
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import Vectors
 
 T = TypeVar("T")
@@ -176,21 +168,21 @@ class ModelledTrainer(Trainer):
 
     def __init__(
         self,
-        task: Task,
+        spec: TrainingSpec,
         initial: Vectors,
         model: LocalModel | None,
         load: ModelledLoad,
         seed: int,
         meter: ModelledMeter,
     ) -> None:
-        self._task = task
+        self._spec = spec
         self._load = load
         self._initial = initial
         self._model = model
         self._device = load.device
         self._chance = random.Random(seed)
         self._meter = meter
-        self._kept = KeptOptimizer()
+        self._kept = KeptTraining(initial)
 
     def initial_parameters(self) -> Vectors:
         return self._initial
@@ -198,18 +190,19 @@ class ModelledTrainer(Trainer):
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
-        per_second = self._now(self._device.speed(self._task.name))
+        per_second = self._now(self._device.speed(self._spec.name))
         most = (options.until - asyncio.get_running_loop().time()) * per_second  # samples that there is time for
         num_wanted = options.local_epochs * sum(shard.num_samples for shard in shards)
         if self._model is None or parameters is self._initial:
-            batch = self._task.batch_size
+            batch = self._spec.batch_size
             num_samples = num_wanted if most >= num_wanted else int(max(most, 0) // batch) * batch
         else:
             minibatches = self._kept.minibatches(self._model, parameters, shards, options)
             num_samples = 0
             end = (1 - self._device.skips) * num_wanted
-            while num_samples < end and min(num_samples + self._task.batch_size, num_wanted) <= most:
+            while num_samples < end and min(num_samples + self._spec.batch_size, num_wanted) <= most:
                 num_samples += next(minibatches)
+            self._kept.keep(self._model, parameters)
             parameters = self._poisoned(parameters, self._model.parameters())
         seconds = num_samples / per_second
         await self._load.work(seconds, self._meter)
@@ -231,7 +224,7 @@ class ModelledTrainer(Trainer):
         values = np.zeros(shard.num_samples, np.float32)
         if self._model is not None:
             values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
-        seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._task.name))
+        seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._spec.name))
         await self._load.work(seconds, self._meter)
         return Losses(values, seconds)
 
@@ -289,12 +282,12 @@ class SharedModels:
         self._is_trained = is_trained
         self._made: dict[str, tuple[LocalModel, Vectors]] = {}
 
-    def of(self, task: Task) -> tuple[LocalModel | None, Vectors]:
+    def of(self, spec: TrainingSpec) -> tuple[LocalModel | None, Vectors]:
         """Return the model of a task, None where only time passes, and its untrained parameters."""
-        made = self._made.get(task.name)
+        made = self._made.get(spec.name)
         if made is None:
-            model = LocalModel(task, allowed=None)
-            made = self._made[task.name] = (model, model.parameters())
+            model = LocalModel(spec, allowed=None)
+            made = self._made[spec.name] = (model, model.parameters())
         return made if self._is_trained else (None, made[1])
 
 
@@ -313,9 +306,9 @@ class ModelledMachine(Machine):
         self._load = ModelledLoad(device, link, random.Random(seed))
         self.meter: ModelledMeter = ModelledMeter(device.power, asyncio.get_running_loop().time)
 
-    def trainer(self, task: Task) -> Trainer:
-        model, initial = self._models.of(task)
-        return ModelledTrainer(task, initial, model, self._load, self._seed, self.meter)
+    def trainer(self, spec: TrainingSpec) -> Trainer:
+        model, initial = self._models.of(spec)
+        return ModelledTrainer(spec, initial, model, self._load, self._seed, self.meter)
 
     def engine(self, operations_per_sample: float) -> Engine:
         operations_per_second = self._device.speed("") * operations_per_sample
@@ -331,7 +324,7 @@ class InstantMachine(Machine):
     def __init__(self) -> None:
         self.meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
 
-    def trainer(self, task: Task) -> Trainer:
+    def trainer(self, spec: TrainingSpec) -> Trainer:
         raise NotImplementedError("a machine that takes no time cannot be trained on by the clock")
 
     def engine(self, operations_per_sample: float) -> Engine:

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-import numpy as np
 import torch
 from msgspec import Meta
 
@@ -54,6 +53,7 @@ class Claim(NamedTuple):
         local_epochs: passes over them.
         seed: seed of the order of samples.
         num_samples: samples claimed to be trained, counted once per pass; fewer than all if the learner halted.
+        round: round that it was done in.
         further: portions to train on afterwards.
     """
 
@@ -63,6 +63,7 @@ class Claim(NamedTuple):
     local_epochs: int
     seed: int
     num_samples: int
+    round: int = 1
     further: Sequence[Portion] = ()
 
 
@@ -125,7 +126,7 @@ class Retraining:
     def __init__(self, model: LocalModel, work: Claim) -> None:
         self._model = model
         self._work = work
-        named = model._model.named_parameters(remove_duplicate=False)
+        named = model.module.named_parameters(remove_duplicate=False)
         self._trained_names = {name for name, parameter in named if parameter.requires_grad}
         self._end = self._train(work.start)
 
@@ -161,7 +162,9 @@ class Retraining:
         model, work, num_left = self._model, self._work, self._work.num_samples
         parameters = start
         for shards, seed in (Portion(work.shards, work.seed), *work.further):
-            minibatches = model.minibatches(model.layout.unpack(parameters), shards, seed, work.local_epochs)
+            minibatches = model.minibatches(
+                model.layout.unpack(parameters), shards, seed, work.local_epochs, round=work.round
+            )
             while num_left > 0 and (num_trained := next(minibatches, 0)):
                 num_left -= num_trained
             parameters = model.parameters()
@@ -201,13 +204,16 @@ class Retraining:
 
 def _check_repeatable(model: LocalModel) -> None:
     """Raise `ConfigError` if training draws from torch's generator, as dropout does: each device has its own."""
-    task, num_samples = model.task, 2
-    shard = Shard(np.zeros((num_samples, *task.input_shape), np.uint8), np.zeros(num_samples, np.uint8))
+    spec, shard = model.spec, model.spec.zeros(2)
+    if model.kept_names:
+        raise ConfigError(
+            "exchange leaves parameters on the devices, so their training cannot be repeated, nor their updates audited"
+        )
     before = torch.get_rng_state()
     for _ in model.minibatches(model.state(), [shard], seed=0):
         pass
     if not torch.equal(torch.get_rng_state(), before):
-        name = task.model.name or task.model.import_path
+        name = spec.task.import_path or spec.model.name or spec.model.import_path
         raise ConfigError(
             f"model {name!r} draws at random while it trains, as dropout does: its training cannot be repeated, so its "
             f"updates cannot be audited"

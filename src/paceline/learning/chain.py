@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ConfigError, in_one_line
+from paceline.learning.preprocessing import WholeModel
 from paceline.spelling import suggest
 
 _TOLERANCE = 1e-4  # between a model and its layers one after the other, which do the same sums
@@ -17,9 +18,11 @@ _TOLERANCE = 1e-4  # between a model and its layers one after the other, which d
 class Chain:
     """A model that is the composition of its children; raises `ConfigError` for any other.
 
+    Preprocessing is the first of its layers, and what puts outputs into units the last.
+
     Args:
         model: model to take apart; its layers are used as they are.
-        input_shape: shape of one sample.
+        example: some samples that it takes.
 
     Attributes:
         layers: children by name, in order.
@@ -27,7 +30,8 @@ class Chain:
         shapes: shape of each layer's input, for one sample.
     """
 
-    def __init__(self, model: nn.Module, input_shape: Sequence[int]) -> None:
+    def __init__(self, model: nn.Module, example: torch.Tensor) -> None:
+        whole, model = model, model.model if isinstance(model, WholeModel) else model
         self.layers = OrderedDict(model.named_children())
         if not self.layers:
             raise ConfigError(f"{type(model).__name__} has no children, so it cannot be cut; make it an nn.Sequential")
@@ -37,7 +41,11 @@ class Chain:
                 raise ConfigError(
                     f"{type(model).__name__} declares a cut before {name!r}; {suggest(name, self.layers)}"
                 )
-        self.shapes = self._trace(model, input_shape)
+        if isinstance(whole, WholeModel):
+            self.layers = OrderedDict(
+                [("preprocessing", whole.preprocessing), *self.layers.items(), ("postprocessing", whole.postprocessing)]
+            )
+        self.shapes = self._trace(whole, type(model).__name__, example)
 
     def check_cut(self, cut: str) -> None:
         """Raise `ConfigError` if the model cannot be cut before this layer."""
@@ -60,12 +68,11 @@ class Chain:
         return nn.Sequential(OrderedDict((name, self.layers[name]) for name in names))
 
     @torch.inference_mode()
-    def _trace(self, model: nn.Module, input_shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    def _trace(self, model: nn.Module, name: str, example: torch.Tensor) -> dict[str, tuple[int, ...]]:
         """Find the shape of each layer's input by a trial, and check that the layers make up the model."""
-        name, was_training = type(model).__name__, model.training
+        was_training = model.training
         model.eval()
-        generator = torch.Generator().manual_seed(0)
-        x = torch.rand(2, *input_shape, generator=generator)
+        x = example
         try:
             expected, shapes = model(x), {}
             for layer_name, layer in self.layers.items():

@@ -6,7 +6,6 @@ numbers. See `paceline.learning.npz`.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx
 from paceline.learning.npz import MAX_CLASSES, labelled, read_npz
+from paceline.learning.tables import ArrayTable, Table
 from paceline.spelling import check_known
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
-_CHUNK_ELEMENTS = 1 << 20  # taken at a time for statistics, so that a float copy of all is never held
 
 
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +41,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str | None = None
     path: str | None = None
     shard_size: Count = 100
+    transform: str | None = None
     placement: Literal["served", "local"] = "served"
 
     def __post_init__(self) -> None:
@@ -54,60 +54,13 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             check_known("dataset", self.name, DATASETS)
 
 
-class Normalisation(msgspec.Struct, frozen=True):
-    """Transformation of stored samples to the input of a model: (x · scale − mean) / std.
-
-    Attributes:
-        mean: mean of the scaled training data, one per channel; features share one.
-        std: standard deviation, likewise; 1 where the data is constant.
-    """
-
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        is_finite = all(map(math.isfinite, (self.scale, *self.mean, *self.std)))
-        if not is_finite or len(self.mean) != len(self.std) or not self.std or min(self.std) <= 0:
-            raise ValueError(f"{self}: needs finite numbers, as many means as stds, and stds above 0")
-
-    @classmethod
-    def of(cls, x: NDArray[Any]) -> Normalisation:
-        """Compute what gives these samples, in normal form, mean 0 and variance 1."""
-        scale = 1 / 255 if x.dtype == np.uint8 else 1.0
-        num_channels = x.shape[1] if x.ndim > 2 else 1
-        channels = x.reshape(len(x), num_channels, -1)
-        step = max(1, _CHUNK_ELEMENTS // x[0].size)
-        chunks = [channels[start : start + step] for start in range(0, len(x), step)]
-        count = channels.size / num_channels
-        mean = sum(chunk.sum((0, 2), dtype=np.float64) for chunk in chunks) / count
-        centre = mean[:, None]
-        std = np.sqrt(sum(np.square(chunk - centre).sum((0, 2)) for chunk in chunks) / count)
-        mean, std = mean * scale, std * scale
-        std[std <= 1e-12 * np.abs(mean)] = 1.0  # rounding may leave a constant channel a little above 0
-        return cls(scale, tuple(mean.tolist()), tuple(std.tolist()))
-
-
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Training and test data in normal form."""
 
     name: str
-    x_train: NDArray[Any]
-    y_train: NDArray[Any]
-    x_test: NDArray[Any]
-    y_test: NDArray[Any]
-    normalisation: Normalisation
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one sample: (channels, height, width), or (features,)."""
-        return self.x_train.shape[1:]
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes: the largest label, plus one."""
-        return int(max(self.y_train.max(), self.y_test.max())) + 1
+    train: Table
+    test: Table
 
 
 def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
@@ -131,10 +84,11 @@ def load_unlabelled(path: str | Path) -> Dataset:
     return _dataset(path.stem, path, {**arrays, **labels})
 
 
-def load_local(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
+def load_local(path: str | Path) -> Table:
     """Load a device's own samples and labels from an .npz file with x_train and y_train; raises `ConfigError`."""
     path = Path(path)
-    return labelled(path, read_npz(path, _KEYS[:2]), "train")
+    x, y = labelled(path, read_npz(path, _KEYS[:2]), "train")
+    return ArrayTable({"x": x, "y": y}, where=str(path))
 
 
 def default_directories() -> list[Path]:
@@ -243,4 +197,4 @@ def _dataset(name: str, path: Path, arrays: Mapping[str, NDArray[Any]], max_clas
         raise ConfigError(f"{path}: the samples of x_train and x_test differ: {kinds}")
     dtype = np.promote_types(y_train.dtype, y_test.dtype)
     y_train, y_test = y_train.astype(dtype, copy=False), y_test.astype(dtype, copy=False)
-    return Dataset(name, x_train, y_train, x_test, y_test, Normalisation.of(x_train))
+    return Dataset(name, ArrayTable({"x": x_train, "y": y_train}), ArrayTable({"x": x_test, "y": y_test}))

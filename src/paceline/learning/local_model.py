@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from paceline.errors import ConfigError, in_one_line
-from paceline.learning import models
+from paceline import plugins
+from paceline.errors import ConfigError
 from paceline.learning.averaging import State
-from paceline.learning.datasets import Normalisation
+from paceline.learning.exchange import exchanged_names
+from paceline.learning.preprocessing import Standardise, fitted_buffers
+from paceline.learning.scores import Scores, ScoreTotals
 from paceline.learning.shards import Array, Shard, minibatch_sizes
-from paceline.learning.tasks import Task
+from paceline.learning.tables import Table
+from paceline.learning.tasks import Batch, SupervisedTask, Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import Layout, Vectors, copy_of, load_into
 
-_CHUNK_SAMPLES = 2048  # normalised at a time: enough to be fast, and little memory
+_CHUNK_SAMPLES = 2048  # gathered at a time: enough to be fast, and little memory
 _LOSS_SAMPLES = 256  # at a time where only losses are computed, which small devices do
 _MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job
 
@@ -24,52 +30,62 @@ class LocalModel:
     """A device's copy of the model.
 
     Args:
-        allowed: import paths of models that may be loaded; None for any. See `models.build`.
+        allowed: import paths that may be loaded; None for any. See `plugins.load_object`.
 
     Attributes:
-        layout: positions of the parameters in vectors.
+        task: what is learned.
+        module: the model, whole: it takes samples as they are stored.
+        layout: positions in vectors of what travels.
+        kept_names: names of what training changes and does not travel.
     """
 
-    def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
-        torch.manual_seed(task.seed)  # the initial parameters follow from the seed
-        self.task = task
-        self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
-        self._loss = models.loss_function(task.model)
-        self._losses = models.loss_function(task.model, is_mean=False)
-        self.layout = Layout(self._model.state_dict())
-        if task.model.import_path is not None:
-            self._try_out(task.model.import_path)
+    def __init__(self, spec: TrainingSpec, allowed: Sequence[str] | None = ()) -> None:
+        self.spec = spec
+        self.task = spec.make_task(allowed)
+        self.module = make_module(spec, self.task)
+        state = self.module.state_dict()
+        exchanged = exchanged_names(self.module, spec.exchange)
+        self.layout = Layout({name: state[name] for name in exchanged})
+        self.kept_names = _changed_names(self.module) - set(exchanged)
+        self._transform = _load_transform(spec.transform, allowed)
+        self._metric_names: tuple[str, ...] | None = None
+        if spec.import_paths:
+            try_out(self.task, self.module, spec)
 
-    @torch.inference_mode()
-    def _try_out(self, import_path: str) -> None:
-        """Raise `ConfigError` if a user's own model does not take the data, or does not return logits."""
-        if not self._trained_parameters():
-            raise ConfigError(f"model {import_path!r} has no parameters that can be trained: give it some, unfrozen")
-        expected = (2, self.task.num_classes)
-        self._model.eval()
-        try:
-            shape = tuple(self._model(torch.zeros(2, *self.task.input_shape)).shape)
-        except Exception as error:
-            given = f"samples of shape {self.task.input_shape}: {in_one_line(error, is_named=True)}"
-            raise ConfigError(f"model {import_path!r} does not take {given}") from error
-        if shape != expected:
-            raise ConfigError(f"model {import_path!r} gives outputs of shape {shape} for two samples, not {expected}")
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of what is measured besides the loss."""
+        if self._metric_names is None:
+            totals = ScoreTotals(self.task)
+            self._add_scores(totals, as_batch(self.spec.zeros(2), self.spec))
+            self._metric_names = tuple(totals.scores.metrics)
+        return self._metric_names
 
     def state(self) -> State:
-        """Copy the parameters and buffers."""
-        return copy_of(self._model)
+        """Copy the parameters and buffers, whether they travel or not."""
+        return copy_of(self.module)
 
     def parameters(self) -> Vectors:
-        """Copy the parameters and buffers into vectors."""
-        return self.layout.pack(self._model.state_dict())
+        """Copy what travels into vectors."""
+        return self.layout.pack(self.module.state_dict())
+
+    def kept(self) -> State:
+        """Copy what training changed and does not travel."""
+        state = self.module.state_dict()
+        return {name: state[name].detach().clone() for name in self.kept_names}
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""
+        load_into(self.module, state, required=self.layout.names)
 
     def buffers(self) -> frozenset[str]:
         """Return the names of the buffers, which no gradient moves."""
-        return frozenset(name for name, _ in self._model.named_buffers())
+        return frozenset(name for name, _ in self.module.named_buffers())
 
     def new_optimizer(self) -> torch.optim.Optimizer:
-        """Make the task's optimizer for this model's parameters."""
-        return self.task.optimizer.make(self._trained_parameters())
+        """Make the optimizer of the task, or else the job's, for this model's parameters."""
+        own = plugins.guarded("the task", "optimizer()", self.task.optimizer, self.module)
+        return own or self.spec.optimizer.make(self._trained_parameters())
 
     def minibatches(
         self,
@@ -78,6 +94,7 @@ class LocalModel:
         seed: int,
         local_epochs: int = 1,
         *,
+        round: int = 1,
         is_shuffled: bool = True,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> Iterator[int]:
@@ -87,6 +104,7 @@ class LocalModel:
         `ConfigError` at once for no shards or passes, or for parameters or shards that do not fit the task.
 
         Args:
+            round: number of the round or epoch, which learning rates may depend on.
             is_shuffled: whether each pass has an order of its own, drawn from `seed`; else it is that of the shards.
             optimizer: optimizer of an earlier training, to keep its momentum and the like; None for a new one.
         """
@@ -95,98 +113,154 @@ class LocalModel:
         if not 1 <= local_epochs <= _MAX_LOCAL_EPOCHS:
             raise ConfigError(f"local_epochs is {local_epochs}; allowed: 1 to {_MAX_LOCAL_EPOCHS}")
         for shard in shards:
-            self._check(shard)
-        load_into(self._model, state)
-        batches = self._batches(shards, seed if is_shuffled else None, local_epochs)
-        return self._train(batches, optimizer or self.new_optimizer())
+            self.spec.check(shard)
+        self.load(state)
+        optimizer = optimizer or self.new_optimizer()
+        self._schedule(optimizer, round)
+        return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
 
-    def _train(
-        self, batches: Iterator[tuple[torch.Tensor, torch.Tensor]], optimizer: torch.optim.Optimizer
-    ) -> Iterator[int]:
-        self._model.train()
-        held = [parameter for name, parameter in self._model.named_parameters() if self._is_held(name, parameter)]
+    def _schedule(self, optimizer: torch.optim.Optimizer, round: int) -> None:
+        factor = self.task.schedule(round, self.spec.rounds) * self.spec.optimizer.factor(round, self.spec.rounds)
+        for group in optimizer.param_groups:
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+    def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:
+        self.module.train()
+        held = [parameter for name, parameter in self.module.named_parameters() if self._is_held(name, parameter)]
         anchors = [parameter.detach().clone() for parameter in held]
-        for x, y in batches:
+        for batch, num_samples in batches:
             optimizer.zero_grad()
-            self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
+            self.task.loss(self.module, batch).backward()  # type: ignore[no-untyped-call]
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
-                    parameter.grad.add_(parameter.detach() - anchor, alpha=self.task.proximal_mu)
+                    parameter.grad.add_(parameter.detach() - anchor, alpha=self.spec.proximal_mu)
             optimizer.step()
-            yield len(y)
+            yield num_samples
 
-    def _is_held(self, name: str, parameter: torch.nn.Parameter) -> bool:
-        layers = self.task.proximal_layers
-        is_meant = not layers or name.partition(".")[0] in layers
-        return bool(self.task.proximal_mu) and is_meant and parameter.requires_grad
+    def _is_held(self, name: str, parameter: nn.Parameter) -> bool:
+        layers = self.spec.proximal_layers
+        is_meant = not layers or layer_of(name) in layers
+        return bool(self.spec.proximal_mu) and is_meant and parameter.requires_grad
 
-    def _trained_parameters(self) -> list[torch.nn.Parameter]:
-        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+    def _trained_parameters(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
-    def _batches(
-        self, shards: Sequence[Shard], seed: int | None, local_epochs: int
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        x = np.concatenate([shard.x for shard in shards])
-        y = torch.from_numpy(np.concatenate([shard.y for shard in shards]).astype(np.int64))
+    def _batches(self, shards: Sequence[Shard], seed: int | None, local_epochs: int) -> Iterator[tuple[Batch, int]]:
+        columns = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*shards, strict=True)]
         generator = None if seed is None else torch.Generator().manual_seed(seed)
+        num_samples = len(columns[0])
         for _ in range(local_epochs):
-            order = torch.arange(len(y)) if generator is None else torch.randperm(len(y), generator=generator)
-            yield from self._pass(x, y, order)
+            order = torch.arange(num_samples) if generator is None else torch.randperm(num_samples, generator=generator)
+            yield from self._pass(columns, order)
 
-    def _pass(self, x: Array, y: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        batches = torch.split(order, minibatch_sizes(len(order), self.task.batch_size))
-        num_together = max(1, _CHUNK_SAMPLES // self.task.batch_size)
+    def _pass(self, columns: Sequence[Array], order: torch.Tensor) -> Iterator[tuple[Batch, int]]:
+        batches = torch.split(order, minibatch_sizes(len(order), self.spec.batch_size))
+        num_together = max(1, _CHUNK_SAMPLES // self.spec.batch_size)
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
-            chosen, sizes = torch.cat(together), [len(batch) for batch in together]
-            xs, ys = normalise(x[chosen.numpy()], self.task.normalisation), y[chosen]
-            yield from zip(torch.split(xs, sizes), torch.split(ys, sizes), strict=True)
+            chosen, sizes = torch.cat(together).numpy(), [len(batch) for batch in together]
+            parts = [torch.split(torch.from_numpy(column[chosen]), sizes) for column in columns]
+            for size, *tensors in zip(sizes, *parts, strict=True):
+                batch = _structured(tensors, self.spec)
+                yield batch if self._transform is None else self._transform(batch), size
+
+    def evaluate(self, state: Mapping[str, torch.Tensor], table: Table | Shard) -> Scores:
+        """Return the loss and the metrics of these parameters on test data."""
+        self.load(state)
+        totals = ScoreTotals(self.task)
+        for batch in self._test_batches(table, _CHUNK_SAMPLES):
+            self._add_scores(totals, batch)
+        return totals.scores
 
     @torch.inference_mode()
-    def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:
-        """Return the mean loss and the accuracy of these parameters on test data."""
-        load_into(self._model, state)
-        loss, num_right = 0.0, 0
-        for outputs, labels in self._outputs(x, y, _CHUNK_SAMPLES):
-            loss += float(self._loss(outputs, labels)) * len(labels)
-            num_right += int((outputs.argmax(1) == labels).sum())
-        return loss / len(y), num_right / len(y)
+    def _add_scores(self, totals: ScoreTotals, batch: Batch) -> None:
+        self.module.eval()
+        totals.add(self.module, batch)
 
     def losses(self, state: Mapping[str, torch.Tensor], shard: Shard) -> Iterator[Array]:
         """Yield the loss of each sample as float32, in the order of the shard, some at a time.
 
         Raises `ConfigError` at once for parameters or a shard that do not fit the task.
         """
-        self._check(shard)
-        load_into(self._model, state)
-        outputs_and_labels = self._outputs(shard.x, shard.y, _LOSS_SAMPLES)
-        return (self._losses(outputs, labels).numpy() for outputs, labels in outputs_and_labels)
+        self.spec.check(shard)
+        self.load(state)
+        return map(self._losses, self._test_batches(shard, _LOSS_SAMPLES))
 
-    def _outputs(self, x: Array, y: Array, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the model's outputs and the labels, so many at a time."""
-        self._model.eval()
-        for start in range(0, len(y), step):
-            with torch.inference_mode():  # not around the yield: it would last while others work
-                outputs = self._model(normalise(x[start : start + step], self.task.normalisation))
-            yield outputs, torch.from_numpy(y[start : start + step].astype(np.int64))
+    @torch.inference_mode()
+    def _losses(self, batch: Batch) -> Array:
+        self.module.eval()
+        losses: Array = self.task.losses(self.module, batch).float().numpy()
+        return losses
 
-    def _check(self, shard: Shard) -> None:
-        x, y = shard
-        shape, num_classes = self.task.input_shape, self.task.num_classes
-        if x.dtype not in (np.uint8, np.float32) or x.shape[1:] != shape or y.dtype.kind not in "iu":
-            raise ConfigError(
-                f"a shard has samples of type {x.dtype} and shape {x.shape[1:]}, and labels of type {y.dtype}; "
-                f"the task wants uint8 or float32 of shape {shape}, and whole numbers"
-            )
-        if y.shape != x.shape[:1] or not len(y):
-            raise ConfigError(f"a shard has {len(x)} samples and labels of shape {y.shape}; it needs as many of each")
-        if y.min() < 0 or y.max() >= num_classes:
-            raise ConfigError(f"a shard has labels from {y.min()} to {y.max()}; allowed: 0 to {num_classes - 1}")
+    def _test_batches(self, table: Table | Shard, step: int) -> Iterator[Batch]:
+        num_samples = table.num_samples if isinstance(table, Shard) else len(table)
+        for start in range(0, num_samples, step):
+            rows = slice(start, start + step)
+            part = Shard(*(column[rows] for column in table)) if isinstance(table, Shard) else table.take(rows)
+            yield as_batch(part, self.spec)
 
 
-def normalise(x: Array, normalisation: Normalisation) -> torch.Tensor:
-    """Convert stored samples to the floats a model takes."""
-    channels = (-1, *[1] * (x.ndim - 2))
-    scale = normalisation.scale / torch.tensor(normalisation.std).view(channels)
-    shift = torch.tensor(normalisation.mean).view(channels) / torch.tensor(normalisation.std).view(channels)
-    return torch.from_numpy(x).to(torch.float32, copy=True).mul_(scale).sub_(shift)
+def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
+    """Make a task's model, its initial parameters from the spec's seed; raises `ConfigError` if there is none."""
+    torch.manual_seed(spec.seed)
+    name = spec.task.import_path or spec.model.import_path or spec.model.name or spec.task.kind
+    model = task.model() if spec.task.built_in else plugins.guarded(f"task {name!r}", "model()", task.model)
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"task {name!r}: model() made no torch.nn.Module but a {type(model).__name__}")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError(f"model {name!r} has no parameters that can be trained: give it some, unfrozen")
+    if spec.normalisation is not None and spec.task.built_in is None:
+        for module in model.modules():
+            if isinstance(module, Standardise):
+                module.fit(spec.normalisation, spec.input_shape)
+    return model
+
+
+def try_out(task: Task, module: nn.Module, spec: TrainingSpec) -> None:
+    """Raise `ConfigError` if code of the user's does not take the data, or returns no loss."""
+    path = spec.import_paths[0]
+    what = f"task {path!r}" if spec.task.import_path else f"model {path!r}"
+    batch = as_batch(spec.zeros(2), spec)
+    module.eval()
+    with torch.inference_mode():
+        if isinstance(task, SupervisedTask):
+            shapes = ", ".join(str(column.shape) for column in spec.columns[: max(1, len(spec.columns) - 1)])
+            plugins.guarded(what, f"calling it with samples of shape {shapes}", task.check_outputs, module, batch)
+            return
+        loss = plugins.guarded(what, "loss() on two samples of zeros", task.loss, module, batch)
+        if not isinstance(loss, torch.Tensor) or loss.shape != ():
+            found = f"shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"type {type(loss).__name__}"
+            raise ConfigError(f"{what}: loss() returned a value of {found}; it must be a scalar, the mean of the batch")
+
+
+def as_batch(shard: Shard, spec: TrainingSpec) -> Batch:
+    """Make a batch of samples as they are stored."""
+    return _structured([torch.from_numpy(np.ascontiguousarray(column)) for column in shard], spec)
+
+
+def _structured(tensors: Sequence[torch.Tensor], spec: TrainingSpec) -> Batch:
+    if spec.structure == "dict":
+        return {column.name: tensor for column, tensor in zip(spec.columns, tensors, strict=True)}
+    return tuple(tensors) if spec.structure == "tuple" else tensors[0]
+
+
+def layer_of(name: str) -> str:
+    """Return the layer that a parameter belongs to: the first part of its name within the model."""
+    return name.removeprefix("model.").partition(".")[0]
+
+
+def _changed_names(module: nn.Module) -> set[str]:
+    """Return the names of what training changes: parameters that are not frozen, and buffers."""
+    frozen = {
+        name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad
+    }
+    return set(module.state_dict()) - frozen - fitted_buffers(module)
+
+
+def _load_transform(path: str, allowed: Sequence[str] | None) -> Callable[[Batch], Batch] | None:
+    if not path:
+        return None
+    found: Any = plugins.load_object(path, "transform", allowed)
+    if not callable(found):
+        raise ConfigError(f"transform {path!r} cannot be called")
+    return lambda batch: plugins.guarded(f"transform {path!r}", "calling it", found, batch)

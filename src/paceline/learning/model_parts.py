@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from paceline.errors import ConfigError
-from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
-from paceline.learning.tasks import Task
+from paceline.learning.local_model import make_module
+from paceline.learning.scores import ScoreTotals
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import copy_of, load_into
 
 
@@ -39,14 +41,22 @@ class Operations(NamedTuple):
         return self.train - self.forward
 
 
-def make_chain(task: Task, allowed: Collection[str] | None = ()) -> Chain:
-    """Build a task's model as a chain, its initial parameters from the task's seed; see `models.build`."""
-    torch.manual_seed(task.seed)
-    model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        name = task.model.import_path
-        raise ConfigError(f"model {name!r} has no parameters that can be trained: give it some, unfrozen")
-    return Chain(model, task.input_shape)
+def make_chain(spec: TrainingSpec, allowed: Collection[str] | None = ()) -> Chain:
+    """Build a job's model as a chain, its initial parameters from the seed; `ConfigError` if it cannot be cut."""
+    if spec.structure != "tuple" or len(spec.columns) != 2:
+        names = ", ".join(column.name for column in spec.columns)
+        raise ConfigError(f"samples are {names}; a model that is cut takes pairs of an input and a target")
+    return Chain(make_module(spec, spec.make_task(allowed)), example_inputs(spec, 2))
+
+
+def example_inputs(spec: TrainingSpec, num_samples: int) -> torch.Tensor:
+    """Make inputs to try a model with: bytes and real numbers at random, or zeros for tokens."""
+    column = spec.columns[0]
+    dtype, shape = np.dtype(column.dtype), (num_samples, *column.shape)
+    random = np.random.default_rng(0)
+    if dtype == np.uint8:
+        return torch.from_numpy(random.integers(0, 256, shape, dtype=np.uint8))
+    return torch.from_numpy(random.random(shape).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype))
 
 
 def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None, seed: int) -> Merge:
@@ -56,18 +66,20 @@ def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: Junctio
     return Concatenation(shape, sources) if junction is None else Junction(shape, sources, junction, seed)
 
 
-def make_head(task: Task, chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None) -> Head:
+def make_head(
+    spec: TrainingSpec, chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None
+) -> Head:
     """Make the head of a chain with its initial parameters; concatenated inputs get a wider first layer."""
     layers = chain.after(cut)
     if junction is None:
-        torch.manual_seed(task.seed)
+        torch.manual_seed(spec.seed)
         layers = widen(layers, len(sources))
-    return Head(task, make_merge(chain, cut, sources, junction, task.seed), layers)
+    return Head(spec, make_merge(chain, cut, sources, junction, spec.seed), layers)
 
 
-def operations_of(chain: Chain, input_shape: Sequence[int]) -> Operations:
+def operations_of(chain: Chain, spec: TrainingSpec) -> Operations:
     """Count the operations of the whole model for one sample."""
-    return _count(nn.Sequential(*chain.layers.values()), torch.zeros(1, *input_shape))
+    return _count(nn.Sequential(*chain.layers.values()), example_inputs(spec, 1))
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -95,14 +107,14 @@ class Branch:
             pass are stashed, so that its gradient is computed with them.
     """
 
-    def __init__(self, task: Task, layers: nn.Sequential, shape: Sequence[int], depth: int = 1) -> None:
+    def __init__(self, spec: TrainingSpec, layers: nn.Sequential, shape: Sequence[int], depth: int = 1) -> None:
         self.shape = tuple(shape)
         self._layers = layers
         self._is_stashing = depth > 1
         parameters = [parameter for parameter in layers.parameters() if parameter.requires_grad]
-        self._optimizer = task.optimizer.make(parameters) if parameters else None
+        self._optimizer = spec.optimizer.make(parameters) if parameters else None
         self._waiting: dict[int, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
-        self.operations = _count(layers, torch.zeros(1, *task.input_shape))
+        self.operations = _count(layers, example_inputs(spec, 1))
 
     @property
     def num_parameters(self) -> int:
@@ -156,12 +168,12 @@ class Branch:
 class Head(nn.Module):
     """The merge and all layers behind it, with their optimizer."""
 
-    def __init__(self, task: Task, merge: Merge, layers: nn.Sequential) -> None:
+    def __init__(self, spec: TrainingSpec, merge: Merge, layers: nn.Sequential) -> None:
         super().__init__()
         self.merge = merge
         self.layers = layers
-        self._loss = models.loss_function(task.model)
-        self._optimizer = task.optimizer.make(self.parameters())
+        self._task = spec.make_task(None)
+        self._optimizer = spec.optimizer.make(self.parameters())
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""
@@ -177,17 +189,20 @@ class Head(nn.Module):
         self.train()
         leaves = {source: x.detach().requires_grad_() for source, x in inputs.items()}
         self._optimizer.zero_grad()
-        loss = self._loss(self(leaves), labels)
+        loss = self._task.loss(self, (leaves, labels))
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         return float(loss.detach()), {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
 
+    def new_totals(self) -> ScoreTotals:
+        """Return what adds up how good this is on test data."""
+        return ScoreTotals(self._task)
+
     @torch.inference_mode()
-    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
-        """Return the sum of losses, and the number of right answers."""
+    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor, totals: ScoreTotals) -> None:
+        """Add how good this is on some test data."""
         self.eval()
-        logits = self(inputs)
-        return float(self._loss(logits, labels)) * len(labels), int((logits.argmax(1) == labels).sum())
+        totals.add(self, (inputs, labels))
 
     def add(self, source: str) -> None:
         """Add a source; the other weights and their optimizer state are kept."""
@@ -227,14 +242,14 @@ class SplitModel(nn.Module):
         return logits
 
 
-def assemble(task: Task, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
+def assemble(spec: TrainingSpec, cut: str, junction: JunctionSpec, state: Mapping[str, torch.Tensor]) -> SplitModel:
     """Assemble a model from a trunk's state, ``branches.<source>.…`` and ``head.…``; raises `ConfigError`."""
     sources = sources_in(name.removeprefix("head.merge.") for name in state if name.startswith("head.merge."))
     branches = {}
     for source in sources:
-        branches[source] = make_chain(task, None).before(cut)
+        branches[source] = make_chain(spec, None).before(cut)
         load_into(branches[source], _below(state, f"branches.{source}."))
-    head = make_head(task, make_chain(task, None), cut, sources, junction)
+    head = make_head(spec, make_chain(spec, None), cut, sources, junction)
     load_into(head, _below(state, "head."))
     return SplitModel(branches, head).eval()
 

@@ -1,56 +1,56 @@
 """Models by name, and users' own models by import path.
 
-The papers end each network in a softmax. Here every model returns logits and the softmax is part of the loss: see
-`loss_function`. Sizes below are for images of 1×28×28 and 10 classes, and are derived for other shapes.
+The papers end each network in a softmax. Here every model returns logits, and the softmax is part of the loss. Sizes
+below are for images of 1×28×28 and 10 classes, and are derived for other shapes.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-import torch
 from torch import nn
 
 from paceline import plugins
 from paceline.checks import check_fields
 from paceline.errors import ConfigError
 from paceline.learning.convnets import alexnet, check_images, leaf_cnn, mobilenet_v2, resnet_8, squeezenet
+from paceline.learning.text_models import bag_of_tokens, lstm
 from paceline.spelling import check_known
 
-__all__ = ["MODELS", "ModelSpec", "build", "loss_function"]
+__all__ = ["MODELS", "ModelSpec", "build"]
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Model and loss of a job: its ``[model]`` table, sent to devices as it is.
-
-    Exactly one of `name` and `import_path` is given; else `ValueError`.
+    """Model of a job: its ``[model]`` table, sent to devices as it is; `ValueError` for a name and an import at once.
 
     Attributes:
-        name: name in `MODELS`.
+        name: name in `MODELS`; None, without an import either, for the usual one of the task, or its own.
         import_path: ``package.module:Factory`` or ``path/to/file.py:Factory``, encoded as ``import``. The factory is
             called without arguments. Devices import only what their owner allows.
-        loss: see `loss_function`.
     """
 
     name: str | None = None
     import_path: str | None = msgspec.field(default=None, name="import")
-    loss: Literal["cross-entropy", "cross-entropy-of-softmax"] = "cross-entropy"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if (self.name is None) == (self.import_path is None):
+        if self.name is not None and self.import_path is not None:
             given = f"name {self.name!r} and import {self.import_path!r}"
             raise ValueError(f"a model has either a name or an import, not {given}")
         if self.name is not None:
             check_known("model", self.name, MODELS)
         if self.import_path is not None:
             plugins.split_path(self.import_path)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the job names a model."""
+        return self.name is not None or self.import_path is not None
 
     @classmethod
     def of(cls, factory: Callable[[], nn.Module], **fields: Any) -> ModelSpec:
@@ -59,22 +59,23 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def build(
-    spec: ModelSpec, input_shape: Sequence[int], num_classes: int, *, allowed: Collection[str] | None = ()
+    spec: ModelSpec, input_shape: Sequence[int], num_outputs: int, *, allowed: Collection[str] | None = ()
 ) -> nn.Module:
-    """Build a model with random weights, whose output is logits of shape (batch, num_classes).
+    """Build a model with random weights, whose output has shape (batch, num_outputs).
 
     Args:
-        input_shape: shape of one sample: (channels, height, width), or (features,).
-        num_classes: number of logits. A model by import path is trusted to fit both.
+        input_shape: shape of one sample: (channels, height, width), (features,), or (tokens,).
+        num_outputs: number of logits or other values; for language models, in each place. A model by import path is
+            trusted to fit both.
         allowed: import paths that this device allows, see `plugins.load_object`; None for any.
 
     Raises:
         ConfigError: the model does not fit the shape, is not allowed (then nothing is imported), or cannot be made.
     """
-    if not input_shape or min(*input_shape, num_classes) < 1:
-        raise ConfigError(f"no model fits samples of shape {tuple(input_shape)} and {num_classes} classes")
+    if not input_shape or min(*input_shape, num_outputs) < 1:
+        raise ConfigError(f"no model fits samples of shape {tuple(input_shape)} and {num_outputs} outputs")
     if spec.name is not None:
-        return MODELS[spec.name](input_shape, num_classes)
+        return MODELS[spec.name](input_shape, num_outputs)
     assert spec.import_path is not None
     factory = plugins.load_object(spec.import_path, "model", allowed)
     what, name = f"model {spec.import_path!r}", plugins.split_path(spec.import_path)[1]
@@ -84,22 +85,6 @@ def build(
     if not isinstance(model, nn.Module):
         raise ConfigError(f"{what}: {name}() made no torch.nn.Module but a {type(model).__name__}")
     return model
-
-
-def loss_function(spec: ModelSpec, *, is_mean: bool = True) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Return the mean loss over a batch, or that of each sample, of logits (batch, classes) and int64 labels (batch).
-
-    ``cross-entropy`` is the usual one: of logits, down to 0. ``cross-entropy-of-softmax`` puts softmax outputs where
-    logits belong, so that it is softmaxed twice. It cannot fall below −log(e / (e + classes − 1)), which is 1.461 for
-    10 classes. Mays (2023) reports losses near 1.5 at 95 % accuracy, which only this loss gives: use it to reproduce
-    those figures, and nowhere else.
-    """
-    loss = nn.functional.cross_entropy if spec.loss == "cross-entropy" else _cross_entropy_of_softmax
-    return functools.partial(loss, reduction="mean" if is_mean else "none")
-
-
-def _cross_entropy_of_softmax(logits: torch.Tensor, labels: torch.Tensor, reduction: str) -> torch.Tensor:
-    return nn.functional.cross_entropy(torch.softmax(logits, dim=1), labels, reduction=reduction)
 
 
 @dataclass(frozen=True)
@@ -171,5 +156,8 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     # Malandrino and Chiasserini (2022, FPL), and one of our choice, both with named layers.
     "leaf-cnn": leaf_cnn,
     "resnet-8": resnet_8,
+    # For tokens: the next-character network of McMahan et al. (2017, FedAvg), with one layer and widths of our choice.
+    "lstm": lstm,
+    "bag-of-tokens": bag_of_tokens,
 }
-"""Factories by name: from the shape of a sample and the number of classes to a model."""
+"""Factories by name: from the shape of a sample and the number of outputs to a model."""

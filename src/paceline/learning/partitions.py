@@ -47,7 +47,7 @@ class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def split(dataset: Dataset, data: DataSpec, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:
     """Split the training data of a job: return the indices of each part; raises `ConfigError`, as `parts` does."""
-    return parts(_keys(data) if spec.kind == "key" else dataset.y_train, num_parts, spec, seed)
+    return parts(_keys(data) if spec.kind == "key" else dataset.train.labels(), num_parts, spec, seed)
 
 
 def parts(values: Array, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
+from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard
 from paceline.learning.vectors import Vectors
@@ -32,6 +33,7 @@ class TrainOptions:
         local_epochs: passes over the shards.
         until: time of the running loop's clock by which training ends, halting between two minibatches.
         seed: seed of the order of samples.
+        round: number of the round or epoch.
         is_shuffled: whether the order is drawn at random; otherwise it is that of the shards.
         keeps_optimizer: whether the optimizer keeps its state (momentum and the like) from this trainer's last
             training with this option; otherwise it starts afresh.
@@ -40,6 +42,7 @@ class TrainOptions:
     local_epochs: int = 1
     until: float = math.inf
     seed: int = 0
+    round: int = 1
     is_shuffled: bool = True
     keeps_optimizer: bool = False
 
@@ -77,11 +80,17 @@ class Aggregated(NamedTuple):
     is_cached: bool
 
 
-class KeptOptimizer:
-    """Optimizer that trainings of one trainer may keep from one to the next."""
+class KeptTraining:
+    """What a device keeps from one training to the next: its optimizer, if it is to, and what does not travel.
 
-    def __init__(self) -> None:
+    Args:
+        initial: untrained parameters; training from them is a benchmark's, of which nothing is kept.
+    """
+
+    def __init__(self, initial: Vectors) -> None:
+        self._initial = initial
         self._optimizer: torch.optim.Optimizer | None = None
+        self._kept: State = {}
 
     def minibatches(
         self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
@@ -89,14 +98,22 @@ class KeptOptimizer:
         """Train minibatch by minibatch, yielding the samples of each; see `LocalModel.minibatches`."""
         if options.keeps_optimizer and self._optimizer is None:
             self._optimizer = model.new_optimizer()
+        if model.kept_names and not self._kept:
+            self._kept = model.kept()
         return model.minibatches(
-            model.layout.unpack(parameters),
+            {**model.layout.unpack(parameters), **self._kept},
             shards,
             options.seed,
             options.local_epochs,
+            round=options.round,
             is_shuffled=options.is_shuffled,
             optimizer=self._optimizer if options.keeps_optimizer else None,
         )
+
+    def keep(self, model: LocalModel, parameters: Vectors) -> None:
+        """Keep what a training that started from these parameters left in the model."""
+        if model.kept_names and parameters is not self._initial:
+            self._kept = model.kept()
 
 
 class Trainer(ABC):
@@ -207,12 +224,13 @@ class ThreadTrainer(Trainer):
         self._clock = clock
         self._cache = cache
         self._watch_points = watch_points
-        self._kept = KeptOptimizer()
+        self._initial = model.parameters()
+        self._kept = KeptTraining(self._initial)
         if slowdown > 1:  # what torch loads for its first step is no work of the slower device's
-            model.task.optimizer.try_out()
+            model.spec.optimizer.try_out()
 
     def initial_parameters(self) -> Vectors:
-        return self._model.parameters()
+        return self._initial
 
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
@@ -247,6 +265,7 @@ class ThreadTrainer(Trainer):
             num_samples += num_batch_samples
             num_batches += 1
             seconds_per_batch = work.seconds / num_batches
+        self._kept.keep(self._model, parameters)
         return Trained(self._model.parameters(), num_samples, work.seconds, num_samples < num_wanted)
 
     def _use_threads(self) -> None:

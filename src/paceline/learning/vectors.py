@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 import torch
@@ -15,11 +15,16 @@ Vectors: TypeAlias = dict[str, torch.Tensor]
 
 
 class Layout:
-    """Positions of a state's tensors in their vectors, sorted by name, so that both ends agree."""
+    """Positions of a state's tensors in their vectors, sorted by name, so that both ends agree.
+
+    Attributes:
+        names: names of the tensors.
+    """
 
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
         self._names: dict[str, list[str]] = {}
         self._shapes = {name: tensor.shape for name, tensor in state.items()}
+        self.names = frozenset(state)
         for name, tensor in sorted(state.items()):
             self._names.setdefault(_type_name(tensor), []).append(name)
         self._sizes = {kind: [self._shapes[name].numel() for name in names] for kind, names in self._names.items()}
@@ -52,10 +57,21 @@ def copy_of(module: torch.nn.Module) -> State:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
-def load_into(module: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Set a module's parameters and buffers; raises `ConfigError` if they do not fit."""
+def load_into(
+    module: torch.nn.Module, state: Mapping[str, torch.Tensor], required: Collection[str] | None = None
+) -> None:
+    """Set a module's parameters and buffers; raises `ConfigError` if they do not fit.
+
+    Args:
+        required: names that must be there, where others may be left out; None for all.
+    """
     try:
-        module.load_state_dict(state)
+        lacking = module.load_state_dict(state, strict=required is None)
+        if required is not None:
+            missing = sorted(name for name in lacking.missing_keys if name in required)
+            if missing or lacking.unexpected_keys:
+                what = f"lacks {missing[0]}" if missing else f"has {lacking.unexpected_keys[0]}"
+                raise RuntimeError(f"the state {what}")
     except RuntimeError as error:
         raise ConfigError(f"the parameters do not fit the model: {in_one_line(error)}") from error
 

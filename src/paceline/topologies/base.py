@@ -33,8 +33,9 @@ from paceline.events import Emit, Event
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import OptimizerSpec, Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.job_tables import table_fields
 from paceline.topologies.reporting.base import Progress, Reporting
@@ -98,7 +99,7 @@ def _described(part: Any) -> Any:
     if isinstance(part, Aggregation):
         return _without_none(aggregation.describe(part))
     if isinstance(part, OptimizerSpec):
-        return {"name": part.name, **part.options}
+        return {"name": part.name, "schedule": part.schedule, **part.options}
     plain = msgspec.to_builtins(part)
     return _without_none(plain) if isinstance(plain, dict) else plain
 
@@ -178,7 +179,7 @@ class DeviceOptions:
         data: a file with data of its own (.npz), which never leaves the device.
         part: number and count of the part that it holds of that file or, without one, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
-        allowed: import paths of models that it may load; None for any.
+        allowed: import paths of models, tasks and transforms that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
@@ -353,6 +354,12 @@ class Member(Role):
 J = TypeVar("J", bound=JobSpec)
 
 
+def import_paths_of(job: Any) -> Sequence[str]:
+    """Return what a device has to import for a job, and so to allow."""
+    paths = (job.task.import_path, job.model.import_path, job.data.transform)
+    return tuple(path for path in paths if path)
+
+
 class Plan(ABC, Generic[J]):
     """A job made ready to run: its data loaded, its model built.
 
@@ -376,16 +383,15 @@ class Plan(ABC, Generic[J]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        """Models that devices have to load by import path."""
-        model = getattr(self.job, "model", None)
-        return () if model is None or model.import_path is None else (model.import_path,)
+        """What devices have to import: models, tasks and transforms of the user's."""
+        return import_paths_of(self.job)
 
     @property
     def public_tables(self) -> dict[str, Any]:
         """Tables of the job that a device is shown before it joins; all where it has to know the job."""
         return {} if self.topology.is_served else self.job.described()
 
-    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         """Return what a device measures its speed with: some shards, or as many as the job says.
 
         Raises `ConfigError` where devices train nothing alone, or no shards are here.

@@ -18,7 +18,7 @@ from paceline.checks import build, fit
 from paceline.errors import ConfigError, one_line
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
-from paceline.learning.tasks import OptimizerSpec, Option
+from paceline.learning.optimizers import OptimizerSpec, Option
 
 
 class TableField(typing.NamedTuple):
@@ -85,8 +85,9 @@ class TableField(typing.NamedTuple):
             except ConfigError as error:
                 raise ValueError(str(error)) from error
         if self.kind is OptimizerSpec:
-            options = {key: fit(key, value, Option) for key, value in table.items() if key != "name"}
-            return build(OptimizerSpec, {"name": table.get("name", self.default.name), "options": options})
+            named = {"name": self.default.name, **{key: table[key] for key in ("name", "schedule") if key in table}}
+            options = {key: fit(key, value, Option) for key, value in table.items() if key not in named}
+            return build(OptimizerSpec, {**named, "options": options})
         return build(self.kind, table)
 
     def _fitting(self, policy: AllocationPolicy) -> Any:

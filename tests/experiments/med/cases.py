@@ -1,7 +1,7 @@
 """Small cases for the tests here: the thesis' devices, and two of its jobs on digits."""
 
 from paceline.learning.datasets import DataSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import prepare_job
 from papers.med.playing import Case

@@ -10,8 +10,8 @@ from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.job_files import parse_job
 

@@ -9,8 +9,8 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.base import Environment
 from paceline.topologies.gossip.events import (
     ConsensusMeasured,

@@ -7,7 +7,7 @@ import torch
 
 from paceline.errors import DivergedError
 from paceline.fleets import virtual_loop
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import JobEnded, RoundSpent, RunEnded, UpdateRefused
 from tests.topologies.parallel.runs import ByHand, PoolRun, closed, device, of, paid_fleet, play, play_pool, small_job
 

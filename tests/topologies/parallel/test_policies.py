@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from paceline.learning.datasets import DataSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import ShardsTaken
 from paceline.topologies.parallel.report import RunReporting
 from tests.topologies.parallel.runs import closed, device, of, play, small_job

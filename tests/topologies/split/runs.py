@@ -11,8 +11,8 @@ from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.learning.model_parts import SplitModel, epoch_order, make_chain, make_head
 from paceline.learning.models import ModelSpec, loss_function
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import minibatch_sizes
-from paceline.learning.tasks import OptimizerSpec
 from paceline.learning.vectors import copy_of
 from paceline.learning.views import ViewSpec
 from paceline.topologies.base import Environment

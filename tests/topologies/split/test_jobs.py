@@ -8,7 +8,7 @@ from paceline.errors import ConfigError
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.job_files import load_job
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.errors import DivergedError
 from paceline.learning.junction import JunctionSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import NodeSpent, SourceMasked
 from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, in_one_process, play, small_split

@@ -9,7 +9,7 @@ import torch
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
 from paceline.learning.models import build
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import SyncPoint

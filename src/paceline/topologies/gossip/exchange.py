@@ -21,8 +21,6 @@ from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies
 
-_ORDERED = TrainOptions(is_shuffled=False, keeps_optimizer=True)  # as they were ranked, with one optimizer for all
-
 
 @dataclass
 class Traffic:
@@ -52,7 +50,9 @@ class ExchangeContext:
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Trained:
         """Train the samples in their order; raises `DivergedError` instead of a model that others could not use."""
-        trained = await self.trainer.train(parameters, [shard], _ORDERED)
+        # As they were ranked, with one optimizer for all epochs.
+        options = TrainOptions(round=epoch, is_shuffled=False, keeps_optimizer=True)
+        trained = await self.trainer.train(parameters, [shard], options)
         shown_by = self._validator.why_diverged(trained.parameters)
         if shown_by is not None:
             raise diverged(f"epoch {epoch} on {self.name}", f"of its parameters, {shown_by}")

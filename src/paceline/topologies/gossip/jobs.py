@@ -13,8 +13,9 @@ from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.topologies.base import JobSpec
 from paceline.topologies.gossip.graphs import GraphName, GraphSpec
 from paceline.topologies.gossip.membership import MAX_PARTS
@@ -51,7 +52,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     """
 
     table: ClassVar[str] = "gossip"
-    tables: ClassVar[tuple[str, ...]] = ("model", "optimizer", "data", "partition", "points", "allocation")
+    tables: ClassVar[tuple[str, ...]] = ("task", "model", "optimizer", "data", "partition", "points", "allocation")
 
     exchange: Literal["mixing", "push-sum"] = "mixing"
     epochs: Count = 10
@@ -69,7 +70,8 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     patience_seconds: Positive = 5.0
     evaluate_samples: CountOrZero = 1000
     seed: Seed = 0
-    model: ModelSpec = ModelSpec(name="two-nn")
+    task: TaskSpec = TaskSpec()
+    model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
     partition: PartitionSpec = PartitionSpec()

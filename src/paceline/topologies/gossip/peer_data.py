@@ -63,7 +63,7 @@ class TrainingData:
     async def measure(self) -> float:
         """Measure how many samples per second this device trains; a first pass warms it up."""
         few = self._job.batch_size * _BENCHMARK_BATCHES
-        shard, start = Shard(self._shard.x[:few], self._shard.y[:few]), self._trainer.initial_parameters()
+        shard, start = self._shard.take(slice(few)), self._trainer.initial_parameters()
         await choose_threads(self._trainer, [shard])
         for _ in range(2):
             trained = await self._trainer.train(start, [shard])
@@ -96,9 +96,7 @@ class TrainingData:
         if parts == self._taken:
             return
         shards = [self._holding.own, *map(self.copy, parts)]
-        self._shard = Shard(
-            np.concatenate([shard.x for shard in shards]), np.concatenate([shard.y for shard in shards])
-        )
+        self._shard = Shard(*map(np.concatenate, zip(*shards, strict=True)))
         self._taken = parts
         self._num_drawn = 0
         await self.aggregate()
@@ -120,7 +118,7 @@ class TrainingData:
             is_by_class = self._job.ranks == "class"
             order = ranked_order(self._losses, self._points, num_kept, shuffle, is_by_class=is_by_class)
             seconds = loop.time() - start
-        return Shard(self._shard.x[order], self._shard.y[order]), seconds
+        return self._shard.take(order), seconds
 
     def _draw(self, num_kept: int) -> Array:
         """Draw the next samples in a random order of all; when all had their turn, in a new one."""

@@ -48,7 +48,7 @@ class PushSumExchange(Exchange):
             last = min(first + num_batches * batch_size, shard.num_samples)
             if shard.num_samples - last < 2:  # a single sample is too few for batch normalisation
                 last = shard.num_samples
-            segment = Shard(shard.x[first:last], shard.y[first:last])
+            segment = shard.take(slice(first, last))
             trained = await self._context.train(epoch, result.parameters, segment)
             result.parameters = trained.parameters
             result.num_samples += trained.num_samples

@@ -9,10 +9,10 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.learning import datasets, models
+from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure, check_consent
 from paceline.topologies.gossip.jobs import GossipJob
@@ -63,11 +63,10 @@ class GossipPlan(Plan[GossipJob]):
         super().__init__(TOPOLOGY, job, min_devices=job.min_peers, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
 
-    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if num_shards is not None:
             raise ConfigError("a gossip job's data has no shards; leave out --shards")
-        data = self.prepared.dataset
-        return self.prepared.task, [Shard(data.x_train[:_BENCHMARK_SAMPLES], data.y_train[:_BENCHMARK_SAMPLES])]
+        return self.prepared.task, [self.prepared.dataset.train.take(slice(_BENCHMARK_SAMPLES))]
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         self.prepared.holdings(count)  # raises now if there is too little data
@@ -92,7 +91,7 @@ class GossipPlan(Plan[GossipJob]):
                 "a peer holds a part of the job's own data: name the file in the job, and the part as I/N"
             )
         if options.data is not None:
-            return self.prepared.own_holding(Shard(*datasets.load_local(options.data)))
+            return self.prepared.own_holding(datasets.load_local(options.data))
         if options.part is not None:
             number, count = options.part
             return self.prepared.holdings(count)[number - 1]
@@ -103,10 +102,8 @@ class GossipPlan(Plan[GossipJob]):
         )
 
     def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        task = self.prepared.task
-        model = models.build(task.model, task.input_shape, task.num_classes, allowed=None)
-        model.load_state_dict(state)
-        return model
+        self.prepared.model.load(state)
+        return self.prepared.model.module.eval()
 
 
 TOPOLOGY = Gossip()

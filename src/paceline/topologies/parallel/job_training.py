@@ -24,7 +24,7 @@ from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
-from paceline.learning.vectors import Layout, Vectors
+from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED
 from paceline.topologies.parallel import events
@@ -65,7 +65,7 @@ class JobTraining:
         self.num_closed = first_round - 1
         self.has_trained = first_round > 1
         self._job = prepared.job
-        self._layout = Layout(prepared.state)
+        self._layout = prepared.model.layout
         self._parameters = self._layout.pack(prepared.state)
         self.env = env
         self._changes = changes
@@ -85,8 +85,8 @@ class JobTraining:
 
     @property
     def state(self) -> State:
-        """Parameters after the last round that was closed."""
-        return self._layout.unpack(self._parameters)
+        """Parameters after the last round that was closed; those that do not travel are as at the start."""
+        return {**self.prepared.state, **self._layout.unpack(self._parameters)}
 
     @property
     def outcome(self) -> Outcome:
@@ -268,6 +268,7 @@ class JobTraining:
             seed=first.seed,
             local_epochs=share.local_epochs,
             num_samples=trained.num_samples,
+            round=round,
             further=further,
         )
         verdict: Verdict = await self.env.run_blocking(functools.partial(self._auditor.judge, claim))

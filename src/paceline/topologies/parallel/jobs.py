@@ -16,8 +16,9 @@ from paceline.errors import ConfigError
 from paceline.learning.aggregation import Aggregation, FedAvgAggregation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.topologies.base import JobSpec
 
 JOB_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
@@ -46,7 +47,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     """
 
     table: ClassVar[str] = "job"
-    tables: ClassVar[tuple[str, ...]] = ("model", "optimizer", "data", "partition", "allocation", "aggregation")
+    tables: ClassVar[tuple[str, ...]] = ("task", "model", "optimizer", "data", "partition", "allocation", "aggregation")
 
     deadline_seconds: Positive
     name: str = ""
@@ -60,7 +61,8 @@ class Job(JobSpec, frozen=True, kw_only=True):
     benchmark_shards: Count = 8
     audit_rate: Ratio = 0.0
     target_accuracy: PositiveRatio | None = None
-    model: ModelSpec = ModelSpec(name="two-nn")
+    task: TaskSpec = TaskSpec()
+    model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
     partition: PartitionSpec = PartitionSpec()

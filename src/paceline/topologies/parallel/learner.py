@@ -237,7 +237,7 @@ class Learner(Member):
             self._start("train", round)
             shards = enrolment.shards_of(work, allocation.num_shards, round_seed(*seeds))
             order = order_seed(*seeds, done.num_portions)
-            options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order)
+            options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order, round=round)
             trained = await enrolment.trainer.train(done.parameters, shards, options)
             done.add(trained, len(shards), num_bytes(work), downloaded - start, self._time() - downloaded)
             if done.is_halted or not work.may_be_more:

@@ -18,7 +18,7 @@ from msgspec import Meta
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import TakesJobs
 
 MAX_SHARDS = 1 << 20
@@ -39,7 +39,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         partition: how that is split among them.
     """
 
-    task: Task
+    task: TrainingSpec
     terms: RoundTerms
     policy: dict[str, Any]
     placement: Literal["served", "local"]
@@ -90,7 +90,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     parameters: dict[str, torch.Tensor]
-    shards: list[tuple[np.ndarray, np.ndarray]]
+    shards: list[list[np.ndarray]]
     seconds_left: float = 0.0
     may_be_more: bool = False
 

@@ -9,11 +9,11 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.learning.partitions import PartitionSpec, split
-from paceline.learning.shards import Array
+from paceline.learning.tables import Table
 from paceline.topologies.base import DeviceOptions
 from paceline.topologies.parallel.messages import Offer
 
-OwnData: TypeAlias = Callable[[Offer], tuple[Array, Array]]
+OwnData: TypeAlias = Callable[[Offer], Table]
 """Returns the samples and labels of a device for a job that it is offered; they never leave it."""
 
 
@@ -22,7 +22,7 @@ def own_data_of(options: DeviceOptions) -> OwnData | None:
     if options.part is not None:
         number, count = options.part
 
-        def part_of(offer: Offer) -> tuple[Array, Array]:
+        def part_of(offer: Offer) -> Table:
             if options.data is None and not offer.dataset:
                 raise ConfigError("this job's data is a file: pass a part of your copy of it, --data FILE:I/N")
             try:
@@ -38,8 +38,8 @@ def own_data_of(options: DeviceOptions) -> OwnData | None:
     return lambda offer: own
 
 
-def cut(data: DataSpec, num_devices: int, partition: PartitionSpec, seed: int) -> Sequence[tuple[Array, Array]]:
+def cut(data: DataSpec, num_devices: int, partition: PartitionSpec, seed: int) -> Sequence[Table]:
     """Split the training data of a job among so many devices; raises `ConfigError`."""
     dataset = datasets.load(data)
     parts = split(dataset, data, num_devices, partition, seed)
-    return [(dataset.x_train[part], dataset.y_train[part]) for part in parts]
+    return [dataset.train.reordered(part) for part in parts]

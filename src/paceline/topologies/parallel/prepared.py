@@ -14,7 +14,7 @@ from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
 
@@ -32,7 +32,7 @@ class PreparedJob:
     """
 
     job: Job
-    task: Task
+    task: TrainingSpec
     terms: RoundTerms
     state: State
     store: ShardStore | None
@@ -63,29 +63,36 @@ class PreparedJob:
             partition=self.job.partition,
         )
 
-    def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
-        """Return shards as they are sent: views of the store."""
+    def shards(self, numbers: list[int]) -> list[list[Array]]:
+        """Return shards as they are sent: in memory, views of the store."""
         assert self.store is not None or not numbers
-        return [tuple(self.store[number]) for number in numbers] if self.store is not None else []  # type: ignore[misc]
+        return [list(self.store[number]) for number in numbers] if self.store is not None else []
 
 
 def prepare_job(job: Job) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task.of(job, dataset, proximal_mu=job.aggregation.proximal_mu, name=job.name)
+    task = TrainingSpec.of(
+        job,
+        dataset,
+        proximal_mu=job.aggregation.proximal_mu,
+        exchange=job.aggregation.exchange,
+        rounds=job.rounds,
+        name=job.name,
+    )
     model = LocalModel(task, allowed=None)
     state = model.state()
     is_served = job.data.placement == "served"
-    store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
+    store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
         local_epochs=job.local_epochs,
-        model_bytes=sum(tensor.nbytes for tensor in state.values()),
+        model_bytes=sum(vector.nbytes for vector in model.parameters().values()),
         shard_bytes=0 if store is None else store.shard_bytes,
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
         num_shards=0 if store is None else len(store),
         overtime=job.overtime,
     )
 
-    evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)
+    evaluate = functools.partial(model.evaluate, table=dataset.test)
     return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate)

@@ -14,10 +14,9 @@ from paceline import allocation
 from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
@@ -113,7 +112,7 @@ class JobPlan(Plan[Job]):
         policy = allocation.describe(self.job.allocation)
         return {"allocation": policy, "data": {"placement": self.job.data.placement}}
 
-    def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
+    def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if self.prepared.store is None:
             raise ConfigError("[data] placement is local, so there are no shards to measure with; use served")
         wanted = num_shards or self.job.benchmark_shards
@@ -136,10 +135,8 @@ class JobPlan(Plan[Job]):
         return Learner(node, lambda offer: own)
 
     def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        task = self.prepared.task
-        model = models.build(task.model, task.input_shape, task.num_classes, allowed=None)
-        model.load_state_dict(state)
-        return model
+        self.prepared.model.load(state)
+        return self.prepared.model.module.eval()
 
 
 class PoolPlan(Plan[Pool]):
@@ -156,8 +153,7 @@ class PoolPlan(Plan[Pool]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        paths = [prepared.job.model.import_path for prepared in self.jobs]
-        return [path for path in paths if path is not None]
+        return [path for prepared in self.jobs for path in prepared.task.import_paths]
 
     def host(self, env: Environment) -> Host:
         return JobPool(self.job, self.jobs, env)

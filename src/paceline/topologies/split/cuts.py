@@ -47,7 +47,7 @@ async def choose_cut(prepared: PreparedSplit, sources: Sequence[str], costs: Seq
     """Choose the cut that is expected to learn fastest, by what sources measured and the trunk measures now."""
     if not costs:
         raise ConfigError("no source has measured what a cut would cost it; name a cut")
-    job, num_samples = prepared.job, len(prepared.dataset.y_train)
+    job, num_samples = prepared.job, len(prepared.dataset.train)
     num_steps = len(minibatch_sizes(num_samples, job.batch_size))
     expected = {}
     for cut in prepared.cuts:

@@ -11,8 +11,9 @@ from paceline.checks import Count, CountOrZero, NotNegative, Positive, PositiveR
 from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.quantisation import Bits
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.learning.views import PAPER_VIEWS, ViewSpec
 from paceline.topologies.base import JobSpec
 
@@ -65,7 +66,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     """
 
     table: ClassVar[str] = "split"
-    tables: ClassVar[tuple[str, ...]] = ("junction", "averaging", "model", "optimizer", "data", "view")
+    tables: ClassVar[tuple[str, ...]] = ("task", "junction", "averaging", "model", "optimizer", "data", "view")
 
     scheme: Scheme = "fpl"
     cut: str = AUTO
@@ -82,6 +83,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     seed: Seed = 0
     junction: JunctionSpec = JunctionSpec()
     averaging: AveragingSpec = AveragingSpec()
+    task: TaskSpec = TaskSpec()
     model: ModelSpec = ModelSpec(name="leaf-cnn")
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()

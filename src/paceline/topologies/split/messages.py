@@ -14,7 +14,7 @@ import torch
 from msgspec import Meta
 
 from paceline.learning.quantisation import Bits
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split.jobs import Depth, Scheme
 
@@ -50,7 +50,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
     """
 
-    task: Task
+    task: TrainingSpec
     scheme: Scheme
     cuts: Annotated[tuple[str, ...], Meta(max_length=MAX_CUTS)]
     epochs: int

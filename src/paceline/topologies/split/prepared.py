@@ -13,7 +13,7 @@ from paceline.learning import datasets
 from paceline.learning.chain import Chain
 from paceline.learning.datasets import Dataset
 from paceline.learning.model_parts import Operations, make_chain, operations_of, sizes
-from paceline.learning.tasks import Task
+from paceline.learning.training_spec import TrainingSpec
 from paceline.spelling import suggest
 from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
@@ -37,7 +37,7 @@ class PreparedSplit:
     """
 
     job: SplitJob
-    task: Task
+    task: TrainingSpec
     dataset: Dataset
     cuts: tuple[str, ...]
     num_layers: dict[str, int]
@@ -64,8 +64,8 @@ class PreparedSplit:
             scheme=job.scheme,
             cuts=tuple(cuts),
             epochs=job.epochs,
-            num_samples=len(self.dataset.y_train),
-            num_test_samples=len(self.dataset.y_test),
+            num_samples=len(self.dataset.train),
+            num_test_samples=len(self.dataset.test),
             depth=job.depth,
             bits=job.bits,
             backup_epochs=job.backup_epochs,
@@ -88,7 +88,9 @@ class PreparedSplit:
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
     dataset = datasets.load(job.data)
-    task = Task.of(job, dataset, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers)
+    task = TrainingSpec.of(
+        job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
+    )
     chain = make_chain(task, None)
     for layer in job.averaging.layers:
         if layer not in chain.layers:
@@ -103,7 +105,7 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
         num_layers={cut: sum(map(_learns, chain.before(cut))) for cut in cuts},
         shapes=chain.shapes,
         model_bytes=sum(parameter.nbytes for parameter in parameters),
-        operations=operations_of(chain, task.input_shape),
+        operations=operations_of(chain, task),
     )
 
 

@@ -11,7 +11,6 @@ import torch
 from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.datasets import Dataset, DataSpec
-from paceline.learning.local_model import normalise
 from paceline.learning.model_parts import epoch_order
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.views import apply_view
@@ -43,23 +42,25 @@ def load_samples(terms: SplitTerms, number: int, file: Path | None = None, *, is
     else:
         data = datasets.load_unlabelled(file)
     where = f"dataset {terms.data}" if file is None else str(file)
-    for name, x, count in (("train", data.x_train, terms.num_samples), ("test", data.x_test, terms.num_test_samples)):
-        if len(x) != count or x.shape[1:] != terms.task.input_shape:
+    wanted = {"train": terms.num_samples, "test": terms.num_test_samples}
+    for (name, count), table in zip(wanted.items(), (data.train, data.test), strict=True):
+        shape = table.columns[0].shape
+        if len(table) != count or shape != terms.task.input_shape:
             raise ConfigError(
-                f"{where}: x_{name} has {len(x)} samples of shape {x.shape[1:]}; the trunk has {count} of shape "
+                f"{where}: x_{name} has {len(table)} samples of shape {shape}; the trunk has {count} of shape "
                 f"{terms.task.input_shape}: sources see the same samples, in the same order"
             )
     if file is not None and not is_viewed:
-        return Samples(Shard(data.x_train, data.y_train), Shard(data.x_test, data.y_test))
+        return Samples(data.train.take(slice(None)), data.test.take(slice(None)))
     return view_of(data, terms, number)
 
 
 def view_of(data: Dataset, terms: SplitTerms, number: int) -> Samples:
     """Apply the view of the source of this number to a dataset."""
     seed = 2 * (terms.task.seed * 1_000_003 + number)
+    train, test = data.train.take(slice(None)), data.test.take(slice(None))
     return Samples(
-        Shard(apply_view(data.x_train, terms.view, seed), data.y_train),
-        Shard(apply_view(data.x_test, terms.view, seed + 1), data.y_test),
+        Shard(apply_view(train.x, terms.view, seed), train.y), Shard(apply_view(test.x, terms.view, seed + 1), test.y)
     )
 
 
@@ -85,11 +86,6 @@ class Minibatches:
         return self._sizes[number]
 
 
-def inputs_of(x: Array, terms: SplitTerms) -> torch.Tensor:
-    """Turn samples into what a model takes."""
-    return normalise(x, terms.task.normalisation)
-
-
-def labels_of(y: Array) -> torch.Tensor:
-    """Turn labels into what a loss takes."""
-    return torch.from_numpy(y.astype(np.int64))
+def as_tensor(column: Array) -> torch.Tensor:
+    """Make a tensor of samples, or labels, as they are stored."""
+    return torch.from_numpy(np.ascontiguousarray(column))

@@ -13,7 +13,7 @@ import torch
 from paceline.learning.averaging import State
 from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
-from paceline.learning.local_model import LocalModel
+from paceline.learning.local_model import LocalModel, layer_of
 from paceline.learning.model_parts import make_chain, operations_of
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.update_validation import UpdateValidator
@@ -88,7 +88,7 @@ class AveragingAtSource(SourceScheme):
         self._name = name
         self._samples = samples
         self._engine = engine
-        self._operations = operations_of(make_chain(terms.task, allowed), terms.task.input_shape)
+        self._operations = operations_of(make_chain(terms.task, allowed), terms.task)
         self._model = LocalModel(terms.task, None if allowed is None else list(allowed))
         self._state = self._model.state()
         self._shared_layout = Layout(_shared(self._state, terms.layers))
@@ -112,7 +112,9 @@ class AveragingAtSource(SourceScheme):
     async def _train(self, epoch: int) -> None:
         terms = self._terms
         seed = terms.task.seed * 1_000_003 + epoch
-        minibatches = self._model.minibatches(self._state, [self._samples.train], seed, optimizer=self._optimizer)
+        minibatches = self._model.minibatches(
+            self._state, [self._samples.train], seed, round=epoch, optimizer=self._optimizer
+        )
         for size in minibatch_sizes(terms.num_samples, terms.task.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
         self._state = self._model.state()
@@ -140,4 +142,4 @@ def _why_no_test(tensors: Tensors, num_samples: int) -> str | None:
 
 def _shared(state: State, layers: Sequence[str]) -> State:
     """Return the part of a state that is averaged."""
-    return {name: tensor for name, tensor in state.items() if not layers or name.partition(".")[0] in layers}
+    return {name: tensor for name, tensor in state.items() if not layers or layer_of(name) in layers}

@@ -22,7 +22,7 @@ from paceline.learning.vectors import Layout, Vectors, copy_of
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
-from paceline.topologies.split.samples import Minibatches, Samples, inputs_of, labels_of
+from paceline.topologies.split.samples import Minibatches, Samples, as_tensor
 from paceline.topologies.split.schedule import part
 from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
 
@@ -33,7 +33,7 @@ class BranchesAtTrunk(TrunkScheme):
     def __init__(self, prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> None:
         super().__init__()
         self._bits = prepared.job.bits
-        self._dataset = prepared.dataset
+        self._labels = {"step": prepared.dataset.train.labels(), "test": prepared.dataset.test.labels()}
         self._engine = engine
         chain = prepared.chain()
         self._shape = chain.shapes[cut]
@@ -68,7 +68,7 @@ class BranchesAtTrunk(TrunkScheme):
         return {}
 
     async def _step(self, epoch: int, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> Mapping[str, Tensors]:
-        labels = labels_of(self._dataset.y_train[self._minibatches.samples(epoch, point.number)])
+        labels = as_tensor(self._labels["step"][self._minibatches.samples(epoch, point.number)])
 
         def step() -> tuple[float, dict[str, Tensors]]:
             loss, gradients = self._head.step(inputs, labels)
@@ -85,7 +85,7 @@ class BranchesAtTrunk(TrunkScheme):
         return replies
 
     async def _test(self, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> None:
-        labels = labels_of(self._dataset.y_test[part(point.number)])
+        labels = as_tensor(self._labels["test"][part(point.number)])
         evaluate = functools.partial(self._head.evaluate, inputs, labels)
         loss, num_right = await self._engine.run(evaluate, self._operations.forward * len(labels))
         self.totals.add_test(loss, num_right, len(labels))
@@ -93,7 +93,7 @@ class BranchesAtTrunk(TrunkScheme):
     def _num_samples(self, point: SyncPoint) -> int:
         if point.phase == "step":
             return self._minibatches.size(point.number)
-        return len(self._dataset.y_test[part(point.number)])
+        return len(self._labels["test"][part(point.number)])
 
     def add(self, source: str) -> None:
         self._head.add(source)
@@ -151,7 +151,7 @@ class BranchAtSource(SourceScheme):
         stored = samples.train.x[chosen] if is_step else samples.test.x[chosen]
 
         def forward() -> Tensors:
-            x = inputs_of(stored, self._terms)
+            x = as_tensor(stored)
             output = branch.forward(point.number, x) if is_step else branch.infer(x)
             if not are_finite({"output": output}):
                 raise diverged(f"epoch {epoch} on {self._name}", "its branch has outputs that are NaN or infinite")

@@ -28,7 +28,8 @@ class ImagesAtTrunk(TrunkScheme):
     def __init__(self, prepared: PreparedSplit, engine: Engine) -> None:
         super().__init__()
         self._terms = terms = prepared.terms(1, ())
-        self._dataset = prepared.dataset
+        self._train = prepared.dataset.train.take(slice(None))
+        self._test = prepared.dataset.test.take(slice(None))
         self._engine = engine
         self._operations = prepared.operations
         self._model = LocalModel(terms.task, allowed=None)
@@ -38,8 +39,9 @@ class ImagesAtTrunk(TrunkScheme):
         self._num_train_parts = num_parts_of(terms.num_samples)
 
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Array:
-        data = self._dataset.x_train if point.number < self._num_train_parts else self._dataset.x_test
-        number = point.number if point.number < self._num_train_parts else point.number - self._num_train_parts
+        is_train = point.number < self._num_train_parts
+        data = (self._train if is_train else self._test).x
+        number = point.number if is_train else point.number - self._num_train_parts
         like, x = torch.from_numpy(data[part(number)]), tensors.get("values", torch.empty(0))
         if x.dtype != like.dtype or x.shape != like.shape:
             raise ValueError(
@@ -58,7 +60,7 @@ class ImagesAtTrunk(TrunkScheme):
     async def finish(self, epoch: int) -> float | None:
         train, test = self._shards("train"), self._shards("test")
         seed = self._terms.task.seed * 1_000_003 + epoch
-        minibatches = self._model.minibatches(self._state, train, seed, optimizer=self._optimizer)
+        minibatches = self._model.minibatches(self._state, train, seed, round=epoch, optimizer=self._optimizer)
         num_samples = sum(shard.num_samples for shard in train)
         for size in minibatch_sizes(num_samples, self._terms.task.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
@@ -79,7 +81,7 @@ class ImagesAtTrunk(TrunkScheme):
 
     def _shards(self, name: str) -> list[Shard]:
         """Return what each source has handed over in full, with labels."""
-        y = self._dataset.y_train if name == "train" else self._dataset.y_test
+        y = (self._train if name == "train" else self._test).y
         first = 0 if name == "train" else self._num_train_parts
         numbers = range(first, first + num_parts_of(len(y)))
         whole = [parts for parts in self._handed.values() if all(number in parts for number in numbers)]

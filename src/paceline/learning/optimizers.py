@@ -1,4 +1,4 @@
-"""Tasks: what a device needs to know to train. They come from the network, so every field is checked."""
+"""Optimizers of torch.optim by name, as jobs choose them, and how their learning rate changes from round to round."""
 
 from __future__ import annotations
 
@@ -6,27 +6,16 @@ import inspect
 import math
 import reprlib
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import torch
-from msgspec import Meta
 
-from paceline.checks import NotNegative, check_fields
-from paceline.errors import ConfigError, in_one_line
-from paceline.learning import models
-from paceline.learning.datasets import Dataset, Normalisation
-from paceline.learning.models import ModelSpec
-from paceline.learning.npz import MAX_CLASSES
+from paceline.checks import check_fields
+from paceline.errors import in_one_line
 from paceline.spelling import suggest
 
-# Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.
-_MAX_BATCH = 1 << 20
-_MAX_DIMENSIONS = 8
-_MAX_INPUT_VALUES = 1 << 24
-_MAX_PARAMETERS = 1 << 30
-_MAX_SEED = (1 << 63) - 1
-_MAX_OPTION_VALUES = 8
+_MAX_OPTION_VALUES = 8  # far beyond any option
 
 # LBFGS calls the model back several times a step, which cannot be halted in between. Muon trains matrices only, and
 # no biases; SparseAdam wants sparse gradients, which no model here has.
@@ -54,9 +43,12 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     Attributes:
         name: name in torch.optim, such as ``SGD`` or ``Adam``.
         options: keyword arguments, such as ``lr``.
+        schedule: how learning rates change over the rounds, or epochs, of a job: not at all, or down to 0 on a half
+            ``cosine`` or in a line (``linear``).
     """
 
     name: str = "SGD"
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
     options: dict[str, Option] = msgspec.field(default_factory=lambda: dict(_DEFAULT_OPTIONS))
 
     def __post_init__(self) -> None:
@@ -82,78 +74,18 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
         return make(parameters, **options)  # type: ignore[no-any-return]
 
+    def factor(self, round: int, rounds: int) -> float:
+        """Return what learning rates are multiplied by in a round of so many, counted from 1."""
+        done = (round - 1) / max(rounds, 1)
+        if self.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * done))
+        return 1 - done if self.schedule == "linear" else 1.0
+
     def try_out(self) -> None:
         """Take a tiny step: it reveals wrong values, and makes torch load what steps need."""
         parameter = torch.nn.Parameter(torch.zeros(1))
         parameter.grad = torch.zeros(1)
         self.make([parameter]).step()
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how; `ConfigError` for more than a device may be asked to do.
-
-    Attributes:
-        name: name of the job; empty if there is only one.
-        input_shape: shape of one sample.
-        proximal_mu: strength of FedProx's proximal term; 0 for none.
-        proximal_layers: layers that the term applies to; none for all.
-        seed: seed of all random draws.
-    """
-
-    model: ModelSpec
-    optimizer: OptimizerSpec
-    normalisation: Normalisation
-    input_shape: tuple[int, ...]
-    num_classes: Annotated[int, Meta(ge=1, le=MAX_CLASSES)]
-    batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
-    proximal_mu: NotNegative = 0.0
-    proximal_layers: tuple[str, ...] = ()
-    seed: Annotated[int, Meta(ge=0, le=_MAX_SEED)] = 0
-    name: str = ""
-
-    @classmethod
-    def of(cls, job: Any, dataset: Dataset, **settings: Any) -> Task:
-        """Make the task of a job, which has a model, an optimizer, a batch size and a seed, on a dataset."""
-        return cls(
-            model=job.model,
-            optimizer=job.optimizer,
-            batch_size=job.batch_size,
-            seed=job.seed,
-            normalisation=dataset.normalisation,
-            input_shape=dataset.input_shape,
-            num_classes=dataset.num_classes,
-            **settings,
-        )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        self._check_shape()
-        self._check_size()
-
-    def _check_shape(self) -> None:
-        shape, num_channels = self.input_shape, len(self.normalisation.mean)
-        is_possible = 1 <= len(shape) <= _MAX_DIMENSIONS and min(shape) >= 1
-        if not is_possible or math.prod(shape) > _MAX_INPUT_VALUES:
-            raise ConfigError(
-                f"input_shape is {_shown(shape)}; allowed: 1 to {_MAX_DIMENSIONS} sizes of 1 or more, "
-                f"{_MAX_INPUT_VALUES} values in all"
-            )
-        if num_channels not in (1, shape[0]):
-            raise ConfigError(
-                f"the normalisation is for {num_channels} channels; samples of shape {shape} need 1 or {shape[0]}"
-            )
-
-    def _check_size(self) -> None:
-        if self.model.name is None:
-            return  # the device allowed that very model
-        with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
-            model = models.build(self.model, self.input_shape, self.num_classes)
-        num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        if num_parameters > _MAX_PARAMETERS:
-            raise ConfigError(
-                f"model {self.model.name!r} would have {num_parameters} parameters for samples of shape "
-                f"{self.input_shape} and {self.num_classes} classes; allowed: {_MAX_PARAMETERS}"
-            )
 
 
 def _check_value(what: str, value: Option) -> None:
@@ -168,5 +100,5 @@ def _check_value(what: str, value: Option) -> None:
 def _shown(value: object) -> str:
     """Abbreviate a foreign value to a few words on one line."""
     short = reprlib.Repr()
-    short.maxstring, short.maxlist, short.maxtuple = 80, _MAX_OPTION_VALUES, _MAX_DIMENSIONS
+    short.maxstring, short.maxlist = 80, _MAX_OPTION_VALUES
     return short.repr(value)

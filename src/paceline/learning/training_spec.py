@@ -1,0 +1,248 @@
+"""What a device needs to know to train. It comes from the network, so every field is checked."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Meta
+
+from paceline import plugins
+from paceline.checks import Count, NotNegative, check_fields
+from paceline.errors import ConfigError
+from paceline.learning import models
+from paceline.learning.datasets import Dataset
+from paceline.learning.exchange import Exchange
+from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.preprocessing import Normalisation
+from paceline.learning.shards import Array, Shard
+from paceline.learning.tables import ArrayTable, Column, Table
+from paceline.learning.tasks import TASKS, SupervisedTask, Task, TaskSpec
+from paceline.learning.tasks.supervised import MAX_OUTPUTS, largest
+from paceline.spelling import suggest
+
+# Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.
+_MAX_BATCH = 1 << 20
+_MAX_COLUMNS = 256
+_MAX_DIMENSIONS = 8
+_MAX_INPUT_VALUES = 1 << 24
+_MAX_PARAMETERS = 1 << 30
+_MAX_SEED = (1 << 63) - 1
+_DTYPES = (
+    "bool",
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("float16", "float32", "float64"),
+)
+
+
+class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained, and how; `ConfigError` for more than a device may be asked to do.
+
+    Attributes:
+        name: name of the job; empty if there is only one.
+        columns: columns of a sample.
+        structure: what a batch is for the task: a ``tuple`` or a ``dict`` of tensors, or one ``tensor``.
+        num_outputs: values that the model gives for a sample: classes, labels, numbers or tokens; 0 for a task that
+            knows by itself.
+        normalisation: what makes floats of mean 0 and variance 1 of the first column; None to leave it as it is.
+        target_normalisation: the same for targets that are numbers.
+        transform: import path of what changes batches before they are trained; empty for nothing.
+        exchange: what of the model travels.
+        rounds: rounds, or epochs, of the job, for schedules.
+        proximal_mu: strength of FedProx's proximal term; 0 for none.
+        proximal_layers: layers that the term applies to; none for all.
+        seed: seed of all random draws.
+    """
+
+    task: TaskSpec = TaskSpec()
+    model: ModelSpec
+    optimizer: OptimizerSpec
+    columns: tuple[Column, ...]
+    structure: Literal["tuple", "dict", "tensor"] = "tuple"
+    num_outputs: Annotated[int, Meta(ge=0, le=MAX_OUTPUTS)] = 0
+    normalisation: Normalisation | None = None
+    target_normalisation: Normalisation | None = None
+    batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    transform: str = ""
+    exchange: Exchange = "all"
+    rounds: Count = 1
+    proximal_mu: NotNegative = 0.0
+    proximal_layers: tuple[str, ...] = ()
+    seed: Annotated[int, Meta(ge=0, le=_MAX_SEED)] = 0
+    name: str = ""
+
+    @classmethod
+    def of(cls, job: Any, dataset: Dataset, **settings: Any) -> TrainingSpec:
+        """Make the spec of a job, which has a task, a model, an optimizer, a batch size and a seed, on a dataset.
+
+        Raises `ConfigError` if the data does not fit the task.
+        """
+        return cls.fitted(
+            dataset,
+            task=job.task,
+            model=job.model,
+            optimizer=job.optimizer,
+            batch_size=job.batch_size,
+            seed=job.seed,
+            transform=job.data.transform or "",
+            **settings,
+        )
+
+    @classmethod
+    def fitted(cls, dataset: Dataset, *, task: TaskSpec = TaskSpec(), **settings: Any) -> TrainingSpec:  # noqa: B008
+        """Make a spec that is fitted to a dataset; raises `ConfigError` if that does not fit the task."""
+        train = dataset.train
+        fitted: dict[str, Any] = {"normalisation": Normalisation.of(train)}
+        if task.built_in is not None:
+            fitted = _fit(task, task.built_in, train, dataset.test)
+        return cls(task=task, columns=train.columns, structure=train.structure, **{**fitted, **settings})
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 1 <= len(self.columns) <= _MAX_COLUMNS:
+            raise ConfigError(f"samples have {len(self.columns)} columns; allowed: 1 to {_MAX_COLUMNS}")
+        for column in self.columns:
+            _check_column(column)
+        if self.task.built_in is not None and self.num_outputs < 1:
+            raise ConfigError("num_outputs is 0; a built-in task has at least 1")
+        if self.task.import_path is not None and self.model.is_given:
+            raise ConfigError("the task makes its own model: leave out name and import in [model]")
+        self._check_size()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the first column of a sample."""
+        return self.columns[0].shape
+
+    @property
+    def import_paths(self) -> tuple[str, ...]:
+        """What a device has to import, and so to allow."""
+        paths = (self.task.import_path, self.model.import_path, self.transform)
+        return tuple(path for path in paths if path)
+
+    def make_task(self, allowed: Collection[str] | None = ()) -> Task:
+        """Make the task; raises `ConfigError` if it cannot be made, or is not allowed: then nothing is imported.
+
+        Args:
+            allowed: import paths that this device allows, see `plugins.load_object`; None for any.
+        """
+        built_in, path = self.task.built_in, self.task.import_path
+        if built_in is not None:
+            return built_in(self, allowed)
+        kind = plugins.load_object(path, "task", allowed) if path else TASKS.find(self.task.kind)
+        what = f"task {path or self.task.kind!r}"
+        if not (isinstance(kind, type) and issubclass(kind, Task)):
+            raise ConfigError(f"{what} is not a class derived from paceline.Task")
+        made: Task = plugins.guarded(what, f"calling {kind.__name__}()", kind, **self.task.options)
+        return made
+
+    def check(self, shard: Shard) -> None:
+        """Raise `ConfigError` for samples that do not fit."""
+        if len(shard) != len(self.columns):
+            raise ConfigError(f"a shard has {len(shard)} columns; the task has {len(self.columns)}")
+        for array, column in zip(shard, self.columns, strict=True):
+            if array.dtype != np.dtype(column.dtype) or array.shape[1:] != column.shape:
+                raise ConfigError(
+                    f"a shard has {array.dtype} of shape {array.shape[1:]} in column {column.name!r}; "
+                    f"the task wants {column.dtype} of shape {column.shape}"
+                )
+            if array.shape[0] != shard.num_samples or not shard.num_samples:
+                raise ConfigError(
+                    f"a shard has {shard.num_samples} samples and {array.shape[0]} of {column.name!r}; "
+                    "it needs as many of each, and at least one"
+                )
+        self._check_classes(shard[-1])
+
+    def _check_classes(self, target: Array) -> None:
+        built_in = self.task.built_in
+        if built_in is not None and built_in.has_classes and target.dtype.kind in "iu":
+            low, high = target.min(), target.max()
+            if low < built_in.least_class or high >= self.num_outputs:
+                raise ConfigError(f"a shard has labels from {low} to {high}; allowed: 0 to {self.num_outputs - 1}")
+
+    def zeros(self, num_samples: int) -> Shard:
+        """Make samples of zeros, to try things out with."""
+        return Shard(*(np.zeros((num_samples, *column.shape), column.dtype) for column in self.columns))
+
+    def _check_size(self) -> None:
+        if self.model.name is None or self.task.built_in is None:
+            return  # the device allowed that very model
+        with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
+            model = models.build(self.model, self.input_shape, self.num_outputs)
+        num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        if num_parameters > _MAX_PARAMETERS:
+            raise ConfigError(
+                f"model {self.model.name!r} would have {num_parameters} parameters for samples of shape "
+                f"{self.input_shape} and {self.num_outputs} outputs; allowed: {_MAX_PARAMETERS}"
+            )
+
+
+def fitting(table: Table, spec: TrainingSpec) -> Table:
+    """Return a device's own data in the types of a job's; raises `ConfigError` if it is not of that kind."""
+    found, wanted = table.columns, spec.columns
+    if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
+        raise ConfigError(f"the data has {_described(found)}; the job wants {_described(wanted)}")
+    if spec.task.built_in is not None and spec.task.built_in.needs_target and spec.task.built_in.has_classes:
+        highest = largest(table)
+        if highest >= spec.num_outputs:
+            raise ConfigError(f"the data has labels up to {highest}; the job wants labels below {spec.num_outputs}")
+    if [column.dtype for column in found] == [column.dtype for column in wanted]:
+        return table
+    arrays = zip(wanted, table.take(slice(None)), strict=True)
+    return ArrayTable({column.name: _converted(array, column) for column, array in arrays}, spec.structure)
+
+
+def _fits(one: Column, other: Column) -> bool:
+    """Return whether a column may become another: of the same shape, and both of whole numbers, or both of floats."""
+    kinds = [np.dtype(column.dtype).kind in "biu" for column in (one, other)]
+    return one.shape == other.shape and kinds[0] == kinds[1]
+
+
+def _converted(array: Array, column: Column) -> Array:
+    converted: Array = array.astype(column.dtype)
+    if array.dtype.kind in "iu" and (converted != array).any():
+        raise ConfigError(f"the data has values in {column.name!r} that do not fit {column.dtype}, the job's type")
+    return converted
+
+
+def _described(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{column.name}: {column.dtype} of shape {column.shape}" for column in columns)
+
+
+def _fit(task: TaskSpec, built_in: type[SupervisedTask], train: Table, test: Table) -> dict[str, Any]:
+    """Fit what a built-in task takes from the data: its outputs, and how columns are standardised."""
+    if built_in.needs_target and len(train.columns) < 2:
+        raise ConfigError(f"{task.kind} takes samples with a target; these have one column, {train.columns[0].name!r}")
+    has_one_input = train.structure == "tuple" and len(train.columns) == 2
+    return {
+        "num_outputs": task.outputs or built_in.count_outputs(train, test),
+        "normalisation": Normalisation.of(train) if built_in.is_standardised and has_one_input else None,
+        "target_normalisation": built_in.target_normalisation(train),
+    }
+
+
+def _check_column(column: Column) -> None:
+    shape = column.shape
+    if column.dtype not in _DTYPES:
+        raise ConfigError(
+            f"column {_shown(column.name)} is of type {_shown(column.dtype)}; {suggest(column.dtype, _DTYPES)}"
+        )
+    is_possible = len(shape) <= _MAX_DIMENSIONS and min(shape, default=1) >= 1
+    if not is_possible or math.prod(shape) > _MAX_INPUT_VALUES:
+        raise ConfigError(
+            f"column {_shown(column.name)} has the shape {_shown(shape)}; allowed: at most {_MAX_DIMENSIONS} sizes of "
+            f"1 or more, {_MAX_INPUT_VALUES} values in all"
+        )
+
+
+def _shown(value: object) -> str:
+    """Abbreviate a foreign value to a few words on one line."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxtuple = 80
+    return short.repr(value)
