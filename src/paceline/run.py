@@ -17,8 +17,9 @@ from paceline.errors import ConfigError
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
-from paceline.learning import checkpoints
+from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
+from paceline.learning.saved_models import SavedModel
 from paceline.report import RunFolder, Summary, progress_callback, write_report
 from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
 from paceline.topologies.job_files import parse_job
@@ -94,8 +95,8 @@ class Run:
         return write_report(RunFolder.open(self.folder))
 
     def model(self) -> nn.Module:
-        """Build the model that was learned; raises `ConfigError` if there is no single one."""
-        return load_model(self.folder)
+        """Load the model that was learned, which takes samples as the data has them; see `load`."""
+        return load(self.folder)
 
 
 @dataclass(frozen=True)
@@ -193,18 +194,31 @@ def reopen(folder: Path | str) -> PreparedRun:
     return PreparedRun(kept, plan, max((event.at for event in before), default=0.0))
 
 
-def load_model(folder: Path | str) -> nn.Module:
-    """Build the model that a run learned; raises `ConfigError` if it learned no single one. Its data must be there."""
-    kept = RunFolder.open(Path(folder))
+def load(source: Path | str) -> nn.Module:
+    """Load the model that a run learned: a module that takes samples as the data has them, and needs no data.
+
+    Raises `ConfigError` if there is no single model.
+
+    Args:
+        source: the folder of a run, or one of the files in its folder ``checkpoints``.
+    """
+    path = Path(source) if Path(source).is_file() else _newest_checkpoint(Path(source))
+    model, state = saved_models.read(path)
+    try:
+        return model.build(state)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _newest_checkpoint(folder: Path) -> Path:
+    """Return the file with what a run learned last; raises `ConfigError` if there is none."""
+    kept = RunFolder.open(folder)
     final, rounds = kept.checkpoints / f"{FINAL}.safetensors", checkpoints.rounds(kept.checkpoints)
     if not final.exists() and not rounds:
-        raise ConfigError(f"{folder}: nothing was learned in this run, or it was not kept")
-    plan = kept.topology.prepare(parse_job(kept.settings, str(folder)))
-    state = checkpoints.read(final) if final.exists() else checkpoints.load(kept.checkpoints, rounds[-1])
-    try:
-        return plan.model(state, kept.events())
-    except ConfigError as error:
-        raise ConfigError(f"{folder}: {error}") from error
+        jobs = ", ".join(str(job.path) for job in kept.jobs().values())
+        why = f"it has several jobs, load one of them: {jobs}" if jobs else "nothing was learned, or it was not kept"
+        raise ConfigError(f"{folder}: {why}")
+    return final if final.exists() else checkpoints.path_of(kept.checkpoints, rounds[-1])
 
 
 def _run(folder: Path, outcome: Outcome) -> Run:
@@ -238,10 +252,11 @@ class _Callbacks:
 
 
 def _save_in(folder: RunFolder) -> Save:
-    def save(key: int | str, state: State) -> None:
+    def save(key: int | str, state: State, model: SavedModel | None = None) -> None:
+        header = None if model is None else model.header()
         if isinstance(key, int):
-            checkpoints.save(folder.checkpoints, key, state)
+            checkpoints.save(folder.checkpoints, key, state, header)
         else:
-            checkpoints.write(folder.checkpoints / f"{key}.safetensors", state)
+            checkpoints.write(folder.checkpoints / f"{key}.safetensors", state, header)
 
     return save

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from paceline.errors import ConfigError, PacelineError
@@ -20,25 +21,29 @@ NUM_KEPT = 3
 _FILE = re.compile(r"round-(\d{5,})\.safetensors")
 
 
-def save(folder: Path, round: int, state: State) -> Path:
+def save(folder: Path, round: int, state: State, header: Mapping[str, str] | None = None) -> Path:
     """Write the parameters after a round; a crash leaves older files whole. Raises `PacelineError` on failure.
 
     Of older rounds, files named as `round_name` says are removed, whatever comes after the dot.
     """
-    path = _path(folder, round)
-    write(path, state)
+    path = path_of(folder, round)
+    write(path, state, header)
     for number in rounds(folder)[:-NUM_KEPT]:
         for old in folder.glob(f"{round_name(number)}.*"):
             old.unlink(missing_ok=True)
     return path
 
 
-def write(path: Path, state: State) -> None:
-    """Write parameters to a file, whole or not at all; raises `PacelineError` on failure."""
+def write(path: Path, state: State, header: Mapping[str, str] | None = None) -> None:
+    """Write parameters to a file, whole or not at all; raises `PacelineError` on failure.
+
+    Args:
+        header: texts to keep with them, by name.
+    """
     partial = path.with_suffix(".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(_apart(state), partial)
+        save_file(_apart(state), partial, None if header is None else dict(header))
         with open(partial, "rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -56,13 +61,22 @@ def rounds(folder: Path) -> list[int]:
 
 def load(folder: Path, round: int) -> State:
     """Read the parameters after a round; raises `ConfigError` if there are none, or if the file is damaged."""
-    return read(_path(folder, round))
+    return read(path_of(folder, round))
 
 
 def read(path: Path) -> State:
     """Read the parameters in a file; raises `ConfigError` if there are none, or if it is damaged."""
     try:
         return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
+
+
+def read_header(path: Path) -> dict[str, str]:
+    """Read the texts that are kept with the parameters in a file; raises `ConfigError` if it is damaged."""
+    try:
+        with safe_open(path, "pt") as file:
+            return dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:
         raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
 
@@ -83,5 +97,6 @@ def round_name(round: int) -> str:
     return f"round-{round:05d}"
 
 
-def _path(folder: Path, round: int) -> Path:
+def path_of(folder: Path, round: int) -> Path:
+    """Return the file with the parameters after a round."""
     return folder / f"{round_name(round)}.safetensors"

@@ -11,14 +11,13 @@ import contextlib
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import torch
-from torch import nn
 
 import paceline
 from paceline import allocation, axon
@@ -34,6 +33,7 @@ from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.consent import Disclosure
@@ -43,8 +43,16 @@ from paceline.topologies.reporting.base import Progress, Reporting
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
 
-Save: TypeAlias = Callable[[int | str, State], None]
-"""Keeps a model under the number of a round, or under a name, such as ``final``."""
+
+class Save(Protocol):
+    """Keeps a model under the number of a round, or parameters under a name, such as ``final``."""
+
+    def __call__(self, key: int | str, state: State, model: SavedModel | None = None) -> None: ...
+
+
+def save_nothing(key: int | str, state: State, model: SavedModel | None = None) -> None:
+    """Keep nothing."""
+
 
 Load: TypeAlias = Callable[[int | str], State]
 """Reads what was kept under a number or a name; raises `ConfigError` if there is nothing."""
@@ -140,13 +148,13 @@ class Environment:
 
     clock: Literal["live", "virtual"] = "live"
     emit: Emit = lambda event: None
-    save: Save = lambda key, state: None
+    save: Save = save_nothing
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = run_in_thread
     machine: Machine = field(default_factory=LiveMachine)
     trains: bool = True
     rng: random.Random = field(default_factory=random.SystemRandom)
-    open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, lambda key, state: None)
+    open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, save_nothing)
     is_stopping: Callable[[], bool] = lambda: False
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
@@ -413,10 +421,6 @@ class Plan(ABC, Generic[J]):
         Args:
             host: if it is in this process.
         """
-
-    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        """Build the model that a run learned; raises `ConfigError` if it is none."""
-        raise ConfigError(f"runs of {self.topology.name} have no single model")
 
 
 COMMAND_WITHOUT_HOST = "gossip"

@@ -11,6 +11,7 @@ import paceline
 from paceline.events import Emit, Event
 from paceline.learning.averaging import RunningAverage, State
 from paceline.learning.divergence import diverged, has_exploded
+from paceline.learning.saved_models import SavedModel
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
 from paceline.topologies.events import STOPPED
@@ -122,7 +123,7 @@ class Observer(Host):
                 raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {loss:.3g}")
         reason: Literal["epochs done", "stopped by a callback"] = STOPPED if env.is_stopping() else "epochs done"
         env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, loss=loss, accuracy=accuracy))
-        env.save("final", state)
+        env.save("final", state, SavedModel(training=prepared.task))
         self._outcome = Outcome(state, {"loss": loss, "accuracy": accuracy, "averaged": averaged})
 
     def admit(self, node: Node) -> OnEpoch:
@@ -149,7 +150,7 @@ class Observer(Host):
         elif finished.state is not None:
             self._final[name] = finished.state
             if self.env.clock == "live":
-                self.env.save(name, finished.state)
+                self.env.save(name, finished.state, SavedModel(training=self._prepared.task))
         self._changes.notify()
 
     def _evaluated(self, parameters: Vectors) -> tuple[float | None, float | None]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from torch import nn
-
 from paceline.errors import ConfigError
-from paceline.events import Event
 from paceline.learning import datasets
-from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
@@ -100,10 +96,6 @@ class GossipPlan(Plan[GossipJob]):
         raise ConfigError(
             "say which data this peer has by --data: I/N for a part of the job's, or a file of its own (.npz)"
         )
-
-    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        self.prepared.model.load(state)
-        return self.prepared.model.module.eval()
 
 
 TOPOLOGY = Gossip()

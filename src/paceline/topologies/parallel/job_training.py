@@ -22,6 +22,7 @@ from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.local_model import LocalModel
+from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
@@ -227,7 +228,7 @@ class JobTraining:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
         if self._aggregation.remembers:
             self.env.save(memory_name(number), self._memory)
-        self.env.save(number, self.state)
+        self.env.save(number, self.state, SavedModel(training=self.prepared.task))
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
-from torch import nn
 
 from paceline import allocation
 from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
@@ -133,10 +131,6 @@ class JobPlan(Plan[Job]):
             return Learner(node)
         own = self._parts(node.num_devices)[node.number]
         return Learner(node, lambda offer: own)
-
-    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        self.prepared.model.load(state)
-        return self.prepared.model.module.eval()
 
 
 class PoolPlan(Plan[Pool]):

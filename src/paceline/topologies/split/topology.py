@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from torch import nn
-
 from paceline.config import table_named
-from paceline.errors import ConfigError
-from paceline.events import Event
-from paceline.learning.averaging import State
-from paceline.learning.model_parts import assemble
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.reporting.base import Reporting
 from paceline.topologies.split.disclosures import disclosures_of
-from paceline.topologies.split.events import CutChosen
 from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
@@ -77,13 +70,6 @@ class SplitPlan(Plan[SplitJob]):
             return view_of(self.prepared.dataset, terms, number)
 
         return Source(node, node.machine.engine(self.prepared.operations.train), load, None)
-
-    def model(self, state: State, events: Iterable[Event]) -> nn.Module:
-        job = self.job
-        if job.scheme != "fpl":
-            raise ConfigError(f"this is a run of {job.scheme}, whose parts are no single model; only those of fpl are")
-        cut = next((event.cut for event in events if isinstance(event, CutChosen)), job.cut)
-        return assemble(self.prepared.task, cut, job.junction, state)
 
 
 TOPOLOGY = Split()

@@ -13,6 +13,7 @@ import paceline
 from paceline.errors import DivergedError
 from paceline.learning.averaging import State
 from paceline.learning.divergence import diverged, has_exploded
+from paceline.learning.saved_models import SavedModel
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
@@ -124,8 +125,18 @@ class Trunk(Host, messages.TrunkService):
                 reason = STOPPED
                 break
         await self._sync_all(self._job.epochs + 1)
-        self.env.save("final", self.current_state())
+        self.env.save("final", self.current_state(), self._saved_model())
         return reason
+
+    def _saved_model(self) -> SavedModel:
+        job, training = self._job, self._prepared.task
+        match job.scheme:
+            case "images":
+                return SavedModel(training=training)
+            case "fpl":
+                return SavedModel(training=training, cut=self._cut, junction=job.junction)
+            case scheme:
+                return SavedModel(training=training, why_not=f"a run of {scheme} learns parts that are no single model")
 
     async def _until_ready(self) -> None:
         wanted, reported = self._job.sources, -1
