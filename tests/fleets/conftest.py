@@ -1,9 +1,11 @@
 """Shared by tests of fleets: what there is of testbeds, and that nothing of them is left."""
 
+import fcntl
 import functools
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,10 +44,13 @@ def hindrance():
 
 @pytest.fixture
 def needs_root():
-    if hindrance():
-        if os.environ.get("PACELINE_REQUIRE_ALL") == "1":
-            pytest.fail(hindrance())
-        pytest.skip(hindrance())
-    before = there_is()
-    yield
-    assert there_is() - before == set()
+    """Wait until no other process tests testbeds; what there is of them afterwards is what the test left."""
+    with open(Path(tempfile.gettempdir()) / "paceline-testbed-tests.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if hindrance():
+            if os.environ.get("PACELINE_REQUIRE_ALL") == "1":
+                pytest.fail(hindrance())
+            pytest.skip(hindrance())
+        before = there_is()
+        yield
+        assert there_is() - before == set()

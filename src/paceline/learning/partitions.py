@@ -46,7 +46,9 @@ class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def split(dataset: Dataset, data: DataSpec, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:
-    """Split the training data of a job: return the indices of each part; raises `ConfigError`, as `parts` does."""
+    """Split the training data of a job: return the indices of each part; raises `ConfigError` where that cannot be."""
+    if num_parts > len(dataset.train):
+        raise ConfigError(f"{len(dataset.train)} samples of {dataset.name} are too few for {num_parts} devices")
     return parts(_keys(data) if spec.kind == "key" else dataset.train.labels(), num_parts, spec, seed)
 
 
@@ -59,8 +61,6 @@ def parts(values: Array, num_parts: int, spec: PartitionSpec, seed: int) -> list
         values: label of each sample; for ``key``, its group.
     """
     num_samples = len(values)
-    if not 1 <= num_parts <= num_samples:
-        raise ConfigError(f"{num_samples} samples cannot be split into {num_parts} parts; allowed: 1 to {num_samples}")
     if spec.replicas > num_parts:
         raise ConfigError(f"replicas is {spec.replicas}; allowed: 1 to {num_parts}, the number of peers")
     chance = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ import torch
 import paceline
 from paceline import run
 from paceline.devices.states import DeviceState
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, DivergedError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import aggregation
 from paceline.learning.aggregation import AGGREGATIONS, FedAdamAggregation, FedAvgAggregation, MedianAggregation
@@ -71,26 +71,34 @@ def test_updates_count_by_what_the_job_says(weight, expected):
     assert change.mean().item() == pytest.approx(expected, abs=1e-4)
 
 
+def accuracy_with_two_of_seven_poisoned(method, factor):
+    job = small_job(rounds=6, local_epochs=2, min_learners=7, aggregation=method)
+    return play(job, [device("d", count=5), device("p", count=2, poison_factor=factor)])[0].metrics["accuracy"]
+
+
 @pytest.mark.parametrize(
-    ("method", "learns"),
+    "method",
     [
-        ({"method": "fedavg"}, False),
-        ({"method": "median"}, True),
-        ({"method": "trimmed-mean", "trim": 0.3}, True),
-        ({"method": "krum", "num_byzantine": 2}, True),
-        ({"method": "multi-krum", "num_byzantine": 2}, True),
+        {"method": "median"},
+        {"method": "trimmed-mean", "trim": 0.3},
+        {"method": "krum", "num_byzantine": 2},
+        {"method": "multi-krum", "num_byzantine": 2},
     ],
     ids=str,
 )
-def test_robust_methods_withstand_poisoned_learners(method, learns):
-    """Two of seven; a robust method loses next to nothing to them. `benchmarks/robust.py` is the same on MNIST."""
-    job = small_job(rounds=6, local_epochs=2, min_learners=7, aggregation=method)
-    accuracies = [
-        play(job, [device("d", count=5), device("p", count=2, poison_factor=factor)])[0].metrics["accuracy"]
-        for factor in (1.0, -10.0)
-    ]
-    assert accuracies[0] > 0.7
-    assert (accuracies[1] > accuracies[0] - 0.1) == learns
+def test_robust_methods_withstand_poisoned_learners(method):
+    """A robust method loses next to nothing to two of seven. `benchmarks/robust.py` is the same on MNIST."""
+    clean, poisoned = (accuracy_with_two_of_seven_poisoned(method, factor) for factor in (1.0, -10.0))
+    assert clean > 0.7
+    assert poisoned > clean - 0.1
+
+
+def test_an_average_does_not_withstand_poisoned_learners():
+    clean, poisoned = (accuracy_with_two_of_seven_poisoned("fedavg", factor) for factor in (1.0, -3.0))
+    assert clean > 0.7
+    assert poisoned < 0.3
+    with pytest.raises(DivergedError):
+        accuracy_with_two_of_seven_poisoned("fedavg", -10.0)
 
 
 # Late updates.

@@ -107,7 +107,7 @@ def test_what_cannot_be_done_with_data_of_the_devices_is_refused():
         small_job("dab", partition=PartitionSpec(kind="quantity"))
     with pytest.raises(ValueError, match="replicas is 2; only peers of a gossip job hold copies"):
         small_job("dab", data=LOCAL, partition=PartitionSpec(replicas=2))
-    with pytest.raises(ConfigError, match="1438 samples cannot be split into 2000 parts"):
+    with pytest.raises(ConfigError, match="1438 samples of digits are too few for 2000 devices"):
         play(small_job("dab", data=LOCAL), [device("many", count=2000)], is_time_only=True)
 
 
