@@ -24,6 +24,7 @@ from paceline.learning.datasets import DataSpec, load
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import OptimizerSpec, Task
 from repeats import Measurements, Progress
 from report import MISSING, Page, significant
@@ -95,7 +96,8 @@ def make_work(model: Model, optimizer: OptimizerSpec, local_epochs: int, rounds_
         batch_size=32,
         seed=seed,
     )
-    store, chance = ShardStore(data.x_train, data.y_train, model.shard_size, seed), np.random.default_rng(seed)
+    store = ShardStore(ArrayTable({"x": data.x_train, "y": data.y_train}), model.shard_size, seed)
+    chance = np.random.default_rng(seed)
     local = LocalModel(task)
     start = start_before = local.parameters()
     num_full = len(data.y_train) // model.shard_size

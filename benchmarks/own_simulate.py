@@ -18,6 +18,7 @@ from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import ShardStore
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.topologies.base import Environment
 from paceline.topologies.parallel.events import RoundClosed
@@ -74,7 +75,7 @@ def prepare(num_learners: int, num_rounds: int, state: State | None = None) -> P
         num_classes=10,
         batch_size=NUM_SAMPLES,
     )
-    store, model = ShardStore(x, y, NUM_SAMPLES, seed=0), LocalModel(task)
+    store, model = ShardStore(ArrayTable({"x": x, "y": y}), NUM_SAMPLES, seed=0), LocalModel(task)
     state = model.state() if state is None else state
     terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,

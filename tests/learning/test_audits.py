@@ -14,6 +14,7 @@ from paceline.learning.audits import Auditor, Claim, Portion, Retraining, Verdic
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.shards import Shard, ShardStore
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import OptimizerSpec
 from tests.learning.small_tasks import digits_task, make_model, make_shards
 
@@ -45,7 +46,7 @@ def honest_claim(model, shards, seed=0, local_epochs=1, num_minibatches=None):
 def digits(request):
     """A task, its auditor, and an honest claim: two passes over two shards of digits."""
     task, data = digits_task(optimizer=request.param)
-    shards = [ShardStore(data.x_train, data.y_train, 100, 0)[number] for number in range(2)]
+    shards = [ShardStore(ArrayTable({"x": data.x_train, "y": data.y_train}), 100, 0)[number] for number in range(2)]
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the tests: the number changes the last digits
     claim = honest_claim(LocalModel(task), shards, seed=7, local_epochs=2)

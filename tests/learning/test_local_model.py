@@ -15,6 +15,7 @@ from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel, normalise
 from paceline.learning.model_parts import make_chain
 from paceline.learning.shards import Shard, ShardStore
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import OptimizerSpec
 from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
 
@@ -170,7 +171,7 @@ def centrally(task, data, rounds):
     """Plain PyTorch: a pass per round over all the data, as one would train it in one place."""
     torch.manual_seed(task.seed)
     model = models.build(task.model, task.input_shape, task.num_classes)
-    store = ShardStore(data.x_train, data.y_train, len(data.y_train), task.seed)
+    store = ShardStore(ArrayTable({"x": data.x_train, "y": data.y_train}), len(data.y_train), task.seed)
     x, y = normalise(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
     for number in range(rounds):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -184,7 +185,7 @@ def centrally(task, data, rounds):
 def test_fedavg_of_one_learner_with_all_data_is_central_training():
     task, data = digits_task(seed=4)
     local = LocalModel(task)
-    store, state = ShardStore(data.x_train, data.y_train, 100, task.seed), local.state()
+    store, state = ShardStore(ArrayTable({"x": data.x_train, "y": data.y_train}), 100, task.seed), local.state()
     for number in range(3):
         average = RunningAverage()
         num_samples = sum(local.minibatches(state, list(store), seed=number))

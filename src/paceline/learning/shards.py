@@ -1,26 +1,45 @@
-"""Training data in shards: shuffled once, stored as it is sent, handed out as views."""
+"""Training data in shards: shuffled once, handed out as it is stored."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from paceline.learning.tables import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-class Shard(NamedTuple):
-    """Unit of data handed out: samples as stored (bytes, for images) and their labels."""
+class Shard(tuple[Array, ...]):
+    """Unit of data handed out: samples as stored, one array for each column, labels last."""
 
-    x: Array
-    y: Array
+    __slots__ = ()
+
+    def __new__(cls, *columns: Array) -> Shard:
+        return super().__new__(cls, columns)
+
+    @property
+    def x(self) -> Array:
+        """First column: the inputs."""
+        return self[0]
+
+    @property
+    def y(self) -> Array:
+        """Last column: the labels."""
+        return self[-1]
 
     @property
     def num_samples(self) -> int:
         """Number of samples."""
-        return len(self.y)
+        return len(self[-1])
+
+    def take(self, rows: slice | Array) -> Shard:
+        """Return some of the samples."""
+        return Shard(*(column[rows] for column in self))
 
 
 def minibatch_sizes(num_samples: int, batch_size: int) -> list[int]:
@@ -37,29 +56,27 @@ def minibatch_sizes(num_samples: int, batch_size: int) -> list[int]:
 class ShardStore:
     """Training set in shards of `shard_size` samples, of which the last may be smaller.
 
-    Samples are shuffled once, so that each shard is a fair sample and a contiguous view.
+    Samples are shuffled once, so that each shard is a fair sample. In memory, shards are contiguous views; of data that
+    is not, only the order is kept, and a shard is gathered when it is asked for.
     """
 
-    def __init__(self, x: Array, y: Array, shard_size: int, seed: int) -> None:
-        order = np.random.default_rng(seed).permutation(len(y))
-        self._x = np.ascontiguousarray(x[order])
-        self._y = np.ascontiguousarray(y[order])
-        self.shard_samples = min(shard_size, len(y))
+    def __init__(self, table: Table, shard_size: int, seed: int) -> None:
+        self._table = table.reordered(np.random.default_rng(seed).permutation(len(table)))
+        self.shard_samples = min(shard_size, len(table))
 
     def __len__(self) -> int:
-        return math.ceil(len(self._y) / self.shard_samples)
+        return math.ceil(len(self._table) / self.shard_samples)
 
     def __getitem__(self, index: int) -> Shard:
-        """Return a shard, as views of the store; raises `IndexError` if there is none of that number."""
+        """Return a shard; raises `IndexError` if there is none of that number."""
         if not 0 <= index < len(self):
             raise IndexError(f"there is no shard {index}; there are 0 to {len(self) - 1}")
-        samples = slice(index * self.shard_samples, (index + 1) * self.shard_samples)
-        return Shard(self._x[samples], self._y[samples])
+        return self._table.take(slice(index * self.shard_samples, (index + 1) * self.shard_samples))
 
     @property
     def shard_bytes(self) -> int:
         """Size of a full shard."""
-        return sum(array.nbytes for array in self[0])
+        return self.shard_samples * self._table.sample_bytes
 
 
 class ShardSampler:
