@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.learning.shards import ShardSampler, ShardStore, minibatch_sizes
+from paceline.learning.tables import ArrayTable
 
 
 def numbered(count):
@@ -18,7 +19,7 @@ def numbered(count):
 
 def test_shards_are_views_of_one_store():
     x, y = numbered(25)
-    store = ShardStore(x, y, 10, seed=1)
+    store = ShardStore(ArrayTable({"x": x, "y": y}), 10, seed=1)
     for number, shard in enumerate(store):
         again = store[number]
         for array, twin in zip(shard, again, strict=True):
@@ -33,7 +34,7 @@ def test_shards_are_views_of_one_store():
 @given(st.integers(1, 60), st.integers(1, 80), st.integers(0, 5))
 def test_every_sample_is_in_one_shard_with_its_label(num_samples, shard_size, seed):
     x, y = numbered(num_samples)
-    store = ShardStore(x, y, shard_size, seed)
+    store = ShardStore(ArrayTable({"x": x, "y": y}), shard_size, seed)
     shards = list(store)
     sizes = [shard.num_samples for shard in shards]
     assert len(shards) == len(store)
