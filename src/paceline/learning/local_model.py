@@ -11,6 +11,7 @@ from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
+from paceline.learning.scores import CLASSIFICATION_METRICS, Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import Layout, Vectors, copy_of, load_into
@@ -28,11 +29,13 @@ class LocalModel:
 
     Attributes:
         layout: positions of the parameters in vectors.
+        metric_names: metrics that `evaluate` returns.
     """
 
     def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
         torch.manual_seed(task.seed)  # the initial parameters follow from the seed
         self.task = task
+        self.metric_names = CLASSIFICATION_METRICS
         self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
         self._loss = models.loss_function(task.model)
         self._losses = models.loss_function(task.model, is_mean=False)
@@ -143,14 +146,14 @@ class LocalModel:
             yield from zip(torch.split(xs, sizes), torch.split(ys, sizes), strict=True)
 
     @torch.inference_mode()
-    def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> tuple[float, float]:
-        """Return the mean loss and the accuracy of these parameters on test data."""
+    def evaluate(self, state: Mapping[str, torch.Tensor], x: Array, y: Array) -> Scores:
+        """Return what these parameters achieve on test data."""
         load_into(self._model, state)
         loss, num_right = 0.0, 0
         for outputs, labels in self._outputs(x, y, _CHUNK_SAMPLES):
             loss += float(self._loss(outputs, labels)) * len(labels)
             num_right += int((outputs.argmax(1) == labels).sum())
-        return loss / len(y), num_right / len(y)
+        return Scores(loss / len(y), {"accuracy": num_right / len(y)})
 
     def losses(self, state: Mapping[str, torch.Tensor], shard: Shard) -> Iterator[Array]:
         """Yield the loss of each sample as float32, in the order of the shard, some at a time.

@@ -18,6 +18,7 @@ from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
+from paceline.learning.scores import Scores
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import copy_of, load_into
 
@@ -183,11 +184,12 @@ class Head(nn.Module):
         return float(loss.detach()), {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
 
     @torch.inference_mode()
-    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, int]:
-        """Return the sum of losses, and the number of right answers."""
+    def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> Scores:
+        """Return what the model achieves on these outputs of the branches."""
         self.eval()
         logits = self(inputs)
-        return float(self._loss(logits, labels)) * len(labels), int((logits.argmax(1) == labels).sum())
+        accuracy = int((logits.argmax(1) == labels).sum()) / len(labels)
+        return Scores(float(self._loss(logits, labels)), {"accuracy": accuracy})
 
     def add(self, source: str) -> None:
         """Add a source; the other weights and their optimizer state are kept."""

@@ -36,6 +36,7 @@ from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import OptimizerSpec, Task
 from paceline.topologies.consent import Disclosure
+from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
 from paceline.topologies.reporting.base import Progress, Reporting
 
@@ -272,7 +273,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         state: what was learned, by name; empty where there are several jobs.
-        metrics: final figures: ``loss`` and ``accuracy``, None if they were not measured, and others.
+        metrics: final figures: ``loss`` and the metrics by name, None if they were not measured, and others.
         jobs: outcomes of the jobs of a pool, by name.
     """
 
@@ -545,7 +546,12 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     num_learners: int
     loss: float | None = None
-    accuracy: float | None = None
+    metrics: Metrics = {}
+
+    def flat(self) -> dict[str, Any]:
+        """Return the fields by name, and the metrics side by side with them."""
+        fields = msgspec.to_builtins(self)
+        return {**fields, **fields.pop("metrics")}
 
 
 class TakesJobs(ABC):

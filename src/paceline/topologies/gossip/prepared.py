@@ -12,11 +12,14 @@ from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.partitions import held_by, split
+from paceline.learning.scores import Scores
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.peer_data import Holding
+from paceline.topologies.gossip.tables import GossipTables
+from paceline.topologies.reporting.shared import check_metric_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +68,8 @@ class PreparedJob:
         """Return parameters by name."""
         return self.model.layout.unpack(parameters)
 
-    def evaluate(self, state: State, num_samples: int = 0) -> tuple[float, float]:
-        """Return loss and accuracy on so many of the test samples, or on all for 0."""
+    def evaluate(self, state: State, num_samples: int = 0) -> Scores:
+        """Return what a model achieves on so many of the test samples, or on all for 0."""
         most = num_samples or len(self.dataset.y_test)
         return self.model.evaluate(state, self.dataset.x_test[:most], self.dataset.y_test[:most])
 
@@ -75,4 +78,6 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
     task = Task.of(job, dataset)
-    return PreparedJob(job, task, dataset, LocalModel(task, allowed=None))
+    model = LocalModel(task, allowed=None)
+    check_metric_names(model.metric_names, GossipTables({}).tables())
+    return PreparedJob(job, task, dataset, model)

@@ -87,8 +87,8 @@ class BranchesAtTrunk(TrunkScheme):
     async def _test(self, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> None:
         labels = labels_of(self._dataset.y_test[part(point.number)])
         evaluate = functools.partial(self._head.evaluate, inputs, labels)
-        loss, num_right = await self._engine.run(evaluate, self._operations.forward * len(labels))
-        self.totals.add_test(loss, num_right, len(labels))
+        scores = await self._engine.run(evaluate, self._operations.forward * len(labels))
+        self.totals.tested.append((scores, len(labels)))
 
     def _num_samples(self, point: SyncPoint) -> int:
         if point.phase == "step":

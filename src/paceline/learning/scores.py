@@ -1,0 +1,43 @@
+"""What a model achieves on data: its loss, and metrics by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+LOSS = "loss"
+"""Name of the loss among figures; no metric may have it."""
+
+CLASSIFICATION_METRICS = ("accuracy",)
+"""Metrics of a classifier."""
+
+
+class Scores(NamedTuple):
+    """What a model achieves on data.
+
+    Attributes:
+        loss: mean over the samples.
+        metrics: other figures, by name.
+    """
+
+    loss: float
+    metrics: dict[str, float]
+
+    def figure(self, name: str) -> float | None:
+        """Return the loss, or the metric of this name; None if there is none."""
+        return self.loss if name == LOSS else self.metrics.get(name)
+
+
+def fields_of(scores: Scores | None) -> dict[str, Any]:
+    """Return the fields of scores by name; none if nothing was measured."""
+    return {} if scores is None else scores._asdict()
+
+
+def figures_of(scores: Scores | None, metric_names: Iterable[str]) -> dict[str, float | None]:
+    """Return the loss and these metrics by name, side by side; None for what was not measured."""
+    return {name: None if scores is None else scores.figure(name) for name in (LOSS, *metric_names)}
+
+
+def is_ratio(metric: str) -> bool:
+    """Return whether a metric is written in per cent, by its name: ``accuracy``, ``macro_f1``, ``hit_rate``."""
+    return metric.endswith(("accuracy", "f1", "_rate"))
