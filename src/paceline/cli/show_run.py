@@ -7,7 +7,6 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -87,19 +86,13 @@ def _how_to_go_on(prepared: PreparedRun, resume: Sequence[str]) -> str:
     return f"a run of this kind cannot go on; what it has learned is in {kept[-1].parent}"
 
 
-def result_of(run: Run) -> dict[str, Any]:
-    """Return the result of a run as plain data; writes its report."""
-    folder = RunFolder.open(run.folder)
-    result = folder.reporting.result(run.metrics, folder.summary())
-    return {**result, "run": str(run.folder), "report": str(run.report())}
-
-
 def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
-    result = result_of(run)
+    reporting, summary = RunFolder.open(run.folder).reporting, run.summary()
+    result = {**reporting.result(run.metrics, summary), "run": str(run.folder), "report": str(run.report())}
     if as_json:
         print(json.dumps(result))
         return
-    for line in RunFolder.open(run.folder).reporting.conclusion(result):
+    for line in reporting.conclusion(result, summary):
         console.print(line, highlight=False)
     console.print(f"run     {result['run']}\nreport  {result['report']}", highlight=False, soft_wrap=True)
 

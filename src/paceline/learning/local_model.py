@@ -14,7 +14,8 @@ from paceline.errors import ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
 from paceline.learning.preprocessing import Standardise, fitted_buffers
-from paceline.learning.scores import Scores, ScoreTotals
+from paceline.learning.score_totals import ScoreTotals
+from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.tables import Table
 from paceline.learning.tasks import Batch, SupervisedTask, Task

@@ -17,6 +17,8 @@ from paceline.learning.training_spec import TrainingSpec, fitting
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.peer_data import Holding
+from paceline.topologies.gossip.tables import GossipTables
+from paceline.topologies.reporting.shared import check_metric_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,4 +76,6 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
     task = TrainingSpec.of(job, dataset, rounds=job.epochs)
-    return PreparedJob(job, task, dataset, LocalModel(task, allowed=None))
+    model = LocalModel(task, allowed=None)
+    check_metric_names(model.metric_names, GossipTables({}).tables())
+    return PreparedJob(job, task, dataset, model)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import msgspec
 import torch
 
 from paceline.allocation import Candidate
@@ -87,7 +86,7 @@ class Orchestrator(Host, messages.OrchestratorService):
         """Return how far a job is."""
 
     def status(self) -> dict[str, Any]:
-        return {"jobs": [msgspec.to_builtins(self._progress_of(job)) for job in self._jobs]}
+        return {"jobs": [self._progress_of(job).flat() for job in self._jobs]}
 
     def current_state(self) -> State:
         training = list(self._jobs)

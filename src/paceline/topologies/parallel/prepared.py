@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,10 +13,13 @@ from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
+from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
+from paceline.topologies.parallel.tables import RunTables
+from paceline.topologies.reporting.shared import check_metric_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,8 @@ class PreparedJob:
         memory: what the aggregation remembers of earlier rounds, in a run that goes on.
         store: shards to serve; None if data stays on the devices.
         model: the model, for evaluation and audits.
-        evaluate: computes loss and accuracy of parameters on the test data; None to leave that out.
+        history: scores of earlier rounds, in a run that goes on.
+        evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
 
     job: Job
@@ -38,7 +42,8 @@ class PreparedJob:
     store: ShardStore | None
     model: LocalModel
     memory: State = field(default_factory=dict)
-    evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
+    history: Sequence[Scores] = ()
+    evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
 
     @property
     def num_served_shards(self) -> int:
@@ -81,6 +86,8 @@ def prepare_job(job: Job) -> PreparedJob:
         name=job.name,
     )
     model = LocalModel(task, allowed=None)
+    check_metric_names(model.metric_names, RunTables({}).tables())
+    job.early_stopping().check(model.metric_names)
     state = model.state()
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None

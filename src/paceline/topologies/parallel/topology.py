@@ -82,9 +82,13 @@ class Parallel(Topology[JobSpec]):
         last = closed[-1].round if closed else 0
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        if closed and job.is_reached_by(closed[-1].accuracy):
-            raise ConfigError(f"target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
-        prepared = prepare_job(job)
+        history = [event.scores for event in closed if event.scores is not None]
+        match job.early_stopping(history).reason:
+            case "target reached":
+                raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
+            case "no improvement":
+                raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+        prepared = replace(prepare_job(job), history=history)
         if last:
             memory = load(memory_name(last)) if job.aggregation.remembers else {}
             prepared = replace(prepared, state=load(last), memory=memory)
