@@ -75,6 +75,11 @@ class LocalModel:
         state = self.module.state_dict()
         return {name: state[name].detach().clone() for name in self.kept_names}
 
+    def base(self) -> State:
+        """Copy what does not travel, without what is fitted: all that a device has to have besides."""
+        state, left_out = self.module.state_dict(), self.layout.names | fitted_buffers(self.module)
+        return {name: tensor.detach().clone() for name, tensor in state.items() if name not in left_out}
+
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""
         load_into(self.module, state, required=self.layout.names)
