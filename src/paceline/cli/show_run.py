@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.learning import checkpoints
@@ -56,6 +57,8 @@ def start_and_show(
         opening: line to print before devices start.
         resume: command that resumes the run, if it can be; the option with its folder is added.
     """
+    if save is not None and prepared.plan.job.nested:
+        raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
     if opening:
         Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
     console, clock = Console(stderr=as_json), _RunClock()
@@ -72,7 +75,7 @@ def start_and_show(
             Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
             raise
     if save is not None:
-        checkpoints.write(save, run.state)
+        shutil.copyfile(checkpoints.newest_in(run.folder), save)
     _print_result(run, console, as_json=as_json)
 
 
@@ -87,19 +90,13 @@ def _how_to_go_on(prepared: PreparedRun, resume: Sequence[str]) -> str:
     return f"a run of this kind cannot go on; what it has learned is in {kept[-1].parent}"
 
 
-def result_of(run: Run) -> dict[str, Any]:
-    """Return the result of a run as plain data; writes its report."""
-    folder = RunFolder.open(run.folder)
-    result = folder.reporting.result(run.metrics, folder.summary())
-    return {**result, "run": str(run.folder), "report": str(run.report())}
-
-
 def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
-    result = result_of(run)
+    reporting, summary = RunFolder.open(run.folder).reporting, run.summary()
+    result = {**reporting.result(run.metrics, summary), "run": str(run.folder), "report": str(run.report())}
     if as_json:
         print(json.dumps(result))
         return
-    for line in RunFolder.open(run.folder).reporting.conclusion(result):
+    for line in reporting.conclusion(result, summary):
         console.print(line, highlight=False)
     console.print(f"run     {result['run']}\nreport  {result['report']}", highlight=False, soft_wrap=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import msgspec
 import typer
 
 from paceline import axon
@@ -15,6 +14,7 @@ from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.base import JobProgress, TakesJobs
+from paceline.topologies.reporting.formatting import describe_metrics
 
 
 def submit(
@@ -40,12 +40,12 @@ def submit(
     )
     progress = run_live(_submit(pool, tables, str(job), wait=wait))
     if as_json:
-        print(json.dumps(msgspec.to_builtins(progress)))
+        print(json.dumps(progress.flat()))
     elif not wait:
         print(f"{progress.job} is in the pool: {progress.rounds} rounds to train")
     else:
-        accuracy = "" if progress.accuracy is None else f", accuracy {progress.accuracy:.1%}"
-        print(f"{progress.job} is over: {progress.num_closed} rounds{accuracy}")
+        parts = [f"{progress.num_closed} rounds", *describe_metrics(progress.metrics)]
+        print(f"{progress.job} is over: {', '.join(parts)}")
 
 
 async def _submit(pool: axon.Remote, tables: dict[str, object], source: str, *, wait: bool) -> JobProgress:

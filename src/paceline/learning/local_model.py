@@ -14,7 +14,8 @@ from paceline.errors import ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
 from paceline.learning.preprocessing import Standardise, fitted_buffers
-from paceline.learning.scores import Scores, ScoreTotals
+from paceline.learning.score_totals import ScoreTotals
+from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.tables import Table
 from paceline.learning.tasks import Batch, SupervisedTask, Task
@@ -73,6 +74,11 @@ class LocalModel:
         """Copy what training changed and does not travel."""
         state = self.module.state_dict()
         return {name: state[name].detach().clone() for name in self.kept_names}
+
+    def base(self) -> State:
+        """Copy what does not travel, without what is fitted: all that a device has to have besides."""
+        state, left_out = self.module.state_dict(), self.layout.names | fitted_buffers(self.module)
+        return {name: tensor.detach().clone() for name, tensor in state.items() if name not in left_out}
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""

@@ -19,7 +19,7 @@ from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.local_model import make_module
-from paceline.learning.scores import ScoreTotals
+from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import copy_of, load_into
 

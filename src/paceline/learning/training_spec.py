@@ -54,6 +54,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         target_normalisation: the same for targets that are numbers.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
+        base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
         rounds: rounds, or epochs, of the job, for schedules.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.
@@ -71,6 +72,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
     transform: str = ""
     exchange: Exchange = "all"
+    base: Annotated[str, Meta(max_length=64)] = ""
     rounds: Count = 1
     proximal_mu: NotNegative = 0.0
     proximal_layers: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return cls.fitted(
             dataset,
             task=job.task,
-            model=job.model,
+            model=msgspec.structs.replace(job.model, start=None),  # a path of this machine
             optimizer=job.optimizer,
             batch_size=job.batch_size,
             seed=job.seed,

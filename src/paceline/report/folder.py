@@ -21,10 +21,13 @@ from paceline.errors import ConfigError, PacelineError, in_one_line
 from paceline.events import Event
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting.base import Reporting, Summary
-from paceline.topologies.reporting.tables import RecordedTable, csv_text
+from paceline.topologies.reporting.tables import GrowingTable, RecordedTable, csv_text
 
 _NEW = ".new"  # ends the name of a file until it is whole
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json")
+START = "start.safetensors"
+"""File of a run with the parameters that it starts from, if they were in no file of the user's."""
+
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", START)
 
 
 class RunFolder:
@@ -65,7 +68,7 @@ class RunFolder:
             overwrite: delete the run that is there, if it is one, and no process records it.
         """
         folder = cls(root / name, topologies.announced_by(settings, "the job")[1].table)
-        reporting, kind = folder.reporting, folder.reporting.kind
+        kind = folder.reporting.kind
         if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
             raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
         try:
@@ -79,8 +82,6 @@ class RunFolder:
             folder.checkpoints.mkdir()
             folder._versions_file.write_bytes(_as_json(read_versions(settings)))
             folder._events_file.touch()
-            for table in reporting.recorded:
-                replace(folder.path / table.file, _csv_bytes(table, []))
             replace(folder._settings_file, _as_json(settings))
             folder._claim_it()
             folder._start_recording()
@@ -146,10 +147,17 @@ class RunFolder:
         found = [(path, _table_of(path)) for path in sorted(self.path.glob("jobs/*"))]
         return {path.name: RunFolder(path, table) for path, table in found if table is not None}
 
-    def reopen(self) -> list[Event]:
-        """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept."""
+    def reopen(self, settings: dict[str, Any] | None = None) -> list[Event]:
+        """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept.
+
+        Args:
+            settings: the resolved job, where it has changed.
+        """
         self.close()
         self._claim_it()
+        if settings is not None:
+            replace(self._settings_file, _as_json(settings))
+            self._claim_it()  # the claim was on the file that is replaced
         kept = self.topology.events_to_keep(list(self.events()))
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
@@ -159,6 +167,12 @@ class RunFolder:
             self._start_recording()
         except OSError as error:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
+        return kept
+
+    def keep_start(self, source: Path) -> Path:
+        """Keep the parameters that the run starts from; returns where they are."""
+        kept = self.path / START
+        shutil.copyfile(source, kept)
         return kept
 
     def delete_files(self) -> None:
@@ -212,6 +226,8 @@ class RunFolder:
             raise ConfigError(
                 f"{self.path}: another process is recording this {self.reporting.kind}; stop it first"
             ) from None
+        if self._claim is not None:
+            self._claim.close()
         self._claim = claim
 
     def __enter__(self) -> RunFolder:
@@ -230,7 +246,7 @@ class _Recorder:
 
     def __init__(self, events_file: Path, tables: Sequence[RecordedTable]) -> None:
         self._events = events_file.open("ab", buffering=0)
-        self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.make_rows()) for one in tables]
+        self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.begin()) for one in tables]
         self.failure: OSError | None = None
 
     def record(self, event: Event) -> None:
@@ -239,8 +255,10 @@ class _Recorder:
             return
         try:
             _write(self._events, events.to_line(event))
-            for file, make_row in self._tables:
-                row = make_row(event)
+            for file, table in self._tables:
+                row = table.row(event)
+                if (row is not None or table.is_complete) and not file.tell():
+                    _write(file, _header_of(table))
                 if row is not None:
                     _write(file, csv_text([row]).encode())
         except OSError as error:
@@ -267,8 +285,14 @@ def _table_of(path: Path) -> str | None:
     return next((table for table in tables if (path / f"{table}.json").is_file()), None)
 
 
-def _csv_bytes(table: RecordedTable, recorded: Sequence[Event]) -> bytes:
-    return csv_text([[column.name for column in table.columns], *table.rows(recorded)]).encode()
+def _csv_bytes(recorded: RecordedTable, kept: Sequence[Event]) -> bytes:
+    table = recorded.begin()
+    rows = [row for row in map(table.row, kept) if row is not None]
+    return _header_of(table) + csv_text(rows).encode() if rows or table.is_complete else b""
+
+
+def _header_of(table: GrowingTable) -> bytes:
+    return csv_text([[column.name for column in table.columns]]).encode()
 
 
 def _as_json(value: object) -> bytes:

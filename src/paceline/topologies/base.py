@@ -37,6 +37,7 @@ from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.consent import Disclosure
+from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
 from paceline.topologies.reporting.base import Progress, Reporting
 
@@ -281,7 +282,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         state: what was learned, by name; empty where there are several jobs.
-        metrics: final figures: ``loss`` and ``accuracy``, None if they were not measured, and others.
+        metrics: final figures: ``loss`` and the metrics by name, None if they were not measured, and others.
         jobs: outcomes of the jobs of a pool, by name.
     """
 
@@ -555,7 +556,12 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     num_learners: int
     loss: float | None = None
-    accuracy: float | None = None
+    metrics: Metrics = {}
+
+    def flat(self) -> dict[str, Any]:
+        """Return the fields by name, and the metrics side by side with them."""
+        fields = msgspec.to_builtins(self)
+        return {**fields, **fields.pop("metrics")}
 
 
 class TakesJobs(ABC):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from paceline.events import Event, Phase
+from paceline.learning.scores import Scores
+
+Metrics: TypeAlias = Mapping[str, float | None]
+"""Figures by name; None for one that is NaN or infinite, which JSON does not have."""
 
 STOPPED: Final = "stopped by a callback"
 """Reason of a run that whoever watches it has ended early."""
@@ -28,11 +35,32 @@ class EpochEvent(DeviceEvent, frozen=True, kw_only=True):
     epoch: int
 
 
+class StartEvent(Event, frozen=True, kw_only=True):
+    """Base of what begins the record of a job.
+
+    Attributes:
+        job: the resolved job, as in the run folder.
+        clock: whether times are real or virtual.
+        metric_names: metrics that models are evaluated by.
+    """
+
+    job: dict[str, Any]
+    clock: Literal["live", "virtual"]
+    metric_names: tuple[str, ...] = ()
+    paceline: str
+
+
 class ResultEvent(Event, frozen=True, kw_only=True):
-    """Base of what ends with a model: its loss and accuracy on the test data, None if not evaluated."""
+    """Base of what ends with a model: its loss on the test data, None if not evaluated, and its metrics by name."""
 
     loss: float | None = None
-    accuracy: float | None = None
+    metrics: Metrics = msgspec.field(default_factory=dict)
+
+    @property
+    def scores(self) -> Scores | None:
+        """What the model achieves; None if it was not evaluated."""
+        known = {name: figure for name, figure in self.metrics.items() if figure is not None}
+        return None if self.loss is None else Scores(self.loss, known)
 
 
 class LearnerJoined(DeviceEvent, frozen=True, tag="learner_joined"):

@@ -42,8 +42,8 @@ const limits = (section, column, curves) => {
   const isBase = (value) => section.shape === "columns" && value === 0 && section.deadline === null;
   const roomAbove = high === section.deadline ? 2.5 * room : room; // for its label
   [low, high] = [isBase(low) ? low : low - room, isBase(high) ? high : high + roomAbove];
-  const isRatio = column[curves[0].y].kind === "ratio";
-  return isRatio ? [Math.max(low, 0), Math.min(high, 1.02)] : [low, high];
+  const isPart = column[curves[0].y].kind === "ratio" && values.every((value) => value >= 0 && value <= 1);
+  return isPart ? [Math.max(low, 0), Math.min(high, 1.02)] : [low, high];
 };
 
 const drawDeadline = (section, colour) => (chart) => {

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from paceline.events import Event
-from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent
+import msgspec
+
+from paceline.topologies.events import DeviceEvent, EpochEvent, Metrics, ResultEvent, StartEvent
 
 
-class GossipStarted(Event, frozen=True, tag="gossip_started"):
+class GossipStarted(StartEvent, frozen=True, tag="gossip_started"):
     """Training without a server begins, as whoever records it sees: a fleet, or a peer that is alone in its process.
 
     Attributes:
-        job: the resolved gossip job, as in the run folder.
         num_parameters: number of parameters of the model.
     """
 
-    job: dict[str, Any]
-    clock: Literal["live", "virtual"]
     num_parameters: int
-    paceline: str
 
 
 class PeerStarted(EpochEvent, frozen=True, tag="peer_started"):
@@ -80,7 +77,7 @@ class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
         distance: between its model before and after mixing, over the length of what it learned in the epoch.
         mass: push-sum weight of its model, as a ratio of what a peer starts with; 0 in mixing.
         cpu_seconds: processor time, testing included, and energy in `joules`; None if nobody metered.
-        loss: loss of its own model on the test data; None if not evaluated.
+        loss: loss of its own model on the test data, None if not evaluated; likewise `metrics`.
     """
 
     seconds: float
@@ -98,7 +95,7 @@ class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
     cpu_seconds: float | None = None
     joules: float | None = None
     loss: float | None = None
-    accuracy: float | None = None
+    metrics: Metrics = msgspec.field(default_factory=dict)
 
 
 class PartTakenOver(EpochEvent, frozen=True, tag="part_taken_over"):
@@ -154,14 +151,14 @@ class PeerEnded(DeviceEvent, frozen=True, tag="peer_ended"):
     Attributes:
         epochs: number of epochs that it trained.
         averaged: the living peers whose models make up its final one, its own included.
-        loss: loss of that one.
+        loss: loss of that one; likewise `metrics`.
     """
 
-    reason: Literal["epochs done", "target accuracy reached", "stopped early"]
+    reason: Literal["epochs done", "stopped early"]
     epochs: int
     averaged: tuple[str, ...] = ()
     loss: float | None = None
-    accuracy: float | None = None
+    metrics: Metrics = msgspec.field(default_factory=dict)
 
 
 class GossipEnded(ResultEvent, frozen=True, tag="gossip_ended"):
@@ -169,7 +166,7 @@ class GossipEnded(ResultEvent, frozen=True, tag="gossip_ended"):
 
     Attributes:
         averaged: the living peers whose models make up the final one.
-        loss: loss of that one.
+        loss: loss of that one; likewise `metrics`.
     """
 
     averaged: tuple[str, ...]

@@ -12,6 +12,7 @@ from paceline.events import Emit, Event
 from paceline.learning.averaging import RunningAverage, State
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.saved_models import SavedModel
+from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
 from paceline.topologies.events import STOPPED
@@ -28,12 +29,10 @@ class Consensus:
     """Compares the models of all peers whenever each has, on average, trained another epoch.
 
     Args:
-        evaluate: returns loss and accuracy of a model; None and None to leave that out.
+        evaluate: returns what a model achieves; None to leave that out.
     """
 
-    def __init__(
-        self, emit: Emit, now: Callable[[], float], evaluate: Callable[[Vectors], tuple[float | None, float | None]]
-    ) -> None:
+    def __init__(self, emit: Emit, now: Callable[[], float], evaluate: Callable[[Vectors], Scores | None]) -> None:
         self._emit = emit
         self._now = now
         self._evaluate = evaluate
@@ -68,11 +67,11 @@ class Consensus:
         mean = average.result(next(iter(self._newest.values())))
         squares = [_squared_distance(parameters, mean) for parameters in self._newest.values()]
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
-        loss, accuracy = self._evaluate(mean)
+        scores = self._evaluate(mean)
         distance = (sum(squares) / len(squares) / max(length, 1e-30)) ** 0.5
         self._emit(
             ConsensusMeasured(
-                at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, loss=loss, accuracy=accuracy
+                at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, **fields_of(scores)
             )
         )
 
@@ -106,9 +105,17 @@ class Observer(Host):
         return 0 if self._training or self._final else self._prepared.job.min_peers
 
     async def run(self, address: str) -> None:
-        prepared, env = self._prepared, self.env
-        job, size, version = prepared.job.described(), prepared.num_parameters, paceline.__version__
-        env.emit(GossipStarted(at=0.0, job=job, clock=env.clock, num_parameters=size, paceline=version))
+        prepared, env, metric_names = self._prepared, self.env, self._prepared.model.metric_names
+        env.emit(
+            GossipStarted(
+                at=0.0,
+                job=prepared.job.described(),
+                clock=env.clock,
+                metric_names=metric_names,
+                num_parameters=prepared.num_parameters,
+                paceline=paceline.__version__,
+            )
+        )
         await self._changes.until(lambda: bool(self._final) and not self._training)
         # Of those that averaged as many, the first device.
         best = max(
@@ -116,15 +123,15 @@ class Observer(Host):
             key=lambda name: len(self._averaged.get(name, ())),
         )
         state, averaged = self._final[best], self._averaged.get(best, ())
-        loss, accuracy = None, None
+        scores: Scores | None = None
         if env.trains:
-            loss, accuracy = await env.run_blocking(lambda: prepared.evaluate(state))
-            if has_exploded(loss):
-                raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {loss:.3g}")
+            scores = found = await env.run_blocking(lambda: prepared.evaluate(state))
+            if has_exploded(found.loss):
+                raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {found.loss:.3g}")
         reason: Literal["epochs done", "stopped by a callback"] = STOPPED if env.is_stopping() else "epochs done"
-        env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, loss=loss, accuracy=accuracy))
+        env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, **fields_of(scores)))
         env.save("final", state, SavedModel(training=prepared.task))
-        self._outcome = Outcome(state, {"loss": loss, "accuracy": accuracy, "averaged": averaged})
+        self._outcome = Outcome(state, {**figures_of(scores, metric_names), "averaged": averaged})
 
     def admit(self, node: Node) -> OnEpoch:
         """Take note of a peer in this process; returns what receives its models."""
@@ -153,5 +160,5 @@ class Observer(Host):
                 self.env.save(name, finished.state, SavedModel(training=self._prepared.task))
         self._changes.notify()
 
-    def _evaluated(self, parameters: Vectors) -> tuple[float | None, float | None]:
-        return self._prepared.evaluate(self._prepared.state(parameters)) if self.env.trains else (None, None)
+    def _evaluated(self, parameters: Vectors) -> Scores | None:
+        return self._prepared.evaluate(self._prepared.state(parameters)) if self.env.trains else None

@@ -16,6 +16,7 @@ from paceline.devices.contention import ContentionMonitor, ContentionPredictor, 
 from paceline.errors import PacelineError
 from paceline.events import Phase
 from paceline.learning.averaging import State
+from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
@@ -50,13 +51,12 @@ class _Progress:
     epoch: int = 0
     ratio: float = 1.0
     samples_per_second: float = 0.0
-    loss: float | None = None
-    accuracy: float | None = None
+    scores: Scores | None = None
 
 
 def _figures(found: _Progress | EpochResult) -> dict[str, Any]:
-    """Return all that is recorded of it, by field: everything but the model."""
-    return {name: value for name, value in vars(found).items() if name != "parameters"}
+    """Return all that is recorded of it, by field: everything but the model and what that achieves."""
+    return {name: value for name, value in vars(found).items() if name not in ("parameters", "scores")}
 
 
 class _Resources:
@@ -114,7 +114,9 @@ class Peer(Member, PeerService):
         self._evaluates = evaluates
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
-        start = {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
+        if prepared.task.base:
+            trainer.load_base(prepared.model.base())
+        start = prepared.model.layout.pack(prepared.start)
         self._progress = _Progress(start)
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
@@ -258,36 +260,34 @@ class Peer(Member, PeerService):
         progress.epoch, progress.parameters = epoch, result.parameters
         self._membership.amend(epoch=epoch)
         if self._evaluates and self._job.evaluate_samples:
-            progress.loss, progress.accuracy = await self._evaluate(result.parameters, self._job.evaluate_samples)
+            progress.scores = await self._evaluate(result.parameters, self._job.evaluate_samples)
         self._on_epoch(self.name, epoch, result.parameters)
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
         used = {"bytes_sent": sent, "bytes_received": received, "cpu_seconds": cpu_seconds, "joules": joules}
         more = {"seconds": seconds, "rank_seconds": rank_seconds, "mass": self._exchange.mass}
-        self._report(events.EpochEnded, **_figures(result), **_figures(progress), **used, **more)
+        figures = {**_figures(result), **_figures(progress), **fields_of(progress.scores)}
+        self._report(events.EpochEnded, **figures, **used, **more)
 
     async def _end(self, first: int, average: FinalAverage) -> None:
-        loss, accuracy = None, None
-        if self._evaluates:
-            loss, accuracy = await self._evaluate(average.parameters)
+        scores = await self._evaluate(average.parameters) if self._evaluates else None
         self._turn_to("idle", self._progress.epoch)
         self._report(
             events.PeerEnded,
             reason=self._end_reason,
             epochs=self._progress.epoch - first + 1,
             averaged=average.averaged,
-            loss=loss,
-            accuracy=accuracy,
+            **fields_of(scores),
         )
 
     @property
     def _end_reason(self) -> Literal["epochs done", "stopped early"]:
         return "epochs done" if self._progress.epoch >= self._job.epochs else "stopped early"
 
-    async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> tuple[float, float]:
-        """Return loss and accuracy on so many test samples, or on all for 0."""
+    async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> Scores:
+        """Return what a model achieves on so many test samples, or on all for 0."""
         state = self._prepared.state(parameters)
-        found: tuple[float, float] = await self._node.run_blocking(lambda: self._prepared.evaluate(state, num_samples))
+        found: Scores = await self._node.run_blocking(lambda: self._prepared.evaluate(state, num_samples))
         return found
 
     # What others call.
@@ -319,6 +319,7 @@ class Peer(Member, PeerService):
         return {
             "learner": self.name,
             **_figures(progress),
+            **figures_of(progress.scores, self._prepared.model.metric_names),
             "epochs": self._job.epochs,
             "living": [record.name for record in self._membership.living()],
             "gone": [record.name for record in self._membership.everybody() if not record.is_living],

@@ -8,6 +8,7 @@ from paceline.events import Event
 from paceline.topologies.gossip import events
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
+    describe_metrics,
     format_bytes,
     format_count,
     format_known,
@@ -41,17 +42,15 @@ def describe(event: Event) -> str | None:
             return f"{printable(name)} cannot reach the store {printable(store)}: {printable(reason)}"
         case events.StoreBack(store=store):
             return f"the store {printable(store)} is back"
-        case events.PeerEnded(learner=name, reason=reason, epochs=epochs, accuracy=accuracy):
-            return f"{printable(name)} ended: {reason}, {format_count(epochs, 'epoch')}{_result(accuracy)}"
-        case events.GossipEnded(at=at, reason=reason, averaged=averaged, accuracy=accuracy):
-            stopped = "" if reason == "epochs done" else f"{reason}, "
+        case events.PeerEnded(learner=name, reason=reason, epochs=epochs, metrics=metrics):
+            parts = [reason, format_count(epochs, "epoch"), *describe_metrics(metrics)]
+            return f"{printable(name)} ended: {', '.join(parts)}"
+        case events.GossipEnded(at=at, reason=reason, averaged=averaged, metrics=metrics):
+            stopped = [] if reason == "epochs done" else [reason]
             average = f"average of {format_count(len(averaged), 'peer')}"
-            return f"ended: {stopped}{average}{_result(accuracy)}, in {format_seconds(at)}"
+            parts = [*stopped, average, *describe_metrics(metrics), f"in {format_seconds(at)}"]
+            return f"ended: {', '.join(parts)}"
     return None
-
-
-def _result(accuracy: float | None) -> str:
-    return "" if accuracy is None else f", accuracy {format_ratio(accuracy)}"
 
 
 class News:
@@ -153,9 +152,8 @@ class GossipProgress(Progress):
             if ended:
                 yield self._epoch_line(ended)
         # The end of one of many is no news at the end of all.
-        plain_ends = ("epochs done", "stopped early")
-        is_plain_end = self._num_peers > 1 and isinstance(event, events.PeerEnded) and event.reason in plain_ends
-        if self._news.is_news(event) and not is_plain_end and (line := describe(event)):
+        is_one_end = self._num_peers > 1 and isinstance(event, events.PeerEnded)
+        if self._news.is_news(event) and not is_one_end and (line := describe(event)):
             yield line
 
     def _is_due(self, epoch: int) -> bool:
@@ -173,9 +171,9 @@ class GossipProgress(Progress):
             f"kept {format_known(mean(one.ratio for one in ended), format_ratio)}",
             f"sent {format_bytes(sum(one.bytes_sent for one in ended))}",
         ]
-        accuracy = mean(one.accuracy for one in ended)
+        metrics = {name: mean(one.metrics.get(name) for one in ended) for name in ended[0].metrics}
         consensus, self._consensus = self._consensus, None
         if consensus is not None:
             parts.append(f"distance {consensus.distance:.3g}")
-            accuracy = accuracy if consensus.accuracy is None else consensus.accuracy
-        return Milestone("  ".join([*parts, *([] if accuracy is None else [f"accuracy {format_ratio(accuracy)}"])]))
+            metrics |= consensus.metrics
+        return Milestone("  ".join([*parts, *describe_metrics(metrics)]))

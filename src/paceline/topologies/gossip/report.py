@@ -7,17 +7,17 @@ from typing import Any
 
 from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
-from paceline.topologies.reporting.base import Reporting
+from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
-from paceline.topologies.reporting.formatting import (
-    format_bytes,
-    format_count,
-    format_known,
-    format_ratio,
-    format_seconds,
-)
+from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count
 from paceline.topologies.reporting.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.reporting.shared import accuracy_of, happenings_section, result_tile
+from paceline.topologies.reporting.shared import (
+    capitalised,
+    happenings_section,
+    last_figures,
+    metric_caption,
+    result_tile,
+)
 from paceline.topologies.reporting.tables import Table
 
 
@@ -33,15 +33,16 @@ class GossipReporting(Reporting):
     def progress(self) -> GossipProgress:
         return GossipProgress()
 
-    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+    def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
         count = len(result["averaged"])
-        return [f"{accuracy_of(result, '– ')}the average of {count} {'peer' if count == 1 else 'peers'}"]
+        average = f"the average of {count} {'peer' if count == 1 else 'peers'}"
+        return [" – ".join([*filter(None, [", ".join(describe_metrics(summary.metrics))]), average])]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary)]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
         if tables["epochs"].rows:
-            sections += [*_learning(tables, summary), *_balance()]
+            sections += [*_learning(tables), *_balance()]
         sections += _time(tables)
         if summary["bytes_sent"]:
             sections.append(_bytes(summary))
@@ -55,39 +56,40 @@ class GossipReporting(Reporting):
         return [*sections, *_missing(), happenings_section("A quiet run has only joins and its end here.")]
 
 
-def _tiles(summary: dict[str, Any]) -> Tiles:
-    planned, target = summary["planned_epochs"], summary["target_accuracy"]
+def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
+    planned = summary["planned_epochs"]
     taken = f"{format_count(summary['num_taken_over'], 'part')} of failed peers taken over"
-    tiles = [
-        result_tile(summary),
+    tiles = (
+        result,
         Tile("epochs", f"of {planned:,}" if planned else ""),
         Tile("mean_seconds", "mean of all peers"),
         Tile("mean_ratio", f"{summary['num_samples']:,} samples trained"),
         Tile("num_peers", f"{summary['num_joined']:,} came later, {summary['num_lost']:,} lost"),
         Tile("num_missing", taken),
         *usage_tiles(summary),
-    ]
-    if target is not None:
-        half = format_known(summary["median_target_seconds"], format_seconds)
-        tiles.insert(1, Tile("target_seconds", f"{format_ratio(target)} of the average; {half} for half of the peers"))
-    return Tiles(title="Summary", table="summary", tiles=tuple(tiles))
+    )
+    return Tiles(title="Summary", table="summary", tiles=tiles)
 
 
-def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:
+def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
+    learning, last = tables["learning"], last_figures(tables["summary"])
+    shown = learning.metrics or learning.columns[-1:]  # of a task without metrics, the loss
+    details = ("model", "epoch", "at", *(column.name for column in shown))
     sections: list[AnySection] = [
         Line(
-            title="Accuracy over time",
+            title=f"{capitalised(column.title)} over time",
             group="Learning",
             table="learning",
-            caption="Accuracy on the test data climbs, and the peers' own models stay close to the average.",
-            note=f"{format_known(summary['accuracy'], format_ratio)} at last",
+            caption=f"{metric_caption(column)} The peers' own models stay close to the average.",
+            note=last(column.name),
             x="at",
-            y=("accuracy",),
+            y=(column.name,),
             series="model",
-            bold=next((name for name in (AVERAGE, MEAN) if name in tables["learning"].values("model")), None),
-            details=("model", "epoch", "at", "accuracy"),
+            bold=next((name for name in (AVERAGE, MEAN) if name in learning.values("model")), None),
+            details=details,
             is_half=True,
         )
+        for column in shown
     ]
     if any(distances := tables["consensus"].values("distance")):
         sections.append(
@@ -108,8 +110,9 @@ def _learning(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnyS
 
 
 def _peer_columns(peers: Table) -> tuple[str, ...]:
-    """Return the columns that are known of any peer."""
-    return tuple(column.name for column in peers.columns if column.name != "loss" and any(peers.values(column.name)))
+    """Return the columns that are known of any peer, with the metrics after its name."""
+    known = [column for column in peers.columns if column.name != "loss" and any(peers.values(column.name))]
+    return tuple(column.name for column in sorted(known, key=lambda one: (one.name != "learner", not one.is_metric)))
 
 
 def _balance() -> list[AnySection]:

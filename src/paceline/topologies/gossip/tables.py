@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
+from paceline.learning.scores import LOSS
 from paceline.topologies.events import PhaseStarted, ResultEvent
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
 from paceline.topologies.reporting.formatting import format_count, format_names, named, printable, setting
-from paceline.topologies.reporting.shared import Happenings, mean, summary_table
-from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
+from paceline.topologies.reporting.shared import Happenings, is_evaluated, mean, summary_table
+from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns, recorded_table
 
 AVERAGE, MEAN = "average of all", "mean of the peers"
 """Names among the peers' models: of the average, and of the mean of their figures where nobody sees the average."""
@@ -27,25 +30,23 @@ _PEER_EPOCHS = columns(
     *("train_seconds seconds train", "rank_seconds seconds rank", "exchange_seconds seconds exchange"),
     *("num_exchanges count exchanges", "bytes_sent bytes sent", "bytes_received bytes received"),
     *("cpu_seconds seconds processor time", "joules joules energy", "distance number", "mass number"),
-    *("loss number", "accuracy ratio"),
+    "loss number",
 )
-EPOCHS_TABLE = recorded_table("epochs", events.EpochEnded, _PEER_EPOCHS)
+EPOCHS_TABLE = recorded_table("epochs", events.EpochEnded, _PEER_EPOCHS, has_metrics=True)
 _ALL_EPOCHS = columns(
     *("epoch count", "ended_at seconds", "num_learners count peers", "num_samples count samples"),
     *("mean_ratio ratio kept", "mean_seconds seconds took", "max_seconds seconds at most"),
-    *("bytes_sent bytes sent", "bytes_received bytes received", "mean_accuracy ratio peers' accuracy"),
-    *("accuracy ratio average's accuracy", "loss number average's loss", "distance number"),
+    *("bytes_sent bytes sent", "bytes_received bytes received", "distance number"),
 )
 _PEERS = columns(
-    *("learner text peer", "accuracy ratio", "loss number", "epochs count", "own_samples count own samples"),
+    *("learner text peer", "epochs count", "own_samples count own samples"),
     *("num_samples count trained", "mean_ratio ratio kept", "expected number [samples/s]"),
     *("mean_seconds seconds epoch", "train_seconds seconds train", "rank_seconds seconds rank"),
     *("exchange_seconds seconds exchange", "num_points count aggregated points", "end text at the end"),
+    "loss number",
 )
-_LEARNING = columns("at seconds time", "epoch count", "model text peer", "accuracy ratio")
-_CONSENSUS = columns(
-    "epoch count", "at seconds", "num_learners count peers", "distance number", "loss number", "accuracy ratio"
-)
+_LEARNING = columns("at seconds time", "epoch count", "model text peer", "loss number")
+_CONSENSUS = columns("epoch count", "at seconds", "num_learners count peers", "distance number", "loss number")
 _PHASES = columns("learner text peer", "phase text", "epoch count", "start seconds from", "end seconds to")
 _PRESENCE = columns(
     "learner text peer", "state text", "epoch count", "start seconds from", "end seconds to", "reason text"
@@ -137,20 +138,16 @@ class _Peer:
         """Whether others took it for gone and it did not come back."""
         return self.ended is None and self.lost is not None and (self._last_at or 0.0) <= self.lost.at
 
-    def reached_at(self, accuracy: float) -> float | None:
-        """When its own model first had this accuracy."""
-        return next((one.at for one in self.epochs if one.accuracy is not None and one.accuracy >= accuracy), None)
-
-    def row(self) -> tuple[Value, ...]:
-        evaluated = [one for one in self.epochs if (one.loss, one.accuracy) != (None, None)]
+    def row(self, metric_names: Sequence[str]) -> tuple[Value, ...]:
+        last = next((one for one in reversed(self.epochs) if is_evaluated(one)), None)
         end = "there" if not self.is_lost or self.lost is None else f"gone: {printable(self.lost.reason)}"
         return (
-            *(self.name, evaluated[-1].accuracy if evaluated else None, evaluated[-1].loss if evaluated else None),
-            *(len(self.epochs), self.started.num_samples if self.started else None),
+            *(self.name, len(self.epochs), self.started.num_samples if self.started else None),
             sum(one.num_samples for one in self.epochs),
             *(mean(getattr(one, name) for one in self.epochs) for name in _MEANS),
             self.points.num_points if self.points else None,
             self.ended.reason if self.ended else end,
+            *_figures(last, metric_names),
         )
 
 
@@ -215,17 +212,19 @@ class GossipTables(TableBuilder):
         peers = self._peers.values()
         used = {peer.name: Usage.total(peer.epochs) for peer in peers}
         powers = {peer.name: peer.started.power for peer in peers if peer.started}
-        all_epochs = Table("all_epochs", _ALL_EPOCHS, list(self._epoch_rows()))
-        table = Table("peers", _PEERS, [peer.row() for peer in peers])
+        names = self._metric_names
+        metrics = metric_columns(names)
+        all_epochs = Table("all_epochs", (*_ALL_EPOCHS, *_of_peers_and_average(names)), list(self._epoch_rows()))
+        table = Table("peers", (*_PEERS, *metrics), [peer.row(names) for peer in peers])
         first_phase = max((one.epoch for one in self._epochs), default=0) - MAX_PHASE_EPOCHS + 1
         phases = [row for peer in peers for row in peer.phases_until(self._last_at) if int(row[2] or 0) >= first_phase]
         return [
             self._summary(all_epochs, table, Usage.total(used.values()).figures(grams_per_kwh)),
-            Table("epochs", _PEER_EPOCHS, EPOCHS_TABLE.rows(self._epochs)),
+            Table("epochs", (*_PEER_EPOCHS, *metrics), [_row(_PEER_EPOCHS, one, names) for one in self._epochs]),
             all_epochs,
             table,
-            Table("learning", _LEARNING, [row for row in self._learning_rows(all_epochs) if row[3] is not None]),
-            Table("consensus", _CONSENSUS, [tuple(getattr(c, o.name) for o in _CONSENSUS) for c in self._consensus]),
+            Table("learning", (*_LEARNING, *metrics), list(self._learning_rows(all_epochs))),
+            Table("consensus", (*_CONSENSUS, *metrics), [_row(_CONSENSUS, one, names) for one in self._consensus]),
             Table("phases", _PHASES, [row for row in phases if row[1] != "idle"]),
             Table("presence", _PRESENCE, list(self._presence_rows())),
             Table("missing", _MISSING, [_missing_row(event) for event in self._missing]),
@@ -236,7 +235,7 @@ class GossipTables(TableBuilder):
 
     def _epoch_rows(self) -> Iterator[tuple[Value, ...]]:
         """A row per epoch, over all peers that ended it."""
-        measured = {one.epoch: one for one in self._consensus}
+        measured, names = {one.epoch: one for one in self._consensus}, self._metric_names
         by_epoch: dict[int, list[events.EpochEnded]] = {}
         for one in self._epochs:
             by_epoch.setdefault(one.epoch, []).append(one)
@@ -247,18 +246,23 @@ class GossipTables(TableBuilder):
                 *(sum(one.num_samples for one in ended), mean(one.ratio for one in ended)),
                 *(mean(one.seconds for one in ended), max(one.seconds for one in ended)),
                 *(sum(one.bytes_sent for one in ended), sum(one.bytes_received for one in ended)),
-                mean(one.accuracy for one in ended),
-                *((consensus.accuracy, consensus.loss, consensus.distance) if consensus else (None, None, None)),
+                consensus.distance if consensus else None,
+                *(mean(figures) for figures in zip(*(_figures(one, names) for one in ended), strict=True)),
+                *_figures(consensus, names),
             )
 
-    def _learning_rows(self, all_epochs: Table) -> Iterator[tuple[Value, ...]]:
-        average = [(one.at, one.epoch, AVERAGE, one.accuracy) for one in self._consensus if one.accuracy is not None]
-        yield from average
-        if not average:
-            for one in all_epochs.records():
-                yield (one["ended_at"], one["epoch"], MEAN, one["mean_accuracy"])
-        for ended in self._epochs:
-            yield (ended.at, ended.epoch, ended.learner, ended.accuracy)
+    def _learning_rows(self, epochs: Table) -> Iterator[tuple[Value, ...]]:
+        """Make a row for each model that was evaluated."""
+        names, evaluated = self._metric_names, [one for one in self._epochs if is_evaluated(one)]
+        average = [one for one in self._consensus if is_evaluated(one)]
+        for one in average:
+            yield (one.at, one.epoch, AVERAGE, *_figures(one, names))
+        if not average and evaluated:
+            for record in epochs.records():
+                means = (record[f"mean_{name}"] for name in (LOSS, *names))
+                yield (record["ended_at"], record["epoch"], MEAN, *means)
+        for ended in evaluated:
+            yield (ended.at, ended.epoch, ended.learner, *_figures(ended, names))
 
     def _presence_rows(self) -> Iterator[tuple[Value, ...]]:
         for peer in self._peers.values():
@@ -274,31 +278,23 @@ class GossipTables(TableBuilder):
         outages = [*self._past_outages, *((lost, None) for lost in self._outages.values())]
         return sorted(outages, key=lambda one: (one[0].at, one[0].learner))
 
-    def _result(self, peers: Table) -> tuple[float | None, float | None]:
-        """Accuracy and loss of the average, or the mean of the peers' own if it is not known."""
+    def _result(self, peers: Table) -> dict[str, float | None]:
+        """Loss and metrics of the average, or the mean of the peers' own if it is not known."""
+        names = (LOSS, *self._metric_names)
         of_average: list[ResultEvent] = [*([self._ended] if self._ended else []), *reversed(self._consensus)]
         for event in of_average:
-            if (event.loss, event.accuracy) != (None, None):
-                return event.accuracy, event.loss
+            if is_evaluated(event):
+                return dict(zip(names, _figures(event, self._metric_names), strict=True))
         there = [one for one in peers.records() if not self._peers[one["learner"]].is_lost]
-        return mean(one["accuracy"] for one in there), mean(one["loss"] for one in there)
+        return {name: mean(one[name] for one in there) for name in names}
 
-    def _target_seconds(self, target: object) -> tuple[float | None, float | None]:
-        """When the average, and when half of all peers that trained, first had the target accuracy."""
-        if not isinstance(target, int | float):
-            return None, None
-        start = self._started.at if self._started else 0.0
-        trained = [peer for peer in self._peers.values() if peer.epochs]
-        reached = sorted(at for at in (peer.reached_at(target) for peer in trained) if at is not None)
-        middle = (len(trained) - 1) // 2  # whoever never did comes after all that did
-        average = (one.at - start for one in self._consensus if one.accuracy is not None and one.accuracy >= target)
-        return next(average, None), reached[middle] - start if 0 <= middle < len(reached) else None
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return self._started.metric_names if self._started else ()
 
     def _summary(self, all_epochs: Table, peers: Table, usage: dict[str, Value]) -> Table:
         started, ended, settings = self._started, self._ended, self._settings
-        planned, target, exchange, graph = (
-            setting(settings, "gossip", key) for key in ("epochs", "target_accuracy", "exchange", "graph")
-        )
+        planned, exchange, graph = (setting(settings, "gossip", key) for key in ("epochs", "exchange", "graph"))
         about = [
             f"{named(settings, 'model')} on {named(settings, 'data')}",
             *([f"{started.num_parameters:,} parameters"] if started else []),
@@ -307,14 +303,12 @@ class GossipTables(TableBuilder):
             f"{started.clock} clock" if started else "nothing recorded",
         ]
         missing = [one for one in self._missing if isinstance(one, events.DataMissing)]
-        accuracy, loss = self._result(peers)
-        target_seconds, median_target_seconds = self._target_seconds(target)
+        metrics = self._result(peers)
         figures: dict[str, Value] = {
             "about text": printable(" · ".join(about)),
             "ended text": _why_ended(ended) if ended else None,
             "clock text": started.clock if started else None,
-            "accuracy ratio": accuracy,
-            "loss number": loss,
+            "loss number": metrics.pop(LOSS),
             "epochs count": max(all_epochs.values("epoch"), default=0),
             "planned_epochs count": planned if isinstance(planned, int) else None,
             "seconds seconds time": self._last_at - (started.at if started else 0.0),
@@ -326,12 +320,30 @@ class GossipTables(TableBuilder):
             "num_lost count lost": self._num_lost,
             "num_missing count samples missing": sum(one.num_samples for one in missing),
             "num_taken_over count parts taken over": len(self._missing) - len(missing),
-            "target_accuracy ratio target": target if isinstance(target, int | float) else None,
-            "target_seconds seconds time to the target": target_seconds,
-            "median_target_seconds seconds half of the peers": median_target_seconds,
             "num_parameters count parameters": started.num_parameters if started else None,
         }
-        return summary_table(figures, usage)
+        return summary_table(figures, metrics, usage)
+
+
+def _of_peers_and_average(metric_names: Sequence[str]) -> tuple[Column, ...]:
+    """Make columns for the means of the peers' own loss and metrics, and for those of the average."""
+    own = (*columns("loss number"), *metric_columns(metric_names))
+    means = (replace(one, name=f"mean_{one.name}", title=f"peers' {one.title}", is_metric=False) for one in own)
+    return (*means, *(replace(one, title=f"average's {one.title}") for one in own))
+
+
+def _row(
+    shown: Sequence[Column], event: events.EpochEnded | events.ConsensusMeasured, metric_names: Sequence[str]
+) -> tuple[Value, ...]:
+    """Make a row of fields of an event, and its metrics."""
+    return (*(getattr(event, column.name) for column in shown), *(event.metrics.get(name) for name in metric_names))
+
+
+def _figures(event: events.EpochEnded | ResultEvent | None, metric_names: Sequence[str]) -> list[float | None]:
+    """Return the loss and the metrics of an event; None for what was not measured."""
+    if event is None:
+        return [None, *(None for _ in metric_names)]
+    return [event.loss, *(event.metrics.get(name) for name in metric_names)]
 
 
 def _missing_row(event: events.PartTakenOver | events.DataMissing) -> tuple[Value, ...]:

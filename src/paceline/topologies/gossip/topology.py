@@ -40,7 +40,7 @@ class Gossip(Topology[GossipJob]):
             Disclosure("the address where others call it"),
             Disclosure("its speed, in samples per second, and how many samples it has, after each epoch", True),
             Disclosure("models that it trained, and how far it is"),
-            Disclosure("loss and accuracy of its model, to whoever asks for its status"),
+            Disclosure("loss and metrics of its model, to whoever asks for its status"),
         ]
         if options.part is not None:
             found.append(Disclosure("which parts of the job's data it holds"))

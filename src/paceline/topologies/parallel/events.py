@@ -5,26 +5,21 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from paceline.events import Event
-from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent
+from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent, StartEvent
 
 
-class RunStarted(Event, frozen=True, tag="run_started"):
+class RunStarted(StartEvent, frozen=True, tag="run_started"):
     """The orchestrator is ready for learners.
 
     Attributes:
-        job: the resolved job, as in the run folder.
-        clock: whether times are real or virtual.
         first_round: 1, or the round at which an interrupted run goes on.
         num_parameters: size of the model.
         num_shards: shards that the orchestrator serves; 0 if data stays on the devices.
     """
 
-    job: dict[str, Any]
-    clock: Literal["live", "virtual"]
     first_round: int
     num_parameters: int
     num_shards: int
-    paceline: str
 
 
 class RoundOpened(Event, frozen=True, tag="round_opened"):
@@ -151,7 +146,13 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
 
 
 RunEndReason: TypeAlias = Literal[
-    "rounds done", "target accuracy reached", "budget spent", "nothing trained", "diverged", "stopped by a callback"
+    "rounds done",
+    "target reached",
+    "no improvement",
+    "budget spent",
+    "nothing trained",
+    "diverged",
+    "stopped by a callback",
 ]
 
 

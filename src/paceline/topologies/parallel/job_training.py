@@ -23,6 +23,7 @@ from paceline.learning.checkpoints import round_name
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.local_model import LocalModel
 from paceline.learning.saved_models import SavedModel
+from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
 from paceline.learning.shards import Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
@@ -57,7 +58,7 @@ class JobTraining:
         round: the round that is open.
         num_closed: number of the last round that was closed.
         has_trained: whether any update has counted.
-        loss: loss of the parameters on the test data, as is `accuracy`; None as long as they were not evaluated.
+        scores: what the parameters achieve on the test data; None as long as they were not evaluated.
     """
 
     def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
@@ -70,8 +71,8 @@ class JobTraining:
         self._parameters = self._layout.pack(prepared.state)
         self.env = env
         self._changes = changes
-        self.loss: float | None = None
-        self.accuracy: float | None = None
+        self.scores: Scores | None = prepared.history[-1] if prepared.history else None
+        self._early_stopping = self._job.early_stopping(prepared.history)
         self._lowest_loss: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
@@ -82,6 +83,7 @@ class JobTraining:
         self._auditor = None
         if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
             model = LocalModel(prepared.task, allowed=None)
+            model.load(prepared.state)
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
 
     @property
@@ -92,16 +94,19 @@ class JobTraining:
     @property
     def outcome(self) -> Outcome:
         """What was learned so far."""
-        metrics = {"loss": self.loss, "accuracy": self.accuracy, "rounds": self.num_closed}
-        return Outcome(self.state, metrics)
+        return Outcome(self.state, {**self._figures, "rounds": self.num_closed})
+
+    @property
+    def _figures(self) -> dict[str, float | None]:
+        return figures_of(self.scores, self.prepared.model.metric_names)
 
     @property
     def why_over(self) -> events.RunEndReason | None:
         """Reason why there is no further round; None if there is one."""
         if self.env.is_stopping():
             return STOPPED
-        if self._job.is_reached_by(self.accuracy):
-            return "target accuracy reached"
+        if self._early_stopping.reason is not None:
+            return self._early_stopping.reason
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
     def start(self) -> None:
@@ -110,6 +115,7 @@ class JobTraining:
             events.RunStarted,
             job=self._job.described(),
             clock=self.env.clock,
+            metric_names=self.prepared.model.metric_names,
             first_round=self.num_closed + 1,
             num_parameters=sum(vector.numel() for vector in self._parameters.values()),
             num_shards=self.prepared.num_served_shards,
@@ -118,9 +124,7 @@ class JobTraining:
 
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
         """Record that the job is over."""
-        return self._record(
-            events.RunEnded, reason=reason, rounds=self.num_closed, loss=self.loss, accuracy=self.accuracy
-        )
+        return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
 
     # A round.
 
@@ -187,10 +191,14 @@ class JobTraining:
         num_kept = await self._count_late(closed, kept)
         before = self._parameters, self._memory
         await self.env.run_blocking(lambda: self._aggregate(closed))
-        await self._evaluate()
-        if await self._has_exploded(before[0]):
-            self._parameters, self._memory = before
-            raise diverged(self._where(closed, closed.delivered), f"the loss of the averaged model is {self.loss:.3g}")
+        scores = await self._evaluate()
+        if scores is not None:
+            self.scores = scores
+            if await self._has_exploded(scores.loss, before[0]):
+                self._parameters, self._memory = before
+                where = self._where(closed, closed.delivered)
+                raise diverged(where, f"the loss of the averaged model is {scores.loss:.3g}")
+            self._early_stopping.add(scores)
         self.has_trained |= closed.collector.num_updates > 0
         self.num_closed = closed.number
         await self.env.run_blocking(lambda: self._save(closed.number))
@@ -211,8 +219,7 @@ class JobTraining:
             occupancy=closed.occupancy(seconds),
             late=tuple(closed.late),
             num_kept=num_kept,
-            loss=self.loss,
-            accuracy=self.accuracy,
+            **fields_of(self.scores),
         )
 
     def _aggregate(self, closed: OpenRound) -> None:
@@ -277,26 +284,26 @@ class JobTraining:
         self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
         return verdict.is_honest
 
-    async def _has_exploded(self, before: Vectors) -> bool:
-        """Return whether the loss has exploded; for the first one, it is compared with that of the model before."""
-        if self.loss is None:
-            return False
+    async def _has_exploded(self, loss: float, before: Vectors) -> bool:
+        """Return whether a loss has exploded; the first one is compared with that of the model before."""
         evaluate = self.prepared.evaluate
-        if self._lowest_loss is None and evaluate is not None and has_exploded(self.loss, 0.0):
-            self._lowest_loss, _ = await self.env.run_blocking(lambda: evaluate(self._layout.unpack(before)))
-        if has_exploded(self.loss, self._lowest_loss):
+        if self._lowest_loss is None and evaluate is not None and has_exploded(loss, 0.0):
+            self._lowest_loss = (await self.env.run_blocking(lambda: evaluate(self._layout.unpack(before)))).loss
+        if has_exploded(loss, self._lowest_loss):
             return True
-        self._lowest_loss = self.loss if self._lowest_loss is None else min(self.loss, self._lowest_loss)
+        self._lowest_loss = loss if self._lowest_loss is None else min(loss, self._lowest_loss)
         return False
 
     @staticmethod
     def _where(closed: OpenRound, learners: Iterable[str]) -> str:
         return f"round {closed.number} on {format_names(sorted(learners))}"
 
-    async def _evaluate(self) -> None:
+    async def _evaluate(self) -> Scores | None:
         evaluate = self.prepared.evaluate
-        if evaluate is not None and self.env.trains:
-            self.loss, self.accuracy = await self.env.run_blocking(lambda: evaluate(self.state))
+        if evaluate is None or not self.env.trains:
+            return None
+        scores: Scores = await self.env.run_blocking(lambda: evaluate(self.state))
+        return scores
 
     # What learners do in it.
 
@@ -445,12 +452,13 @@ class JobTraining:
 
     def progress(self, status: Literal["waiting", "running", "over"], num_learners: int) -> JobProgress:
         """Return how far the job is."""
+        figures = self._figures
         return JobProgress(
             job=self._job.name,
             status=status,
             num_closed=self.num_closed,
             rounds=self._job.rounds,
             num_learners=num_learners,
-            loss=self.loss,
-            accuracy=self.accuracy,
+            loss=figures.pop(LOSS),
+            metrics=figures,
         )

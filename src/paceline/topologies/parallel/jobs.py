@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
+from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -11,13 +12,15 @@ from msgspec import Meta
 from paceline import allocation
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllocation, PoolPolicy
 from paceline.allocation.base import MAX_OVERTIME
-from paceline.checks import Count, NotNegative, Positive, PositiveRatio, Ratio, Seed
+from paceline.checks import Count, NotNegative, Positive, Ratio, Seed
 from paceline.errors import ConfigError
 from paceline.learning.aggregation import Aggregation, FedAvgAggregation
 from paceline.learning.datasets import DataSpec
+from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.scores import Scores
 from paceline.learning.tasks import TaskSpec
 from paceline.topologies.base import JobSpec
 
@@ -42,7 +45,9 @@ class Job(JobSpec, frozen=True, kw_only=True):
         benchmark_shards: shards that a device measures itself with.
         audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
             learner that fails one is excluded.
-        target_accuracy: ends the run once reached, as a ratio.
+        target: ends the run once reached, such as ``accuracy >= 0.97`` or ``loss <= 0.1``.
+        patience: the run ends after so many rounds without improvement of `watch`; None for never.
+        watch: what has to improve, such as ``min loss`` or ``max accuracy``.
         partition: how the data is split among devices that have none of their own, where it stays on them.
     """
 
@@ -60,7 +65,9 @@ class Job(JobSpec, frozen=True, kw_only=True):
     learners_per_round: Count | None = None
     benchmark_shards: Count = 8
     audit_rate: Ratio = 0.0
-    target_accuracy: PositiveRatio | None = None
+    target: str | None = None
+    patience: Count | None = None
+    watch: str = DEFAULT_WATCH
     task: TaskSpec = TaskSpec()
     model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
@@ -71,6 +78,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.early_stopping()  # raises if it cannot be
         if self.allocation.decided_by == "peers":
             raise ValueError(
                 f"{allocation.describe(self.allocation)['policy']} is a policy of peers, which train without an "
@@ -92,9 +100,9 @@ class Job(JobSpec, frozen=True, kw_only=True):
                 f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not starting with a dot"
             )
 
-    def is_reached_by(self, accuracy: float | None) -> bool:
-        """Return whether a model of this accuracy ends the run before its last round."""
-        return self.target_accuracy is not None and accuracy is not None and accuracy >= self.target_accuracy
+    def early_stopping(self, history: Iterable[Scores] = ()) -> EarlyStopping:
+        """Begin to decide whether the run ends before its last round, or go on after the rounds with these scores."""
+        return EarlyStopping(self.target, self.patience, self.watch, history)
 
 
 class Pool(JobSpec, frozen=True, kw_only=True):

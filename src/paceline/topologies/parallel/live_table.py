@@ -6,11 +6,11 @@ import collections
 import heapq
 
 from paceline.events import Event
-from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.events import LearnerJoined, LearnerLeft, Metrics, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView
-from paceline.topologies.reporting.formatting import format_count, format_ratio, format_seconds, printable, setting
+from paceline.topologies.reporting.formatting import describe_metrics, format_count, format_seconds, printable, setting
 
 _STATUS: dict[Activity, str] = {
     "benchmark": "benchmarking",
@@ -20,7 +20,7 @@ _STATUS: dict[Activity, str] = {
     "idle": "idle",
     "working": "working",
 }
-_MAX_ACCURACIES, _MAX_MESSAGES = 20, 3
+_MAX_DRAWN, _MAX_MESSAGES = 20, 3
 
 
 class _Learner:
@@ -83,7 +83,8 @@ class RunLiveTable(LiveTableState):
         self._ended: events.RunEnded | None = None
         self._waiting: WaitingForLearners | None = None
         self._loss: float | None = None
-        self._accuracies: collections.deque[float] = collections.deque(maxlen=_MAX_ACCURACIES)
+        self._metrics: Metrics = {}
+        self._drawn: collections.deque[float] = collections.deque(maxlen=_MAX_DRAWN)  # of the first metric, or the loss
         self._num_samples = 0
         self._messages: collections.deque[str] = collections.deque(maxlen=_MAX_MESSAGES)
 
@@ -156,8 +157,10 @@ class RunLiveTable(LiveTableState):
         self._closed_at = event.at
         self._num_samples += event.num_samples
         self._loss = event.loss if event.loss is not None else self._loss
-        if event.accuracy is not None:
-            self._accuracies.append(event.accuracy)
+        self._metrics = dict(event.metrics) or self._metrics
+        drawn = next(iter(event.metrics.values()), event.loss)
+        if drawn is not None:
+            self._drawn.append(drawn)
         for name in event.late:
             learner = self._learners.get(name)
             if learner is not None and not learner.is_trouble:
@@ -226,6 +229,6 @@ class RunLiveTable(LiveTableState):
 
     def _results(self) -> tuple[str, list[float], str]:
         parts = [f"loss {self._loss:.3f}"] if self._loss is not None else []
-        parts += [f"accuracy {format_ratio(self._accuracies[-1])}"] if self._accuracies else []
+        parts += describe_metrics(self._metrics)
         samples = format_count(self._num_samples, "sample") if self._num_samples else ""
-        return "   ".join(parts), list(self._accuracies), samples
+        return "   ".join(parts), list(self._drawn), samples

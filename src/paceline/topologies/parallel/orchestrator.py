@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import msgspec
 import torch
 
 from paceline.allocation import Candidate
@@ -87,7 +86,7 @@ class Orchestrator(Host, messages.OrchestratorService):
         """Return how far a job is."""
 
     def status(self) -> dict[str, Any]:
-        return {"jobs": [msgspec.to_builtins(self._progress_of(job)) for job in self._jobs]}
+        return {"jobs": [self._progress_of(job).flat() for job in self._jobs]}
 
     def current_state(self) -> State:
         training = list(self._jobs)
@@ -159,6 +158,9 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
         return self._training_of(self._find(session)).sample(num_shards, with_parameters)
+
+    async def base(self, session: str) -> dict[str, torch.Tensor]:
+        return self._training_of(self._find(session)).prepared.model.base()
 
     async def discard(self, session: str, data: bytes) -> None:
         self._find(session)

@@ -306,7 +306,7 @@ class JobPool(Orchestrator):
         job.is_over, job.team = True, {}
         ended = job.training.end(reason)
         self._record(
-            JobEnded, job=job.name, reason=ended.reason, rounds=ended.rounds, loss=ended.loss, accuracy=ended.accuracy
+            JobEnded, job=job.name, reason=ended.reason, rounds=ended.rounds, loss=ended.loss, metrics=ended.metrics
         )
         self._changes.notify()
 

@@ -11,6 +11,7 @@ from paceline.topologies.parallel.progress import RoundLines, share_done
 from paceline.topologies.parallel.progress import describe as describe_in_job
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
+    describe_metrics,
     format_count,
     format_money,
     format_names,
@@ -38,9 +39,9 @@ def describe(event: Event, job: str = "") -> str | None:
             return _describe_allocation(event)
         case events.LearnerPaid(job=name, round=number, learner=learner, num_samples=0):
             return f"{printable(name)}, round {number}: {printable(learner)} is paid nothing"
-        case events.JobEnded(job=name, reason=reason, rounds=rounds, accuracy=accuracy):
-            result = "" if accuracy is None else f", accuracy {format_ratio(accuracy)}"
-            return f"{printable(name)} ended: {printable(reason)}, {format_count(rounds, 'round')}{result}"
+        case events.JobEnded(job=name, reason=reason, rounds=rounds, metrics=metrics):
+            parts = [printable(reason), format_count(rounds, "round"), *describe_metrics(metrics)]
+            return f"{printable(name)} ended: {', '.join(parts)}"
         case events.PoolEnded(at=at, reason=reason, spent=spent):
             return f"ended: {printable(reason)}, {format_money(spent)} paid in {format_seconds(at)}"
     line = describe_in_job(event)

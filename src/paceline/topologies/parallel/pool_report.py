@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
@@ -16,6 +16,7 @@ from paceline.topologies.parallel.tables import METRICS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary, TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_section, usage_table, usage_tiles
 from paceline.topologies.reporting.formatting import (
+    describe_after,
     format_count,
     format_known,
     format_money,
@@ -28,13 +29,14 @@ from paceline.topologies.reporting.formatting import (
 from paceline.topologies.reporting.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
     Happenings,
-    accuracy_of,
+    capitalised,
     end_of,
     happenings_section,
     mean,
+    metric_caption,
     summary_table,
 )
-from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
+from paceline.topologies.reporting.tables import Table, Value, columns, metric_columns, recorded_table
 
 _LEDGER = columns(
     *("at seconds", "job text", "round count", "learner text", "num_shards count shards given"),
@@ -47,9 +49,9 @@ _METRIC_COLUMNS = (
 _JOBS = columns(
     *("job text", "state text", "rounds count", "planned_rounds count of", "deadline_seconds seconds deadline"),
     *_METRIC_COLUMNS,
-    *("accuracy ratio", "loss number", "paid money"),
+    *("paid money", "loss number"),
 )
-_LEARNING = columns("job text", "round count", "accuracy ratio", "loss number")
+_LEARNING = columns("job text", "round count", "loss number")
 _LANES = columns(
     *("learner text", "job text", "state text", "start seconds from", "end seconds to"),
     *("num_shards count shards", "round count", "num_samples count samples", "outcome text"),
@@ -188,7 +190,9 @@ class PoolTables(TableBuilder):
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
         runs = {name: Summary(self._runs.get(name, RunTables({})).tables(grams_per_kwh)) for name in self._submitted}
         last_at = max([self._last_at, *(self._submitted[name].at + run.seconds for name, run in runs.items())])
-        jobs = Table("jobs", _JOBS, [self._job_row(name, run) for name, run in runs.items()])
+        metric_names = list(dict.fromkeys(name for run in runs.values() for name in run.metrics))
+        metrics = metric_columns(metric_names)
+        jobs = Table("jobs", (*_JOBS, *metrics), [self._job_row(name, run, metric_names) for name, run in runs.items()])
         usage, used = self._usage(runs, grams_per_kwh)
         stays = [row for learner in self._learners.values() for row in learner.stays(last_at)]
         lanes = sorted([*stays, *_works(runs)], key=lambda row: float(row[3] or 0))
@@ -197,7 +201,7 @@ class PoolTables(TableBuilder):
             self._summary(runs, jobs, last_at, used.figures(grams_per_kwh)),
             Table("ledger", _LEDGER, ledger),
             jobs,
-            Table("learning", _LEARNING, list(_learning_rows(runs))),
+            Table("learning", (*_LEARNING, *metrics), list(_learning_rows(runs, metric_names))),
             Table("lanes", _LANES, lanes),
             Table("allocations", _ALLOCATIONS, [_allocation_row(event) for event in self._allocations]),
             Table("accounts", _ACCOUNTS, [learner.row() for learner in self._learners.values()]),
@@ -205,12 +209,13 @@ class PoolTables(TableBuilder):
             self._happened(runs),
         ]
 
-    def _job_row(self, name: str, run: Summary) -> tuple[Value, ...]:
+    def _job_row(self, name: str, run: Summary, metric_names: Iterable[str]) -> tuple[Value, ...]:
         submitted, ended = self._submitted[name], self._job_ends.get(name)
         return (
             *(name, "under way" if ended is None else ended.reason, run.rounds, submitted.rounds),
-            *(submitted.deadline_seconds, *(run[metric] for metric in METRICS), run.accuracy, run.loss),
-            math.fsum(line.amount for line in self._paid if line.job == name),
+            *(submitted.deadline_seconds, *(run[metric] for metric in METRICS)),
+            *(math.fsum(line.amount for line in self._paid if line.job == name), run.loss),
+            *(run.metrics.get(metric) for metric in metric_names),
         )
 
     def _usage(self, runs: Mapping[str, Summary], grams_per_kwh: float) -> tuple[Table, Usage]:
@@ -261,7 +266,7 @@ class PoolTables(TableBuilder):
             "num_audits count audits": sum(run.num_audits for run in runs.values()),
             "seconds seconds time": last_at - (started.at if started else 0.0),
         }
-        return summary_table(figures, usage)
+        return summary_table(figures, {}, usage)
 
 
 def _works(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
@@ -275,10 +280,10 @@ def _works(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
             )
 
 
-def _learning_rows(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
+def _learning_rows(runs: Mapping[str, Summary], metric_names: Sequence[str]) -> Iterator[tuple[Value, ...]]:
     for name, run in runs.items():
         for closed in run.tables["rounds"].records():
-            yield (name, closed["round"], closed["accuracy"], closed["loss"])
+            yield (name, closed["round"], closed["loss"], *(closed.get(metric) for metric in metric_names))
 
 
 def _allocation_row(event: events.JobsAllocated) -> tuple[Value, ...]:
@@ -309,10 +314,12 @@ class PoolReporting(Reporting):
         jobs = {name: {**metrics["jobs"][name], **known} for name, known in figures.items()}
         return {**metrics, "jobs": jobs}
 
-    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+    def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
+        metrics = [column.name for column in summary.tables["jobs"].metrics]
         for name, job in result["jobs"].items():
             share = "" if job["fulfilment"] is None else f"; {job['fulfilment']:.1%} of its data trained"
-            yield f"{name}: {accuracy_of(job, 'after ')}{job['rounds']} rounds{share}"
+            reached = describe_after({metric: job.get(metric) for metric in metrics}, f"{job['rounds']} rounds")
+            yield f"{name}: {reached}{share}"
         yield f"paid    {result['spent']:.2f}"
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
@@ -355,22 +362,23 @@ def _job_sections(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[
         "Means over a job's rounds. Satisfaction (rounds in full and in time), fulfilment (samples trained ÷ wanted) "
         "and occupancy are good near 100 %. Each job has a run folder below jobs/, to make a page of its own from."
     )
-    means = ("mean", "", "", "", "", *(summary[name] for name in METRICS), "", "", "")
-    total = means if len(tables["jobs"].rows) > 1 else ()
+    means = ("mean", "", "", "", "", *(summary[name] for name in METRICS))
+    total = (*means, *[""] * (len(tables["jobs"].columns) - len(means))) if len(tables["jobs"].rows) > 1 else ()
     sections: list[AnySection] = [TableSection(title="Jobs", group="Jobs", table="jobs", caption=caption, total=total)]
-    if any(value is not None for value in tables["learning"].values("accuracy")):
-        caption = "Accuracy on the test data climbs, then levels off, for every job."
-        chart = Line(
-            title="Accuracy per round",
-            group="Jobs",
-            table="learning",
-            caption=caption,
-            x="round",
-            y=("accuracy",),
-            series="job",
-            details=("job", "round", "accuracy", "loss"),
-        )
-        sections.append(chart)
+    learning = tables["learning"]
+    for metric in learning.metrics:
+        if any(value is not None for value in learning.values(metric.name)):
+            chart = Line(
+                title=f"{capitalised(metric.title)} per round",
+                group="Jobs",
+                table="learning",
+                caption=metric_caption(metric),
+                x="round",
+                y=(metric.name,),
+                series="job",
+                details=("job", "round", metric.name, "loss"),
+            )
+            sections.append(chart)
     return sections
 
 

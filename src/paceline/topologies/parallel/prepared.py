@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,10 +13,14 @@ from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
+from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
+from paceline.learning.starts import make_model
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
+from paceline.topologies.parallel.tables import RunTables
+from paceline.topologies.reporting.shared import check_metric_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +32,8 @@ class PreparedJob:
         memory: what the aggregation remembers of earlier rounds, in a run that goes on.
         store: shards to serve; None if data stays on the devices.
         model: the model, for evaluation and audits.
-        evaluate: computes loss and accuracy of parameters on the test data; None to leave that out.
+        history: scores of earlier rounds, in a run that goes on.
+        evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
 
     job: Job
@@ -38,7 +43,13 @@ class PreparedJob:
     store: ShardStore | None
     model: LocalModel
     memory: State = field(default_factory=dict)
-    evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
+    history: Sequence[Scores] = ()
+    evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of what of the model is sent once to each learner; 0 if they make it by themselves."""
+        return sum(tensor.nbytes for tensor in self.model.base().values()) if self.task.base else 0
 
     @property
     def num_served_shards(self) -> int:
@@ -69,18 +80,24 @@ class PreparedJob:
         return [list(self.store[number]) for number in numbers] if self.store is not None else []
 
 
-def prepare_job(job: Job) -> PreparedJob:
-    """Load a job's data and build its model; raises `ConfigError`."""
+def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
+    """Load a job's data and build its model; raises `ConfigError`.
+
+    Args:
+        start: parameters to start from; None for what the job says.
+    """
     dataset = datasets.load(job.data)
-    task = TrainingSpec.of(
+    model = make_model(
         job,
         dataset,
+        start,
         proximal_mu=job.aggregation.proximal_mu,
         exchange=job.aggregation.exchange,
         rounds=job.rounds,
         name=job.name,
     )
-    model = LocalModel(task, allowed=None)
+    check_metric_names(model.metric_names, RunTables({}).tables())
+    job.early_stopping().check(model.metric_names)
     state = model.state()
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
@@ -95,4 +112,4 @@ def prepare_job(job: Job) -> PreparedJob:
     )
 
     evaluate = functools.partial(model.evaluate, table=dataset.test)
-    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate)
+    return PreparedJob(job=job, task=model.spec, terms=terms, state=state, store=store, model=model, evaluate=evaluate)

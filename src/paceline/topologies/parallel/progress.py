@@ -9,6 +9,7 @@ from paceline.topologies.events import PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
+    describe_metrics,
     format_bytes,
     format_count,
     format_energy,
@@ -109,7 +110,7 @@ class RoundLines:
             format_count(event.num_samples, "sample"),
             format_seconds(event.seconds) + of_deadline,
             *more,
-            *([] if event.accuracy is None else [f"accuracy {format_ratio(event.accuracy)}"]),
+            *describe_metrics(event.metrics),
             *([f"late: {format_names(event.late)}"] if event.late else []),
             *([f"{format_count(event.num_kept, 'late update')} counted"] if event.num_kept else []),
         ]

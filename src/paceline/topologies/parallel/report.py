@@ -10,15 +10,9 @@ from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
-from paceline.topologies.reporting.formatting import (
-    format_count,
-    format_known,
-    format_lateness,
-    format_number,
-    format_ratio,
-)
+from paceline.topologies.reporting.formatting import describe_after, format_count, format_known, format_lateness
 from paceline.topologies.reporting.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.reporting.shared import accuracy_of, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting.shared import happenings_section, last_figures, learning_lines, result_tile
 from paceline.topologies.reporting.tables import Table
 
 ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
@@ -43,21 +37,20 @@ class RunReporting(Reporting):
     def result(self, metrics: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
         return {**metrics, **{name: summary[name] for name in ("truancy_max", "truancy_mean", "seconds")}}
 
-    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+    def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
         latest = result["truancy_max"]
         if latest is None:
             finish = "no round was finished"
         else:
             finish = f"latest finish: {abs(latest):.1%} {'before' if latest <= 0 else 'after'} the deadline"
-        return [f"{accuracy_of(result, 'after ')}{result['rounds']} rounds, {result['seconds']:.1f} s; {finish}"]
+        reached = describe_after(summary.metrics, f"{result['rounds']} rounds, {result['seconds']:.1f} s")
+        return [f"{reached}; {finish}"]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary)]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
         if tables["rounds"].rows:
-            accuracy, loss = summary["accuracy"], summary["loss"]
-            notes = format_known(accuracy, format_ratio), format_known(loss, format_number)
-            sections += learning_lines("rounds", "round", (f"{notes[0]} at last", f"{notes[1]} at last"))
+            sections += learning_lines(tables["rounds"], "round", last_figures(tables["summary"]))
         if tables["work"].rows:
             sections += _time(tables, summary)
         caption = "What each device measured of itself before its first round: its speed, and its link."
@@ -68,13 +61,13 @@ class RunReporting(Reporting):
         return [*sections, _rounds_table(), happenings_section("A quiet run has only joins here.")]
 
 
-def _tiles(summary: dict[str, Any]) -> Tiles:
+def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
     planned = summary["planned_rounds"]
     finish = format_known(summary["truancy_mean"], format_lateness)
     num_late, num_works = summary["num_late"], format_count(summary["num_learner_rounds"], "allocation")
     discounted = f"; {summary['num_kept']:,} counted later, discounted" if summary["num_kept"] else ""
     tiles = (
-        result_tile(summary),
+        result,
         Tile("rounds", f"of {planned:,}" if planned else ""),
         Tile("truancy_max", f"of a round, against its deadline; {finish} on average"),
         Tile("late_share", f"{num_late:,} of {num_works}{discounted}"),

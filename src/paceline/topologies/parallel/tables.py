@@ -15,8 +15,8 @@ from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
 from paceline.topologies.reporting.formatting import format_names, named, setting
-from paceline.topologies.reporting.shared import Happenings, end_of, mean, summary_table
-from paceline.topologies.reporting.tables import Column, RecordedTable, Table, Value, columns
+from paceline.topologies.reporting.shared import Happenings, end_of, is_evaluated, mean, summary_table
+from paceline.topologies.reporting.tables import Column, RecordedTable, Table, Value, columns, metric_columns
 
 MAX_SHOWN = 40
 """Learners shown one by one; a larger fleet is also shown as a whole."""
@@ -27,7 +27,7 @@ _METRICS = columns(
     *("truancy lateness last update that counts", "learners count", "updates count"),
     *("late count late or missing", "shards count", "samples count", "staleness number"),
     *("average_staleness number", "fulfilment ratio", "drop_rate ratio dropped"),
-    *("satisfied count in full and in time", "occupancy ratio", "loss number", "accuracy ratio"),
+    *("satisfied count in full and in time", "occupancy ratio", "loss number"),
 )
 _ROUNDS = columns(
     *("round count", "opened_at seconds", "seconds seconds took", "deadline_seconds seconds deadline"),
@@ -39,9 +39,9 @@ _ROUNDS = columns(
         "staleness number",
         "fulfilment ratio",
     ),
-    *("is_satisfied bool in full and in time", "occupancy ratio", "loss number", "accuracy ratio"),
-    "late text late or missing",
+    *("is_satisfied bool in full and in time", "occupancy ratio", "loss number"),
 )
+_LATE = columns("late text late or missing")
 PARTS = columns(
     *("wait seconds before start", "download seconds", "train seconds", "upload seconds"),
     *("working seconds working (phases not reported)", "lost seconds no update came", "idle seconds"),
@@ -87,12 +87,11 @@ class _MetricsRows:
             *(event.round, event.at, event.seconds, self._deadline_seconds, event.truancy, event.num_learners),
             *(event.num_updates, len(event.late), event.num_shards, event.num_samples),
             *(event.staleness, event.average_staleness),
-            *(event.fulfilment, 1 - event.fulfilment, int(event.is_satisfied), event.occupancy),
-            *(event.loss, event.accuracy),
+            *(event.fulfilment, 1 - event.fulfilment, int(event.is_satisfied), event.occupancy, event.loss),
         )
 
 
-METRICS_TABLE = RecordedTable("metrics", _METRICS, _MetricsRows)
+METRICS_TABLE = RecordedTable("metrics", _METRICS, _MetricsRows, has_metrics=True)
 
 
 class _Work:
@@ -169,8 +168,8 @@ class RunTables(TableBuilder):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._metrics = Table("metrics", _METRICS)
-        self._metrics_row = _MetricsRows()
+        self._metrics = METRICS_TABLE.begin()
+        self._metrics_rows: list[tuple[Value, ...]] = []
         self._started: events.RunStarted | None = None
         self._ended: events.RunEnded | None = None
         self._opened: dict[int, events.RoundOpened] = {}
@@ -195,6 +194,7 @@ class RunTables(TableBuilder):
             case events.UpdateAudited():
                 self._add_audit(event)
             case events.RunStarted():
+                self._metrics.row(event)
                 self._happenings.add(event.at, describe(event) if self._started else None)
                 self._started = self._started or event
                 self._ended = None
@@ -213,6 +213,10 @@ class RunTables(TableBuilder):
         if isinstance(event, _HAPPENINGS):
             self._happenings.add(event.at, describe(event))
 
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return self._started.metric_names if self._started else ()
+
     def _learner(self, name: str) -> _Learner:
         if name not in self._learners:
             self._learners[name] = _Learner()
@@ -224,13 +228,13 @@ class RunTables(TableBuilder):
                 f"round {event.round} was opened with a deadline of {event.deadline_seconds} s, not above 0"
             )
         self._opened[event.round] = event
-        self._metrics_row(event)
+        self._metrics.row(event)
 
     def _add_closed(self, event: events.RoundClosed) -> None:
         if event.round not in self._opened:
             raise ConfigError(f"the events contradict each other: round {event.round} was closed and never opened")
         self._closed[event.round] = event
-        self._metrics.rows.append(tuple(self._metrics_row(event) or ()))
+        self._metrics_rows.append(self._metrics.row(event) or ())
         for name in event.late:
             learner = self._learner(name)
             learner.num_late += 1
@@ -285,7 +289,9 @@ class RunTables(TableBuilder):
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
         deadlines = {number: opened.deadline_seconds for number, opened in self._opened.items()}
-        rounds = Table("rounds", _ROUNDS, [self._round_row(self._closed[number]) for number in sorted(self._closed)])
+        closed = [self._closed[number] for number in sorted(self._closed)]
+        shown = (*_ROUNDS, *metric_columns(self._metric_names), *_LATE)
+        rounds = Table("rounds", shown, list(map(self._round_row, closed)))
         learners = Table("learners", _LEARNERS, [one.row(name, deadlines) for name, one in self._learners.items()])
         used = {name: one.usage() for name, one in self._learners.items()}
         powers = {name: one.measured.power for name, one in self._learners.items() if one.measured}
@@ -293,7 +299,7 @@ class RunTables(TableBuilder):
         work = Table("work", (*_WORK, *PARTS), list(self._work_rows()))
         tables = [
             self._summary(rounds, learners, Usage.total(used.values()), grams_per_kwh),
-            self._metrics,
+            Table("metrics", self._metrics.columns, self._metrics_rows),
             rounds,
             work,
             learners,
@@ -312,7 +318,7 @@ class RunTables(TableBuilder):
             *(closed.round, opened.at, closed.seconds, opened.deadline_seconds, max(closed.truancy, last_late)),
             *(opened.num_ready, closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples),
             *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy, closed.loss),
-            closed.accuracy,
+            *(closed.metrics.get(name) for name in self._metric_names),
             format_names(closed.late) or None,
         )
 
@@ -337,7 +343,7 @@ class RunTables(TableBuilder):
     def _summary(self, rounds: Table, learners: Table, usage: Usage, grams_per_kwh: float) -> Table:
         started, ended, closed = self._started, self._ended, [self._closed[number] for number in sorted(self._closed)]
         results: list[events.RoundClosed | events.RunEnded] = [*closed, *([ended] if ended else [])]
-        evaluated = [one for one in results if (one.loss, one.accuracy) != (None, None)]
+        evaluated = [one for one in results if is_evaluated(one)]
         num_late, num_works = sum(len(one.late) for one in closed), sum(one.num_learners for one in closed)
         truancies = rounds.values("truancy")
         per_round = setting(self._settings, "job", "learners_per_round")
@@ -354,7 +360,6 @@ class RunTables(TableBuilder):
             "about text": " · ".join(about),
             "ended text": ended.reason if ended else None,
             "clock text": started.clock if started else None,
-            "accuracy ratio": evaluated[-1].accuracy if evaluated else None,
             "loss number": evaluated[-1].loss if evaluated else None,
             "rounds count": len(closed),
             "planned_rounds count": planned if isinstance(planned, int) else None,
@@ -378,7 +383,8 @@ class RunTables(TableBuilder):
             "num_parameters count parameters": started.num_parameters if started else None,
             "num_shards count shards served": started.num_shards if started else None,
         }
-        return summary_table(figures, usage.figures(grams_per_kwh))
+        metrics = {name: evaluated[-1].metrics.get(name) if evaluated else None for name in self._metric_names}
+        return summary_table(figures, metrics, usage.figures(grams_per_kwh))
 
 
 def _device_row(name: str, measured: events.DeviceMeasured) -> tuple[Value, ...]:

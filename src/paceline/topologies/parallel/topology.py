@@ -82,9 +82,15 @@ class Parallel(Topology[JobSpec]):
         last = closed[-1].round if closed else 0
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        if closed and job.is_reached_by(closed[-1].accuracy):
-            raise ConfigError(f"target_accuracy, {job.target_accuracy}, is reached; there is nothing to resume")
-        prepared = prepare_job(job)
+        history = [event.scores for event in closed if event.scores is not None]
+        match job.early_stopping(history).reason:
+            case "target reached":
+                raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
+            case "no improvement":
+                raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+        # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
+        start = load(last) if last and job.model.start is not None else None
+        prepared = replace(prepare_job(job, start), history=history)
         if last:
             memory = load(memory_name(last)) if job.aggregation.remembers else {}
             prepared = replace(prepared, state=load(last), memory=memory)
@@ -99,7 +105,7 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        job, largest = prepared.job, prepared.terms.model_bytes
+        job, largest = prepared.job, max(prepared.terms.model_bytes, prepared.base_bytes)
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round

@@ -10,9 +10,9 @@ import msgspec
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
+from paceline.topologies.reporting.formatting import describe_metrics
 from paceline.topologies.reporting.sections import AnySection
-from paceline.topologies.reporting.shared import accuracy_of
-from paceline.topologies.reporting.tables import RecordedTable, Table, columns
+from paceline.topologies.reporting.tables import RecordedTable, Table, Value, columns
 
 
 class Milestone(str):
@@ -148,9 +148,9 @@ class Reporting(ABC):
         """Return the figures of a run that is over, for JSON; `metrics` are those of its `Outcome`."""
         return dict(metrics)
 
-    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
+    def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
         """Write the lines that end a run, of its result."""
-        return [accuracy_of(result).strip() or "done"]
+        return [", ".join(describe_metrics(summary.metrics)) or "done"]
 
     def summary(
         self,
@@ -180,16 +180,16 @@ class _RecordedTables(TableBuilder):
 
     def __init__(self, kind: str, recorded: Sequence[RecordedTable]) -> None:
         self._kind = kind
-        self._growing = [(Table(one.name, one.columns), one.make_rows()) for one in recorded]
+        self._growing = [(one.name, one.begin(), list[tuple[Value, ...]]()) for one in recorded]
 
     def feed(self, event: Event, job: str = "") -> None:
-        for table, make_row in self._growing:
-            row = make_row(event)
+        for _, table, rows in self._growing:
+            row = table.row(event)
             if row is not None:
-                table.rows.append(tuple(row))
+                rows.append(row)
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
-        made = [table for table, _ in self._growing]
+        made = [Table(name, table.columns, rows) for name, table, rows in self._growing]
         last = {
             column: table.rows[-1][place] if table.rows else None
             for table in made
@@ -205,6 +205,11 @@ class Summary:
     def __init__(self, tables: Iterable[Table]) -> None:
         self.tables = {table.name: table for table in tables}
         (self._values,) = self.tables["summary"].records()
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Figures of the metrics of the task, by name."""
+        return {column.name: self._values[column.name] for column in self.tables["summary"].metrics}
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.reporting.energy_and_bytes import TOTALS
-from paceline.topologies.reporting.formatting import printable
+from paceline.topologies.reporting.formatting import describe_metrics, format_value, printable
 from paceline.topologies.reporting.sections import AnySection, Line, TableSection, Tile
-from paceline.topologies.reporting.tables import Table, Value, columns
+from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns
 
 HAPPENINGS = columns("at seconds", "what text what happened")
 """Columns of the table of what is worth a line."""
+
+_METRIC_NAME = re.compile(r"[A-Za-z][\w.@-]{0,63}")
 
 
 class Happenings:
@@ -43,15 +47,27 @@ class Happenings:
         return Table("happenings", HAPPENINGS, list(rows))
 
 
-def summary_table(figures: dict[str, Value], usage: dict[str, Value]) -> Table:
-    """Make the table of headline figures, given by column (see `columns`), and of what was used."""
-    shown = (*columns(*figures), *TOTALS)
-    return Table("summary", shown, [(*figures.values(), *(usage[column.name] for column in TOTALS))])
+def summary_table(figures: dict[str, Value], metrics: Mapping[str, Value], usage: dict[str, Value]) -> Table:
+    """Make the table of headline figures, given by column (see `columns`), of metrics by name, and of what was used."""
+    shown = (*columns(*figures), *metric_columns(metrics), *TOTALS)
+    used = (usage[column.name] for column in TOTALS)
+    return Table("summary", shown, [(*figures.values(), *metrics.values(), *used)])
 
 
-def accuracy_of(result: Mapping[str, Any], then: str = "") -> str:
-    """Write the accuracy of a result, and a word to go on with; nothing if it was not measured."""
-    return "" if result.get("accuracy") is None else f"accuracy {result['accuracy']:.1%} {then}"
+def check_metric_names(names: Iterable[str], tables: Iterable[Table]) -> None:
+    """Raise `ConfigError` for metrics whose names cannot be columns of these tables."""
+    taken = {column.name for table in tables for column in table.columns}
+    for name in names:
+        if name in taken or not _METRIC_NAME.fullmatch(name):
+            raise ConfigError(
+                f"a metric of the task is called {name[:80]!r}: give it another name, of up to 64 letters, digits "
+                "and . _ - @, which is not that of another figure of a run"
+            )
+
+
+def is_evaluated(event: Any) -> bool:
+    """Return whether an event with a model says what that achieves."""
+    return event.loss is not None or bool(event.metrics)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -78,31 +94,54 @@ def end_of(left_because: str | None) -> str:
     return "there" if left_because is None else f"left: {printable(left_because)}"
 
 
-def result_tile(summary: dict[str, Any]) -> Tile:
-    """Make the tile of the accuracy, with the loss."""
-    return Tile("accuracy", f"loss {summary['loss']:.3f}" if summary["loss"] is not None else "")
+def result_tile(summary: Table) -> Tile:
+    """Make the tile of the first metric, with the loss and the other metrics; of the loss alone if there is none."""
+    (record,) = summary.records()
+    metrics = {column.name: record[column.name] for column in summary.metrics}
+    first, *others = metrics or ("loss",)
+    loss = [f"loss {record['loss']:.3f}"] if metrics and record["loss"] is not None else []
+    return Tile(first, ", ".join([*loss, *describe_metrics({name: metrics[name] for name in others})]))
 
 
-def learning_lines(table: str, x: str, notes: tuple[str, str], losses: tuple[str, ...] = ("loss",)) -> list[AnySection]:
-    """Show accuracy and losses over rounds or epochs, with a note for each."""
-    chosen: tuple[tuple[str, tuple[str, ...], str], ...] = (
-        ("Accuracy", ("accuracy",), "Accuracy on the test data climbs, then levels off."),
-        ("Loss", losses, "Loss on the test data falls, then levels off; a lasting rise means that training diverges."),
-    )
+def metric_caption(metric: Column) -> str:
+    """Say what a good curve of a metric on the test data looks like."""
+    begins = "climbs" if metric.name.endswith(("accuracy", "f1")) else "improves"
+    return f"{capitalised(metric.title)} on the test data {begins}, then levels off."
+
+
+def capitalised(title: str) -> str:
+    """Write a title with its first letter as a capital."""
+    return title[:1].upper() + title[1:]
+
+
+def learning_lines(
+    table: Table, x: str, note_on: Callable[[str], str], losses: tuple[str, ...] = ("loss",)
+) -> list[AnySection]:
+    """Show metrics and losses over rounds or epochs, with a note on each."""
+    falls = "Loss on the test data falls, then levels off; a lasting rise means that training diverges."
+    charts = [(one.title, (one.name,), metric_caption(one)) for one in table.metrics]
+    details = (x, *(column.name for column in table.metrics), *losses)
     return [
         Line(
-            title=f"{title} per {x}",
+            title=f"{capitalised(title)} per {x}",
             group="Learning",
-            table=table,
+            table=table.name,
             caption=caption,
-            note=note,
+            note=note_on(y[0]),
             x=x,
             y=y,
-            details=(x, "accuracy", *losses),
+            details=details,
             is_half=True,
         )
-        for (title, y, caption), note in zip(chosen, notes, strict=True)
+        for title, y, caption in [*charts, ("loss", losses, falls)]
     ]
+
+
+def last_figures(summary: Table) -> Callable[[str], str]:
+    """Return a function that writes the last figure of a loss or metric."""
+    ((row),) = summary.rows
+    shown = {column.name: format_value(value, column) for column, value in zip(summary.columns, row, strict=True)}
+    return lambda name: f"{shown[name]} at last"
 
 
 def happenings_section(caption: str) -> TableSection:

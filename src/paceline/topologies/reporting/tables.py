@@ -9,6 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from paceline.learning.scores import is_ratio
+from paceline.topologies.events import StartEvent
+
 Kind: TypeAlias = Literal[
     "text", "count", "number", "seconds", "ratio", "lateness", "bytes", "joules", "grams", "money", "bool"
 ]
@@ -18,12 +21,17 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table: its name in files and code, its title on pages, its kind, and a unit to write after it."""
+    """A column of a table: its name in files and code, its title on pages, its kind, and a unit to write after it.
+
+    Attributes:
+        is_metric: whether it is a metric of the task, so that runs differ in it.
+    """
 
     name: str
     title: str
     kind: Kind = "text"
     unit: str = ""
+    is_metric: bool = False
 
 
 class Table(msgspec.Struct):
@@ -43,6 +51,11 @@ class Table(msgspec.Struct):
         place = [one.name for one in self.columns].index(column)
         return [row[place] for row in self.rows]
 
+    @property
+    def metrics(self) -> tuple[Column, ...]:
+        """Columns with metrics of the task."""
+        return tuple(column for column in self.columns if column.is_metric)
+
     def to_csv(self) -> str:
         """CSV text with a header of column names; unknown values are empty."""
         return csv_text([[column.name for column in self.columns], *self.rows])
@@ -52,21 +65,52 @@ class RecordedTable(msgspec.Struct, frozen=True):
     """A table that grows by at most one row per event, so that a run writes it to ``<name>.csv`` while it goes on.
 
     Attributes:
+        columns: those of all runs.
         make_rows: returns a function that is called with every event in order and returns the row of those with one.
+        has_metrics: whether a column for each metric of the task comes after them, with the metrics of events.
     """
 
     name: str
     columns: tuple[Column, ...]
     make_rows: Callable[[], Callable[[Any], Sequence[Value] | None]]
+    has_metrics: bool = False
 
     @property
     def file(self) -> str:
         """Name of its file in a run folder."""
         return f"{self.name}.csv"
 
-    def rows(self, events: Iterable[Any]) -> list[tuple[Value, ...]]:
-        """Rows of all these events."""
-        return [tuple(row) for row in map(self.make_rows(), events) if row is not None]
+    def begin(self) -> GrowingTable:
+        """Begin the table of a run."""
+        return GrowingTable(self)
+
+
+class GrowingTable:
+    """A recorded table of one run, row by row.
+
+    Attributes:
+        columns: its columns; those of metrics follow when the run starts.
+    """
+
+    def __init__(self, recorded: RecordedTable) -> None:
+        self.columns = recorded.columns
+        self._recorded = recorded
+        self._make_row = recorded.make_rows()
+        self._metric_names: tuple[str, ...] = ()
+        self._has_started = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all columns are known."""
+        return self._has_started or not self._recorded.has_metrics
+
+    def row(self, event: Any) -> tuple[Value, ...] | None:
+        """Return the row of the next event; None if it has none."""
+        if isinstance(event, StartEvent) and self._recorded.has_metrics and not self._has_started:
+            self._metric_names, self._has_started = event.metric_names, True
+            self.columns = (*self._recorded.columns, *metric_columns(event.metric_names))
+        row = self._make_row(event)
+        return None if row is None else (*row, *(event.metrics.get(name) for name in self._metric_names))
 
 
 def columns(*specs: str) -> tuple[Column, ...]:
@@ -81,14 +125,26 @@ def _column(spec: str) -> Column:
     return msgspec.convert(parts, Column)
 
 
-def recorded_table(name: str, event: type[Any], columns: tuple[Column, ...]) -> RecordedTable:
+def metric_title(name: str) -> str:
+    """Write the name of a metric in words."""
+    return name.replace("_", " ")
+
+
+def metric_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """Make a column for each of these metrics."""
+    return tuple(Column(name, metric_title(name), "ratio" if is_ratio(name) else "number", "", True) for name in names)
+
+
+def recorded_table(
+    name: str, event: type[Any], columns: tuple[Column, ...], *, has_metrics: bool = False
+) -> RecordedTable:
     """Make a table with a row per event of one type, whose columns are fields of it."""
     names = [column.name for column in columns]
 
     def make_row(one: Any) -> Sequence[Value] | None:
         return [getattr(one, name) for name in names] if isinstance(one, event) else None
 
-    return RecordedTable(name, columns, lambda: make_row)
+    return RecordedTable(name, columns, lambda: make_row, has_metrics)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

@@ -5,29 +5,23 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from paceline.events import Event
-from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent
+from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent, StartEvent
 
-EndReason: TypeAlias = Literal[
-    "epochs done", "target accuracy reached", "no improvement", "diverged", "stopped by a callback"
-]
+EndReason: TypeAlias = Literal["epochs done", "target reached", "no improvement", "diverged", "stopped by a callback"]
 """Reason why training is over."""
 
 TRUNK = "trunk"
 """Name of the trunk in events; no source may have it."""
 
 
-class SplitStarted(Event, frozen=True, tag="split_started"):
+class SplitStarted(StartEvent, frozen=True, tag="split_started"):
     """The trunk of a model that is spread over devices is ready for sources.
 
     Attributes:
-        job: the resolved split job, as in the run folder.
         num_parameters: sizes of ``branch`` (one per source), ``junction`` and ``trunk``; none before a cut is chosen.
     """
 
-    job: dict[str, Any]
-    clock: Literal["live", "virtual"]
     num_parameters: dict[str, int]
-    paceline: str
 
 
 class NodeStarted(DeviceEvent, frozen=True, tag="node_started"):
@@ -124,7 +118,7 @@ class NodeSpent(EpochEvent, frozen=True, tag="node_spent"):
 
 
 class SplitEnded(ResultEvent, frozen=True, tag="split_ended"):
-    """Training over a split model is over; loss and accuracy are those that were last tested."""
+    """Training over a split model is over; loss and metrics are those that were last tested."""
 
     reason: EndReason
     epochs: int

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, CountOrZero, NotNegative, Positive, PositiveRatio, Seed, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, Positive, Seed, check_fields
 from paceline.learning.datasets import DataSpec
+from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
@@ -58,8 +59,9 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
         backup_epochs: how often the trunk takes copies of the branches, so that a source that has lost its own can come
             back; 0 for never. At the end it takes them in any case.
         test_epochs: how often what was learned is tried on the test data.
-        stop_epochs: the run ends when the loss on the test data has not fallen in so many tests; 0 for never.
-        target_accuracy: ends the run once reached, as a ratio.
+        target: ends the run once reached, such as ``accuracy >= 0.97`` or ``loss <= 0.1``.
+        patience: the run ends after so many tests without improvement of `watch`; None for never.
+        watch: what has to improve, such as ``min loss`` or ``max accuracy``.
         view: what each source sees of a sample: the first joins with the first, and so on, again from the first if
             there are more sources.
         seed: seed of everything that is drawn at random.
@@ -78,8 +80,9 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     patience_seconds: Positive = 10.0
     backup_epochs: CountOrZero = 1
     test_epochs: Count = 1
-    stop_epochs: CountOrZero = 0
-    target_accuracy: PositiveRatio | None = None
+    target: str | None = None
+    patience: Count | None = None
+    watch: str = DEFAULT_WATCH
     seed: Seed = 0
     junction: JunctionSpec = JunctionSpec()
     averaging: AveragingSpec = AveragingSpec()
@@ -91,10 +94,15 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.early_stopping()  # raises if it cannot be
         if not self.view:
             raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')
         if self.scheme == "split-learning" and self.cut == AUTO:
             raise ValueError('cut is "auto", which weighs junctions; split-learning needs the name of a layer')
+
+    def early_stopping(self) -> EarlyStopping:
+        """Begin to decide whether the run ends before its last epoch."""
+        return EarlyStopping(self.target, self.patience, self.watch)
 
     @property
     def merge(self) -> JunctionSpec | None:

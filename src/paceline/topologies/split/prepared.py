@@ -12,12 +12,15 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.chain import Chain
 from paceline.learning.datasets import Dataset
+from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import Operations, make_chain, operations_of, sizes
 from paceline.learning.training_spec import TrainingSpec
 from paceline.spelling import suggest
+from paceline.topologies.reporting.shared import check_metric_names
 from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.schedule import PART_SAMPLES
+from paceline.topologies.split.tables import SplitTables
 
 MAX_JUNCTION_PARAMETERS = 100_000_000
 """Largest junction that is considered where the cut is to be chosen; for a larger one, the job must name the cut."""
@@ -34,6 +37,7 @@ class PreparedSplit:
         num_layers: layers of a branch that learn, by cut.
         shapes: shape of what each layer takes, for one sample.
         operations: operations of the whole model for one sample.
+        metric_names: metrics that it is evaluated by.
     """
 
     job: SplitJob
@@ -44,6 +48,7 @@ class PreparedSplit:
     shapes: dict[str, tuple[int, ...]]
     model_bytes: int
     operations: Operations
+    metric_names: tuple[str, ...]
 
     @property
     def max_message_bytes(self) -> int:
@@ -87,10 +92,15 @@ class PreparedSplit:
 
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
+    if job.model.start is not None:
+        raise ConfigError("[model] start: split jobs begin with new parameters; leave it out")
     dataset = datasets.load(job.data)
     task = TrainingSpec.of(
         job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
     )
+    metric_names = LocalModel(task, allowed=None).metric_names
+    check_metric_names(metric_names, SplitTables({}).tables())
+    job.early_stopping().check(metric_names)
     chain = make_chain(task, None)
     for layer in job.averaging.layers:
         if layer not in chain.layers:
@@ -106,6 +116,7 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
         shapes=chain.shapes,
         model_bytes=sum(parameter.nbytes for parameter in parameters),
         operations=operations_of(chain, task),
+        metric_names=metric_names,
     )
 
 

@@ -9,10 +9,10 @@ from paceline.events import Event
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
+    describe_metrics,
     format_bytes,
     format_count,
     format_names,
-    format_ratio,
     format_seconds,
     printable,
     setting,
@@ -43,9 +43,9 @@ def describe(event: Event) -> str | None:
             return f"epoch {epoch}, step {step}: {printable(name)} is masked: {printable(reason)}"
         case events.SourceBack(learner=name, epoch=epoch, step=step):
             return f"epoch {epoch}, step {step}: {printable(name)} is back"
-        case events.SplitEnded(at=at, reason=reason, epochs=epochs, accuracy=accuracy):
-            result = "" if accuracy is None else f", accuracy {format_ratio(accuracy)}"
-            return f"ended: {reason}, {format_count(epochs, 'epoch')} in {format_seconds(at)}{result}"
+        case events.SplitEnded(at=at, reason=reason, epochs=epochs, metrics=metrics):
+            parts = [reason, f"{format_count(epochs, 'epoch')} in {format_seconds(at)}", *describe_metrics(metrics)]
+            return f"ended: {', '.join(parts)}"
     return describe_membership(event)
 
 
@@ -122,9 +122,7 @@ class SplitProgress(Progress):
             parts.append(f"loss {ended.loss:.3f}")
         elif ended.train_loss is not None:
             parts.append(f"training loss {ended.train_loss:.3f}")
-        yield Milestone(
-            "  ".join([*parts, *([] if ended.accuracy is None else [f"accuracy {format_ratio(ended.accuracy)}"])])
-        )
+        yield Milestone("  ".join([*parts, *describe_metrics(ended.metrics)]))
 
     def _node_line(self, spent: events.NodeSpent) -> Milestone:
         computed, waited = format_seconds(spent.compute_seconds), format_seconds(spent.wait_seconds)

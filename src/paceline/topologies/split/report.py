@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paceline.topologies.reporting.base import Reporting
+from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
-from paceline.topologies.reporting.formatting import format_bytes, format_count
+from paceline.topologies.reporting.formatting import describe_after, format_bytes, format_count
 from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.reporting.shared import accuracy_of, happenings_section, learning_lines, result_tile
+from paceline.topologies.reporting.shared import happenings_section, learning_lines, result_tile
 from paceline.topologies.reporting.tables import Table
 from paceline.topologies.split.progress import SplitProgress
 from paceline.topologies.split.tables import EPOCHS_TABLE, NODES_TABLE, SplitTables
 
 _EPOCH_COLUMNS = (
     *("epoch", "at", "num_sources", "num_steps", "num_samples", "num_masked", "seconds", "test_seconds"),
-    *("bytes_moved", "joules", "train_loss", "loss", "accuracy"),
+    *("bytes_moved", "joules", "train_loss", "loss"),
 )
 
 
@@ -32,15 +32,15 @@ class SplitReporting(Reporting):
     def progress(self) -> SplitProgress:
         return SplitProgress()
 
-    def conclusion(self, result: Mapping[str, Any]) -> Iterable[str]:
-        return [f"{accuracy_of(result, 'after ')}{result['epochs']} epochs"]
+    def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
+        return [describe_after(summary.metrics, f"{result['epochs']} epochs")]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary)]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
         if tables["epochs"].rows:
             best = "" if summary["best_epoch"] is None else f"best in epoch {summary['best_epoch']}"
-            sections += learning_lines("progress", "epoch", (best, best), ("loss", "train_loss"))
+            sections += learning_lines(tables["progress"], "epoch", lambda name: best, ("loss", "train_loss"))
         if tables["spent"].rows:
             sections += [*_time(), *_network(summary)]
         if summary["bytes_moved"] and tables["epochs"].rows:
@@ -48,11 +48,11 @@ class SplitReporting(Reporting):
         return [*sections, *_sources(tables, summary), *_tables(tables, summary)]
 
 
-def _tiles(summary: dict[str, Any]) -> Tiles:
+def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
     planned, epochs = summary["planned_epochs"], summary["epochs"]
     per_epoch = f"{format_bytes(summary['bytes_moved'] / epochs)} per epoch" if epochs else ""
     tiles = (
-        result_tile(summary),
+        result,
         Tile("epochs", f"of {planned:,}" if planned else ""),
         Tile("mean_seconds", "of training, the mean"),
         Tile("bytes_moved", per_epoch),
@@ -167,14 +167,13 @@ def _tables(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySec
     chosen = "Where the model could be cut; the cut with the shortest expected epoch is chosen."
     means = "Times are means over a node's epochs; the slowest node should hardly wait."
     good = "Good epochs miss no inputs, and the loss falls."
+    shown = (*_EPOCH_COLUMNS, *(column.name for column in tables["progress"].metrics))
     used = usage_section(tables, "in their epochs, and to hand over what they learned")
     return [
         TableSection(title="Parts", group="Model", table="parts", caption=merged, total=whole, is_half=True),
         TableSection(title="Cuts", group="Model", table="cuts", caption=chosen, is_half=True),
         TableSection(title="Nodes", group="Nodes", table="totals", caption=means),
         *(used if tables["totals"].rows else []),
-        TableSection(
-            title="Epochs", group="Epochs", table="progress", caption=good, columns=_EPOCH_COLUMNS, file="epochs.csv"
-        ),
+        TableSection(title="Epochs", group="Epochs", table="progress", caption=good, columns=shown, file="epochs.csv"),
         happenings_section("A quiet run has only joins here."),
     ]

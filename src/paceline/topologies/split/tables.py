@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
@@ -12,8 +12,8 @@ from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
 from paceline.topologies.reporting.formatting import named, printable, setting
-from paceline.topologies.reporting.shared import Happenings, end_of, mean, summary_table
-from paceline.topologies.reporting.tables import Table, Value, columns, recorded_table
+from paceline.topologies.reporting.shared import Happenings, end_of, is_evaluated, mean, summary_table
+from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns, recorded_table
 from paceline.topologies.split import events
 from paceline.topologies.split.progress import bytes_moved, describe
 
@@ -23,19 +23,16 @@ BRANCH, JUNCTION = "branch", "junction"
 _EPOCHS = columns(
     *("at seconds ended at", "epoch count", "seconds seconds training", "num_steps count steps"),
     *("num_samples count samples", "num_sources count sources", "num_masked count inputs missing"),
-    *("train_loss number training loss", "test_seconds seconds test", "loss number", "accuracy ratio"),
+    *("train_loss number training loss", "test_seconds seconds test", "loss number"),
 )
 _NODE_EPOCHS = columns(
     *("at seconds", "learner text node", "epoch count", "seconds seconds took", "compute_seconds seconds compute"),
     *("wait_seconds seconds wait for others or the network", "bytes_sent bytes sent", "bytes_received bytes received"),
     *("cpu_seconds seconds processor time", "joules joules energy"),
 )
-EPOCHS_TABLE = recorded_table("epochs", events.SplitEpochEnded, _EPOCHS)
+EPOCHS_TABLE = recorded_table("epochs", events.SplitEpochEnded, _EPOCHS, has_metrics=True)
 NODES_TABLE = recorded_table("nodes", events.NodeSpent, _NODE_EPOCHS)
-_PROGRESS = (
-    *_EPOCHS,
-    *columns("bytes_moved bytes over the network", "joules joules energy", "junction count junction parameters"),
-)
+_COSTS = columns("bytes_moved bytes over the network", "joules joules energy", "junction count junction parameters")
 _SPENT = columns(
     *("learner text node", "epoch count", "compute seconds", "wait seconds wait for others or the network"),
     *("rest seconds neither", "share ratio computing", "bytes_sent bytes sent", "bytes_received bytes received"),
@@ -151,11 +148,13 @@ class SplitTables(TableBuilder):
         presence = [row for node in nodes if node.name != events.TRUNK for row in node.presence(self._last_at)]
         parts = Table("parts", _PARTS, list(self._part_rows()))
         epochs = [self._epochs[number] for number in sorted(self._epochs)]
+        shown = (*_EPOCHS, *metric_columns(self._metric_names))
+        rows = [(*_fields(_EPOCHS, one), *(one.metrics.get(name) for name in self._metric_names)) for one in epochs]
         return [
             self._summary(parts, Usage.total(used.values()).figures(grams_per_kwh)),
-            Table("epochs", _EPOCHS, EPOCHS_TABLE.rows(epochs)),
-            Table("nodes", _NODE_EPOCHS, NODES_TABLE.rows(self._spent)),
-            Table("progress", _PROGRESS, list(self._progress_rows(epochs))),
+            Table("epochs", shown, rows),
+            Table("nodes", _NODE_EPOCHS, [_fields(_NODE_EPOCHS, one) for one in self._spent]),
+            Table("progress", (*shown, *_COSTS), list(self._progress_rows(epochs, rows))),
             Table("spent", _SPENT, [_spent_row(one) for node in nodes for one in node.spent if one.epoch > 0]),
             Table("totals", _TOTALS, [node.row() for node in nodes]),
             Table("presence", _PRESENCE, presence),
@@ -171,11 +170,13 @@ class SplitTables(TableBuilder):
             spent.setdefault(one.epoch, []).append(one)
         return spent
 
-    def _progress_rows(self, epochs: list[events.SplitEpochEnded]) -> Iterator[tuple[Value, ...]]:
+    def _progress_rows(
+        self, epochs: list[events.SplitEpochEnded], rows: list[tuple[Value, ...]]
+    ) -> Iterator[tuple[Value, ...]]:
         """Make rows of the epochs, with traffic, energy and the size of the junction."""
         spent, changes = self._by_epoch(), list(self._junctions)
         size = self._started.num_parameters.get(JUNCTION) if self._started else None
-        for row, ended in zip(EPOCHS_TABLE.rows(epochs), epochs, strict=True):
+        for row, ended in zip(rows, epochs, strict=True):
             while changes and changes[0].epoch <= ended.epoch:
                 size = changes.pop(0).num_parameters
             some = spent.get(ended.epoch, [])
@@ -207,14 +208,13 @@ class SplitTables(TableBuilder):
             f"{started.clock} clock" if started else "nothing recorded by the trunk",
         ]
         epochs = [self._epochs[number] for number in sorted(self._epochs)]
-        tested = [one for one in epochs if _is_tested(one)]
-        best = min(tested, key=_badness, default=None)
-        result = ended if ended and _is_tested(ended) else tested[-1] if tested else None
+        tested = [one for one in epochs if is_evaluated(one)]
+        best = min(tested, key=_loss, default=None)
+        result = ended if ended and is_evaluated(ended) else tested[-1] if tested else None
         figures: dict[str, Value] = {
             "about text": printable(" · ".join(about)),
             "ended text": ended.reason if ended else None,
             "clock text": started.clock if started else None,
-            "accuracy ratio": result.accuracy if result else None,
             "loss number": result.loss if result else None,
             "best_epoch count best epoch": best.epoch if best else None,
             "epochs count": epochs[-1].epoch if epochs else 0,
@@ -228,7 +228,12 @@ class SplitTables(TableBuilder):
             "cut text": None if cut is None else str(cut),
             "num_parameters count parameters": num_parameters if parts.rows else None,
         }
-        return summary_table(figures, usage)
+        metrics = {name: result.metrics.get(name) if result else None for name in self._metric_names}
+        return summary_table(figures, metrics, usage)
+
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return self._started.metric_names if self._started else ()
 
 
 def _spent_row(one: events.NodeSpent) -> tuple[Value, ...]:
@@ -246,11 +251,11 @@ def _cut_rows(chosen: events.CutChosen) -> list[tuple[Value, ...]]:
     return [(cut, seconds, cut == chosen.cut) for cut, seconds in by_seconds]
 
 
-def _is_tested(result: events.SplitEnded | events.SplitEpochEnded) -> bool:
-    return (result.loss, result.accuracy) != (None, None)
+def _fields(shown: Iterable[Column], event: Event) -> tuple[Value, ...]:
+    """Return the fields of an event that these columns show."""
+    return tuple(getattr(event, column.name) for column in shown)
 
 
-def _badness(ended: events.SplitEpochEnded) -> float:
-    """Return what the best epoch has the least of: the loss, or where there is none, the errors."""
-    badness = ended.loss if ended.loss is not None else 1 - (ended.accuracy or 0.0)
-    return math.inf if math.isnan(badness) else badness
+def _loss(ended: events.SplitEpochEnded) -> float:
+    """Return the loss; infinite if it is not a number."""
+    return math.inf if ended.loss is None or math.isnan(ended.loss) else ended.loss

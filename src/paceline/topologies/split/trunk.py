@@ -14,6 +14,7 @@ from paceline.errors import DivergedError
 from paceline.learning.averaging import State
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.saved_models import SavedModel
+from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
@@ -52,12 +53,17 @@ class Trunk(Host, messages.TrunkService):
         self._former: EpochBarrier | None = None
         self._bytes_sent = 0
         self._bytes_received = 0
-        self._metrics: dict[str, Any] = {"loss": None, "accuracy": None, "epochs": 0}
+        self._scores: Scores | None = None  # of the last test
+        self._num_epochs = 0
         self._ended: events.SplitEnded | None = None
 
     @property
     def outcome(self) -> Outcome:
-        return Outcome(self.current_state(), dict(self._metrics))
+        return Outcome(self.current_state(), self._figures)
+
+    @property
+    def _figures(self) -> dict[str, Any]:
+        return {**figures_of(self._scores, self._prepared.metric_names), "epochs": self._num_epochs}
 
     @property
     def min_left(self) -> int:
@@ -66,7 +72,7 @@ class Trunk(Host, messages.TrunkService):
     def status(self) -> dict[str, Any]:
         status = "waiting" if self._scheme is None else "running" if self._ended is None else "over"
         planned, num_sources = self._job.epochs, len(self._presence.ready)
-        return {"status": status, **self._metrics, "planned_epochs": planned, "num_sources": num_sources}
+        return {"status": status, **self._figures, "planned_epochs": planned, "num_sources": num_sources}
 
     def current_state(self) -> State:
         if self._scheme is None:
@@ -83,7 +89,14 @@ class Trunk(Host, messages.TrunkService):
         names = [f"source {number}" for number in range(1, job.sources + 1)]
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
         version = paceline.__version__
-        env.record(events.SplitStarted, job=job.described(), clock=env.clock, num_parameters=sizes, paceline=version)
+        env.record(
+            events.SplitStarted,
+            job=job.described(),
+            clock=env.clock,
+            metric_names=self._prepared.metric_names,
+            num_parameters=sizes,
+            paceline=version,
+        )
         await self._until_ready()
         if job.is_split and not self._cut:
             await self._choose_cut()
@@ -97,29 +110,28 @@ class Trunk(Host, messages.TrunkService):
             raise
 
     def _end(self, reason: events.EndReason) -> None:
-        self._ended = events.SplitEnded(at=self.env.now(), reason=reason, **self._metrics)
-        self.env.emit(self._ended)
+        self._ended = self.env.record(
+            events.SplitEnded, reason=reason, epochs=self._num_epochs, **fields_of(self._scores)
+        )
         self._changes.notify()
 
     async def _train(self) -> events.EndReason:
         """Train all epochs, and take what sources have learned; returns why it is over."""
-        since_best, best = 0, math.inf
+        early_stopping = self._job.early_stopping()
+        lowest_loss: float | None = None
         reason: events.EndReason = "epochs done"
         for epoch in range(1, self._job.epochs + 1):
             ended = await self._train_epoch(epoch)
-            self._metrics["epochs"] = epoch
-            if ended.loss is not None:
-                self._metrics.update(loss=ended.loss, accuracy=ended.accuracy)
-                if has_exploded(ended.loss, best if math.isfinite(best) else None):
+            self._num_epochs = epoch
+            if ended.scores is not None:
+                self._scores, loss = ended.scores, ended.scores.loss
+                if has_exploded(loss, lowest_loss):
                     where = f"epoch {epoch}, with {format_names(self._presence.ready)}"
-                    raise diverged(where, f"the loss is {ended.loss:g}")
-                since_best = 0 if ended.loss < best else since_best + 1
-                best = min(best, ended.loss)
-            if self._job.target_accuracy is not None and (self._metrics["accuracy"] or 0) >= self._job.target_accuracy:
-                reason = "target accuracy reached"
-                break
-            if self._job.stop_epochs and since_best >= self._job.stop_epochs:
-                reason = "no improvement"
+                    raise diverged(where, f"the loss is {loss:g}")
+                lowest_loss = loss if lowest_loss is None else min(loss, lowest_loss)
+                early_stopping.add(ended.scores)
+            if early_stopping.reason is not None:
+                reason = early_stopping.reason
                 break
             if self.env.is_stopping():
                 reason = STOPPED
@@ -196,8 +208,7 @@ class Trunk(Host, messages.TrunkService):
             num_masked=self._presence.num_masked,
             train_loss=None if totals.train_loss is None else totals.train_loss / totals.num_samples,
             test_seconds=end - trained_at,
-            loss=totals.loss / totals.num_tested if totals.num_tested else None,
-            accuracy=totals.num_right / totals.num_tested if totals.num_tested else None,
+            **fields_of(totals.scores),
         )
 
     def _admit_and_remove(self, epoch: int) -> None:

@@ -15,6 +15,7 @@ from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel, layer_of
 from paceline.learning.model_parts import make_chain, operations_of
+from paceline.learning.scores import Scores
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors
@@ -22,7 +23,7 @@ from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
 
-_TESTED = "tested"  # the loss, how many are right, and of how many
+_TESTED = "tested"  # the loss, and the metrics in the order of their names
 
 
 class AveragingAtTrunk(TrunkScheme):
@@ -33,7 +34,8 @@ class AveragingAtTrunk(TrunkScheme):
     def __init__(self, terms: SplitTerms) -> None:
         super().__init__()
         self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
-        state = LocalModel(terms.task, allowed=None).state()
+        model = LocalModel(terms.task, allowed=None)
+        state, self._metric_names = model.state(), model.metric_names
         self._layout = Layout(state)
         self._validator = UpdateValidator(self._layout.pack(state))
         self._shared_validator = UpdateValidator(Layout(shared := _shared(state, terms.layers)).pack(shared))
@@ -43,7 +45,7 @@ class AveragingAtTrunk(TrunkScheme):
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Tensors:
         match point.phase:
             case "test":
-                reason = _why_no_test(tensors, self._num_test_samples)
+                reason = _why_no_test(tensors, 1 + len(self._metric_names))
             case "average":
                 reason = self._shared_validator.why_unusable(tensors)
             case _:
@@ -55,8 +57,9 @@ class AveragingAtTrunk(TrunkScheme):
     async def process(self, epoch: int, point: SyncPoint, received: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         if point.phase == "test":
             for tensors in received.values():
-                loss, num_right, num_samples = tensors[_TESTED].tolist()
-                self.totals.add_test(loss, int(num_right), int(num_samples))
+                loss, *metrics = tensors[_TESTED].tolist()
+                scores = Scores(loss, dict(zip(self._metric_names, metrics, strict=True)))
+                self.totals.tested.append((scores, self._num_test_samples))
             return {}
         if point.phase == "backup":
             self._copies.update(received)
@@ -123,21 +126,19 @@ class AveragingAtSource(SourceScheme):
 
     async def _test(self) -> Sequence[float]:
         test = self._samples.test
-        loss, accuracy = await self._engine.run(
-            lambda: self._model.evaluate(self._state, *test), self._operations.forward * test.num_samples
+        scores = await self._engine.run(
+            lambda: self._model.evaluate(self._state, test), self._operations.forward * test.num_samples
         )
-        return loss * test.num_samples, round(accuracy * test.num_samples), test.num_samples
+        return scores.loss, *(scores.metrics[name] for name in self._model.metric_names)
 
 
-def _why_no_test(tensors: Tensors, num_samples: int) -> str | None:
-    """Return what is wrong with figures of a test, or None."""
+def _why_no_test(tensors: Tensors, count: int) -> str | None:
+    """Return what is wrong with so many figures of a test, the loss first, or None."""
     figures = tensors.get(_TESTED)
-    if tensors.keys() != {_TESTED} or figures is None or figures.dtype != torch.float64 or figures.shape != (3,):
-        return f"there must be {_TESTED} alone, of three numbers"
-    loss, num_right, count = figures.tolist()
-    if not (math.isfinite(loss) and loss >= 0 and 0 <= num_right <= count == num_samples):
-        return f"a loss of {loss:g} and {num_right:g} of {count:g} right; there are {num_samples} samples"
-    return None
+    if tensors.keys() != {_TESTED} or figures is None or (figures.dtype, figures.shape) != (torch.float64, (count,)):
+        return f"there must be {_TESTED} alone, of {count} numbers"
+    loss = float(figures[0])
+    return None if math.isfinite(loss) else f"the loss is {loss:g}"
 
 
 def _shared(state: State, layers: Sequence[str]) -> State:

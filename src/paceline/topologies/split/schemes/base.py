@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from paceline.learning.averaging import State
+from paceline.learning.scores import Scores
 from paceline.learning.vectors import Vectors
 from paceline.topologies.split.messages import SyncPoint, Tensors
 
@@ -20,15 +21,13 @@ class EpochTotals:
 
     Attributes:
         train_loss: sum over all samples; None where it is not known.
-        loss: sum over `num_tested` test samples.
+        tested: what was achieved on test samples, and on how many.
     """
 
     num_steps: int = 0
     num_samples: int = 0
     train_loss: float | None = None
-    loss: float = 0.0
-    num_right: int = 0
-    num_tested: int = 0
+    tested: list[tuple[Scores, int]] = field(default_factory=list)
 
     def add_step(self, loss: float, num_samples: int) -> None:
         """Add a minibatch that was trained, with this mean loss."""
@@ -36,11 +35,19 @@ class EpochTotals:
         self.num_samples += num_samples
         self.train_loss = (self.train_loss or 0.0) + loss * num_samples
 
-    def add_test(self, loss: float, num_right: int, num_samples: int) -> None:
-        """Add test samples that were judged, with this sum of losses."""
-        self.loss += loss
-        self.num_right += num_right
-        self.num_tested += num_samples
+    @property
+    def scores(self) -> Scores | None:
+        """The mean over all test samples; None without any."""
+        num_samples = sum(count for _, count in self.tested)
+        if not num_samples:
+            return None
+
+        def mean(values: Iterable[float]) -> float:
+            return sum(value * count for value, (_, count) in zip(values, self.tested, strict=True)) / num_samples
+
+        names = self.tested[0][0].metrics
+        metrics = {name: mean(scores.metrics[name] for scores, _ in self.tested) for name in names}
+        return Scores(mean(scores.loss for scores, _ in self.tested), metrics)
 
 
 class TrunkScheme(ABC):

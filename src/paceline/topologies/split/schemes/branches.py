@@ -41,6 +41,7 @@ class BranchesAtTrunk(TrunkScheme):
         self._layout = Layout(branch)
         self._validator = UpdateValidator(self._layout.pack(branch))
         self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge)
+        self._tested = self._head.new_totals()
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
         self._minibatches = Minibatches(prepared.terms(1, (cut,)))
@@ -86,9 +87,11 @@ class BranchesAtTrunk(TrunkScheme):
 
     async def _test(self, point: SyncPoint, inputs: Mapping[str, torch.Tensor]) -> None:
         labels = as_tensor(self._labels["test"][part(point.number)])
-        evaluate = functools.partial(self._head.evaluate, inputs, labels)
-        loss, num_right = await self._engine.run(evaluate, self._operations.forward * len(labels))
-        self.totals.add_test(loss, num_right, len(labels))
+        if not self.totals.tested:
+            self._tested = self._head.new_totals()
+        evaluate = functools.partial(self._head.evaluate, inputs, labels, self._tested)
+        await self._engine.run(evaluate, self._operations.forward * len(labels))
+        self.totals.tested = [(self._tested.scores, self._tested.num_samples)]
 
     def _num_samples(self, point: SyncPoint) -> int:
         if point.phase == "step":

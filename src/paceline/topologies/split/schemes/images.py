@@ -72,11 +72,11 @@ class ImagesAtTrunk(TrunkScheme):
             raise diverged(where, "parameters hold NaN or infinity")
         trained_at = asyncio.get_running_loop().time()
         for shard in test if is_tested(self._terms, epoch) else ():
-            loss, accuracy = await self._engine.run(
-                lambda shard=shard: self._model.evaluate(self._state, *shard),  # type: ignore[misc]
+            scores = await self._engine.run(
+                lambda shard=shard: self._model.evaluate(self._state, shard),  # type: ignore[misc]
                 self._operations.forward * shard.num_samples,
             )
-            self.totals.add_test(loss * shard.num_samples, round(accuracy * shard.num_samples), shard.num_samples)
+            self.totals.tested.append((scores, shard.num_samples))
         return trained_at
 
     def _shards(self, name: str) -> list[Shard]:
