@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class LocalModel:
         module: the model, whole: it takes samples as they are stored.
         layout: positions in vectors of what travels.
         kept_names: names of what training changes and does not travel.
+        initial_kept: its untrained values.
     """
 
     def __init__(self, spec: TrainingSpec, allowed: Sequence[str] | None = ()) -> None:
@@ -47,7 +48,8 @@ class LocalModel:
         state = self.module.state_dict()
         exchanged = exchanged_names(self.module, spec.exchange)
         self.layout = Layout({name: state[name] for name in exchanged})
-        self.kept_names = _changed_names(self.module) - set(exchanged)
+        self.kept_names = _changed_names(self.module, exchanged)
+        self.initial_kept = self.kept()
         self._transform = _load_transform(spec.transform, allowed)
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths:
@@ -255,12 +257,12 @@ def layer_of(name: str) -> str:
     return name.removeprefix("model.").partition(".")[0]
 
 
-def _changed_names(module: nn.Module) -> set[str]:
-    """Return the names of what training changes: parameters that are not frozen, and buffers."""
-    frozen = {
-        name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad
-    }
-    return set(module.state_dict()) - frozen - fitted_buffers(module)
+def _changed_names(module: nn.Module, exchanged: Collection[str]) -> set[str]:
+    """Return the names of what training changes besides what is exchanged: parameters that learn, and buffers."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    sent = {id(parameters[name]) for name in exchanged if name in parameters}  # perhaps under another name, too
+    still = {name for name, parameter in parameters.items() if id(parameter) in sent or not parameter.requires_grad}
+    return set(module.state_dict()) - still - set(exchanged) - fitted_buffers(module)
 
 
 def _load_transform(path: str, allowed: Sequence[str] | None) -> Callable[[Batch], Batch] | None:
