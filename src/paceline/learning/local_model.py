@@ -13,7 +13,7 @@ from paceline import plugins
 from paceline.errors import ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
-from paceline.learning.preprocessing import Standardise, fitted_buffers
+from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
@@ -51,6 +51,10 @@ class LocalModel:
         self.kept_names = _changed_names(self.module, exchanged)
         self.initial_kept = self.kept()
         self._transform = _load_transform(spec.transform, allowed)
+        # Preprocessing does not learn: of many minibatches at once it takes less time.
+        whole = self.module if isinstance(self.module, WholeModel) and self._transform is None else None
+        self._preprocessing = None if whole is None else whole.preprocessing
+        self._learned = self.module if whole is None else whole.learned
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths:
             try_out(self.task, self.module, spec)
@@ -138,7 +142,7 @@ class LocalModel:
         anchors = [parameter.detach().clone() for parameter in held]
         for batch, num_samples in batches:
             optimizer.zero_grad()
-            self.task.loss(self.module, batch).backward()  # type: ignore[no-untyped-call]
+            self.task.loss(self._learned, batch).backward()  # type: ignore[no-untyped-call]
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.spec.proximal_mu)
@@ -167,7 +171,10 @@ class LocalModel:
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
             chosen, sizes = torch.cat(together).numpy(), [len(batch) for batch in together]
-            parts = [torch.split(torch.from_numpy(column[chosen]), sizes) for column in columns]
+            taken = [torch.from_numpy(column[chosen]) for column in columns]
+            if self._preprocessing is not None:
+                taken[0] = self._preprocessing(taken[0])
+            parts = [torch.split(tensor, sizes) for tensor in taken]
             for size, *tensors in zip(sizes, *parts, strict=True):
                 batch = _structured(tensors, self.spec)
                 yield batch if self._transform is None else self._transform(batch), size
