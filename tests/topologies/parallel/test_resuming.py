@@ -49,7 +49,7 @@ def test_runs_with_nothing_left_to_do_are_not_resumed(tmp_path):
     run.train(JOB, fleet(), folder=tmp_path / "done")
     with pytest.raises(ConfigError, match="done: all 6 rounds are done; there is nothing to resume"):
         run.reopen(tmp_path / "done")
-    reached = small_job(rounds=50, local_epochs=2, target_accuracy=0.5)
+    reached = small_job(rounds=50, local_epochs=2, target="accuracy >= 0.5")
     run.train(reached, fleet(), folder=tmp_path / "reached")
-    with pytest.raises(ConfigError, match=r"target_accuracy, 0.5, is reached; there is nothing to resume"):
+    with pytest.raises(ConfigError, match=r"target, accuracy >= 0.5, is reached; there is nothing to resume"):
         run.reopen(tmp_path / "reached")
