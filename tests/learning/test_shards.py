@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.learning.shards import ShardSampler, ShardStore, minibatch_sizes
+from paceline.learning.shards import Shard, ShardSampler, ShardStore, minibatch_sizes
 from paceline.learning.tables import ArrayTable
 
 
@@ -15,6 +15,18 @@ def numbered(count):
     """Images whose pixels are their numbers, and labels that follow from them."""
     x = np.broadcast_to(np.arange(count, dtype=np.uint8)[:, None, None, None], (count, 1, 4, 4))
     return x, (np.arange(count) % 7).astype(np.uint8)
+
+
+def test_a_shard_is_its_columns_labels_last():
+    tokens, lengths, labels = np.arange(12).reshape(4, 3), np.arange(4), np.array([1, 0, 1, 1])
+    shard = Shard(tokens, lengths, labels)
+    assert shard.x is tokens
+    assert shard.y is labels
+    assert shard.num_samples == 4
+    for rows in (slice(1, 3), np.array([3, 0])):
+        taken = shard.take(rows)
+        assert isinstance(taken, Shard)
+        assert [column.tolist() for column in taken] == [column[rows].tolist() for column in shard]
 
 
 def test_shards_are_views_of_one_store():

@@ -9,7 +9,7 @@ import torch
 from paceline.errors import ConfigError
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OPTIMIZERS, OptimizerSpec
-from tests.learning.small_tasks import are_equal, make_model, make_shards, make_task
+from tests.learning.small_tasks import are_equal, make_model, make_shards, make_spec
 
 
 def from_network(fields, kind):
@@ -153,10 +153,10 @@ def test_parts_of_a_task_are_checked_too(fields):
 
 def test_checking_a_task_draws_nothing_at_random():
     before = torch.random.get_rng_state()
-    make_task("two-nn")
+    make_spec("two-nn")
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_a_model_by_import_path_is_not_imported_to_check_its_task():
     spec = ModelSpec(import_path="no.such.module:Net")
-    assert msgspec.structs.replace(make_task("two-nn"), model=spec).model == spec
+    assert msgspec.structs.replace(make_spec("two-nn"), model=spec).model == spec
