@@ -40,6 +40,7 @@ class TimedModel:
 
     def __init__(self, model, clock, units, busy_units=None):
         self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
+        self.accelerator = model.accelerator
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -127,6 +128,7 @@ class HeldModel:
 
     def __init__(self, model):
         self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
+        self.accelerator = model.accelerator
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from pathlib import Path
@@ -16,11 +17,26 @@ from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
-from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Overwrite, Resume, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    Cert,
+    DeviceName,
+    Folder,
+    Insecure,
+    Key,
+    Overwrite,
+    Resume,
+    Tls,
+    Token,
+    flag,
+    option,
+)
 from paceline.cli.tls import identity_of, public_url
+from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
+from paceline.learning.accelerators import find_accelerator
 from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
@@ -31,6 +47,7 @@ def serve(
     resume: Resume = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    device: DeviceName = "cpu",
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -49,6 +66,7 @@ def serve(
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
     access.check_token(token)
+    machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -75,7 +93,9 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json, resume=["serve"])
+    show_run.start_and_show(
+        prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
+    )
 
 
 def _prepared(job: Path | None, resume: Path | None, folder: Path | None, overwrite: bool) -> PreparedRun:

@@ -9,6 +9,7 @@ import torch
 
 from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
+from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Normalisation
 from paceline.learning.shards import Array, Shard, minibatch_sizes
@@ -25,15 +26,19 @@ class LocalModel:
 
     Args:
         allowed: import paths of models that may be loaded; None for any. See `models.build`.
+        accelerator: what it trains on.
 
     Attributes:
         layout: positions of the parameters in vectors.
     """
 
-    def __init__(self, task: Task, allowed: Sequence[str] | None = ()) -> None:
+    def __init__(self, task: Task, allowed: Sequence[str] | None = (), *, accelerator: Accelerator = CPU) -> None:
+        accelerator.check(task.precision)
         torch.manual_seed(task.seed)  # the initial parameters follow from the seed
         self.task = task
-        self._model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
+        self.accelerator = accelerator
+        model = models.build(task.model, task.input_shape, task.num_classes, allowed=allowed)
+        self._model = accelerator.place(model)  # drawn on the CPU, so that all devices start alike
         self._loss = models.loss_function(task.model)
         self._losses = models.loss_function(task.model, is_mean=False)
         self.layout = Layout(self._model.state_dict())
@@ -48,12 +53,17 @@ class LocalModel:
         expected = (2, self.task.num_classes)
         self._model.eval()
         try:
-            shape = tuple(self._model(torch.zeros(2, *self.task.input_shape)).shape)
+            shape = tuple(self._model(self.accelerator.move(torch.zeros(2, *self.task.input_shape))).shape)
         except Exception as error:
             given = f"samples of shape {self.task.input_shape}: {in_one_line(error, is_named=True)}"
             raise ConfigError(f"model {import_path!r} does not take {given}") from error
         if shape != expected:
             raise ConfigError(f"model {import_path!r} gives outputs of shape {shape} for two samples, not {expected}")
+
+    def move_to(self, accelerator: Accelerator) -> None:
+        """Move it to another accelerator, before it has an optimizer."""
+        self.accelerator = accelerator
+        self._model = accelerator.place(self._model)
 
     def state(self) -> State:
         """Copy the parameters and buffers."""
@@ -104,15 +114,18 @@ class LocalModel:
         self, batches: Iterator[tuple[torch.Tensor, torch.Tensor]], optimizer: torch.optim.Optimizer
     ) -> Iterator[int]:
         self._model.train()
+        steps = TrainingSteps(self.accelerator, self.task.precision, optimizer)
         held = [parameter for name, parameter in self._model.named_parameters() if self._is_held(name, parameter)]
         anchors = [parameter.detach().clone() for parameter in held]
-        for x, y in batches:
-            optimizer.zero_grad()
-            self._loss(self._model(x), y).backward()  # type: ignore[no-untyped-call]
+        for batch in batches:
+            x, y = self.accelerator.move(batch)
+            with steps.autocast():
+                loss = self._loss(self._model(x), y)
+            steps.backward(loss)
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.task.proximal_mu)
-            optimizer.step()
+            steps.step()
             yield len(y)
 
     def _is_held(self, name: str, parameter: torch.nn.Parameter) -> bool:
@@ -160,15 +173,16 @@ class LocalModel:
         self._check(shard)
         load_into(self._model, state)
         outputs_and_labels = self._outputs(shard.x, shard.y, _LOSS_SAMPLES)
-        return (self._losses(outputs, labels).numpy() for outputs, labels in outputs_and_labels)
+        return (self._losses(outputs, labels).cpu().numpy() for outputs, labels in outputs_and_labels)
 
     def _outputs(self, x: Array, y: Array, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the model's outputs and the labels, so many at a time."""
         self._model.eval()
         for start in range(0, len(y), step):
             with torch.inference_mode():  # not around the yield: it would last while others work
-                outputs = self._model(normalise(x[start : start + step], self.task.normalisation))
-            yield outputs, torch.from_numpy(y[start : start + step].astype(np.int64))
+                inputs = normalise(x[start : start + step], self.task.normalisation)
+                outputs = self._model(self.accelerator.move(inputs))
+            yield outputs, self.accelerator.move(torch.from_numpy(y[start : start + step].astype(np.int64)))
 
     def _check(self, shard: Shard) -> None:
         x, y = shard

@@ -15,6 +15,7 @@ from msgspec import Meta
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError, in_one_line
 from paceline.learning import models
+from paceline.learning.accelerators import Precision
 from paceline.learning.datasets import Dataset, Normalisation
 from paceline.learning.models import ModelSpec
 from paceline.learning.npz import MAX_CLASSES
@@ -95,6 +96,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: name of the job; empty if there is only one.
         input_shape: shape of one sample.
+        precision: see `Precision`.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.
         seed: seed of all random draws.
@@ -106,6 +108,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     input_shape: tuple[int, ...]
     num_classes: Annotated[int, Meta(ge=1, le=MAX_CLASSES)]
     batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    precision: Precision = "float32"
     proximal_mu: NotNegative = 0.0
     proximal_layers: tuple[str, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=_MAX_SEED)] = 0
@@ -113,11 +116,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, job: Any, dataset: Dataset, **settings: Any) -> Task:
-        """Make the task of a job, which has a model, an optimizer, a batch size and a seed, on a dataset."""
+        """Make the task of a job, which has a model, an optimizer, a batch size and so on, on a dataset."""
         return cls(
             model=job.model,
             optimizer=job.optimizer,
             batch_size=job.batch_size,
+            precision=job.precision,
             seed=job.seed,
             normalisation=dataset.normalisation,
             input_shape=dataset.input_shape,
