@@ -107,7 +107,7 @@ def find_accelerator(name: str = AUTO, *, compiles: bool = False) -> Accelerator
     if name == AUTO:
         name = there[0]
     if name not in there:
-        known = ", ".join(reversed(there))
+        known = ", ".join(["cpu", *(one for one in there if ":" in one)])
         raise ConfigError(f"device {name[:80]} is not available on this machine; there are: {known}")
     accelerator = Accelerator(device=torch.device(name), compiles=compiles)
     if not accelerator.is_cpu:

@@ -180,7 +180,7 @@ class _PacedSteps:
             # What the work would have taken on the slower device; waiting for a core counts as part of it.
             rest = max(0.0, (busy - self._busy) * self._slowdown - (clock.time() - self.last))
             clock.pause(rest, self._is_cancelled)
-            self._busy = busy
+            self._busy = self._busy_time()
         self.last = clock.time()
 
     def _busy_time(self) -> float:
