@@ -92,7 +92,8 @@ class AveragingAtSource(SourceScheme):
         self._samples = samples
         self._engine = engine
         self._operations = operations_of(make_chain(terms.task, allowed), terms.task)
-        self._model = LocalModel(terms.task, None if allowed is None else list(allowed))
+        own = None if allowed is None else list(allowed)
+        self._model = LocalModel(terms.task, own, accelerator=engine.accelerator)
         self._state = self._model.state()
         self._shared_layout = Layout(_shared(self._state, terms.layers))
         self._optimizer = self._model.new_optimizer()
