@@ -190,18 +190,16 @@ def test_threads_are_not_tried_where_they_do_not_train(one_thread, threads, coun
     assert machine.trainer(make_task()).thread_counts == counts
 
 
-class Compiled(torch.nn.Linear):
-    """Notes whether it was compiled."""
-
-    is_compiled = False
-
-    def compile(self):
-        self.is_compiled = True
-
-
 @pytest.mark.parametrize("compiles", [False, True])
-def test_a_model_is_compiled_on_request(compiles):
-    assert Accelerator(compiles=compiles).place(Compiled(1, 1)).is_compiled == compiles
+def test_a_model_is_compiled_on_request(monkeypatch, compiles):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda forward: lambda x: compiled.append(len(x)) or forward(x))
+    model = LocalModel(make_task("two-nn"), accelerator=Accelerator(compiles=compiles))
+    expected = LocalModel(make_task("two-nn"))
+    for one in (model, expected):
+        assert sum(one.minibatches(one.state(), make_shards(10), seed=1)) == 10
+    assert are_equal(model.parameters(), expected.parameters())
+    assert compiled == [4, 4, 2] * compiles
 
 
 def test_a_compiler_that_does_not_work_is_named(monkeypatch):

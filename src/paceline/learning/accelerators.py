@@ -63,7 +63,8 @@ class Accelerator:
         """Move a module here, before it gets an optimizer, and compile it if that is wanted."""
         module.to(self.device)
         if self.compiles:
-            module.compile()
+            # `Module.compile` leaves an nn.Sequential as it is.
+            module.forward = torch.compile(module.forward)  # type: ignore[method-assign]
         return module
 
     def move(self, batch: _T) -> _T:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.fleets.modelled import InstantEngine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
 from paceline.learning.models import build
@@ -189,7 +190,7 @@ def test_images_of_floats_may_not_hold_nan():
     split = small_split(scheme="images", num_samples=4, num_test_samples=2)
     floats = {name: getattr(split.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
     data = dataclasses.replace(split.dataset, **floats)
-    trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=data), None)
+    trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=data), InstantEngine())
     x = torch.from_numpy(floats["x_train"])
     assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), data.x_train)
     with pytest.raises(ValueError, match="images hold NaN or infinity"):
