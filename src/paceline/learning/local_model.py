@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from paceline.errors import ConfigError
 from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
-from paceline.learning.preprocessing import Standardise, fitted_buffers
+from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
@@ -40,6 +40,7 @@ class LocalModel:
         module: the model, whole: it takes samples as they are stored.
         layout: positions in vectors of what travels.
         kept_names: names of what training changes and does not travel.
+        initial_kept: its untrained values.
     """
 
     def __init__(
@@ -53,8 +54,13 @@ class LocalModel:
         state = self.module.state_dict()
         exchanged = exchanged_names(self.module, spec.exchange)
         self.layout = Layout({name: state[name] for name in exchanged})
-        self.kept_names = _changed_names(self.module) - set(exchanged)
+        self.kept_names = _changed_names(self.module, exchanged)
+        self.initial_kept = self.kept()
         self._transform = _load_transform(spec.transform, allowed)
+        # Preprocessing does not learn: of many minibatches at once it takes less time.
+        whole = self.module if isinstance(self.module, WholeModel) and self._transform is None else None
+        self._preprocessing = None if whole is None else whole.preprocessing
+        self._learned = self.module if whole is None else accelerator.place(whole.learned)
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths:
             try_out(self.task, self.module, spec, accelerator)
@@ -147,9 +153,8 @@ class LocalModel:
         anchors = [parameter.detach().clone() for parameter in held]
         steps = TrainingSteps(self.accelerator, self.spec.precision, optimizer)
         for batch, num_samples in batches:
-            batch = self.accelerator.move(batch)
             with steps.autocast():
-                loss = self.task.loss(self.module, batch)
+                loss = self.task.loss(self._learned, batch)
             steps.backward(loss)
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
@@ -179,7 +184,10 @@ class LocalModel:
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
             chosen, sizes = torch.cat(together).numpy(), [len(batch) for batch in together]
-            parts = [torch.split(torch.from_numpy(column[chosen]), sizes) for column in columns]
+            taken = [self.accelerator.move(torch.from_numpy(column[chosen])) for column in columns]
+            if self._preprocessing is not None:
+                taken[0] = self._preprocessing(taken[0])
+            parts = [torch.split(tensor, sizes) for tensor in taken]
             for size, *tensors in zip(sizes, *parts, strict=True):
                 batch = _structured(tensors, self.spec)
                 yield batch if self._transform is None else self._transform(batch), size
@@ -269,12 +277,12 @@ def layer_of(name: str) -> str:
     return name.removeprefix("model.").partition(".")[0]
 
 
-def _changed_names(module: nn.Module) -> set[str]:
-    """Return the names of what training changes: parameters that are not frozen, and buffers."""
-    frozen = {
-        name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad
-    }
-    return set(module.state_dict()) - frozen - fitted_buffers(module)
+def _changed_names(module: nn.Module, exchanged: Collection[str]) -> set[str]:
+    """Return the names of what training changes besides what is exchanged: parameters that learn, and buffers."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    sent = {id(parameters[name]) for name in exchanged if name in parameters}  # perhaps under another name, too
+    still = {name for name, parameter in parameters.items() if id(parameter) in sent or not parameter.requires_grad}
+    return set(module.state_dict()) - still - set(exchanged) - fitted_buffers(module)
 
 
 def _load_transform(path: str, allowed: Sequence[str] | None) -> Callable[[Batch], Batch] | None:

@@ -152,7 +152,11 @@ class Rescale(nn.Module):
 
 
 class WholeModel(nn.Module):
-    """A model that takes samples as they are stored, and gives results in the units of the targets."""
+    """A model that takes samples as they are stored, and gives results in the units of the targets.
+
+    Args:
+        first: what the first input is put through.
+    """
 
     def __init__(self, model: nn.Module, first: Standardise | None, last: Rescale | None) -> None:
         super().__init__()
@@ -160,9 +164,17 @@ class WholeModel(nn.Module):
         self.model = model
         self.postprocessing = nn.Identity() if last is None else last
 
-    def forward(self, x: torch.Tensor) -> Any:
-        """Compute the outputs for samples as stored."""
-        return self.postprocessing(self.model(self.preprocessing(x)))
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Compute the outputs for inputs as stored."""
+        if inputs:
+            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
+        return self.postprocessing(self.model(*inputs, **named))
+
+    @property
+    def learned(self) -> nn.Module:
+        """All behind the preprocessing: a module of the same parameters."""
+        has_last = isinstance(self.postprocessing, Rescale)
+        return WholeModel(self.model, None, self.postprocessing) if has_last else self.model
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:

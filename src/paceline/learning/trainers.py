@@ -101,7 +101,7 @@ class KeptTraining:
 
     def state(self, model: LocalModel, parameters: Vectors) -> State:
         """Return the parameters to train, and what does not travel."""
-        return {**self._base, **model.layout.unpack(parameters), **self._kept}
+        return {**(self._base or model.initial_kept), **model.layout.unpack(parameters), **self._kept}
 
     def minibatches(
         self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
@@ -109,8 +109,6 @@ class KeptTraining:
         """Train minibatch by minibatch, yielding the samples of each; see `LocalModel.minibatches`."""
         if options.keeps_optimizer and self._optimizer is None:
             self._optimizer = model.new_optimizer()
-        if model.kept_names and not self._kept:
-            self._kept = model.kept()
         return model.minibatches(
             self.state(model, parameters),
             shards,
