@@ -73,8 +73,9 @@ if len(sys.argv) == 1:
 
 
 @pytest.mark.long
-def test_audits_are_measured_for_each_kind_of_learner(tmp_path):
-    command = [sys.executable, BENCHMARKS / "audits.py", "--quick", "--systems", "two threads,start and noise"]
+@pytest.mark.parametrize("script", ["audits.py", "audit_precisions.py"])
+def test_audits_are_measured_for_each_kind_of_learner(script, tmp_path):
+    command = [sys.executable, BENCHMARKS / script, "--quick", "--systems", "two threads,start and noise"]
     result = subprocess.run(
         [*command, "--output", tmp_path / "out.json", "--markdown", tmp_path / "out.md"],
         capture_output=True,

@@ -25,7 +25,7 @@ def make_trainer(model=None, *, is_time_only=False, meter=None, **fields):
     load.begin_round()
     model = model or make_model()
     meter = meter or ModelledMeter(PowerModel(), lambda: 0.0)
-    return ModelledTrainer(model.task, model.parameters(), None if is_time_only else model, load, 0, meter)
+    return ModelledTrainer(model.spec, model.parameters(), None if is_time_only else model, load, 0, meter)
 
 
 def timed(run_virtual, work):

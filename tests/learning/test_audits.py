@@ -15,7 +15,7 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard, ShardStore
-from tests.learning.small_tasks import digits_task, make_model, make_shards
+from tests.learning.small_tasks import digits_spec, make_model, make_shards
 
 ADAM = OptimizerSpec(name="Adam", options={"lr": 1e-3})
 
@@ -43,29 +43,29 @@ def honest_claim(model, shards, seed=0, local_epochs=1, num_minibatches=None):
 
 @pytest.fixture(scope="module", params=[OptimizerSpec(), ADAM], ids=["SGD", "Adam"])
 def digits(request):
-    """A task, its auditor, and an honest claim: two passes over two shards of digits."""
-    task, data = digits_task(optimizer=request.param)
-    shards = [ShardStore(data.x_train, data.y_train, 100, 0)[number] for number in range(2)]
+    """A spec, its auditor, and an honest claim: two passes over two shards of digits."""
+    spec, data = digits_spec(optimizer=request.param)
+    shards = [ShardStore(data.train, 100, 0)[number] for number in range(2)]
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the tests: the number changes the last digits
-    claim = honest_claim(LocalModel(task), shards, seed=7, local_epochs=2)
+    claim = honest_claim(LocalModel(spec), shards, seed=7, local_epochs=2)
     torch.set_num_threads(num_threads)
-    return task, auditor_of(LocalModel(task)), claim
+    return spec, auditor_of(LocalModel(spec)), claim
 
 
 def in_float64(model):
-    model._model.double().register_forward_pre_hook(lambda _, inputs: tuple(x.double() for x in inputs))
+    model.module.double().register_forward_pre_hook(lambda _, inputs: tuple(x.double() for x in inputs))
 
 
 def in_halves(model):
-    whole = model._model.forward
-    model._model.forward = lambda x: torch.cat([whole(half) for half in x.chunk(2)])
+    whole = model.module.forward
+    model.module.forward = lambda x: torch.cat([whole(half) for half in x.chunk(2)])
 
 
 @pytest.mark.parametrize("arithmetic", [in_float64, in_halves])
 def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
-    task, auditor, claim = digits
-    model = LocalModel(task)
+    spec, auditor, claim = digits
+    model = LocalModel(spec)
     arithmetic(model)
     claimed, _ = trained(model, claim.start, claim.shards, claim.seed, claim.local_epochs)
     verdict = auditor.judge(claim._replace(claimed={kind: vector.float() for kind, vector in claimed.items()}))
@@ -75,17 +75,17 @@ def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
 
 @pytest.mark.parametrize("percent", [0, 5, 50, 75, 90])
 def test_a_part_of_the_work_is_not_all_of_it(digits, percent):
-    task, auditor, claim = digits
+    spec, auditor, claim = digits
     num_minibatches = 14 * percent // 100
-    claimed, _ = trained(LocalModel(task), claim.start, claim.shards, claim.seed, claim.local_epochs, num_minibatches)
+    claimed, _ = trained(LocalModel(spec), claim.start, claim.shards, claim.seed, claim.local_epochs, num_minibatches)
     verdict = auditor.judge(claim._replace(claimed=claimed if num_minibatches else claim.start))
     assert not verdict.is_honest
     assert 0.01 < verdict.distance <= 1
 
 
 def test_work_that_is_not_the_one_asked_for_is_no_work(digits):
-    task, auditor, claim = digits
-    model = LocalModel(task)
+    spec, auditor, claim = digits
+    model = LocalModel(spec)
     others = {
         "order": {"seed": claim.seed + 1},
         "shards": {"shards": [Shard(shard.x, shard.y[::-1].copy()) for shard in claim.shards]},
@@ -206,13 +206,13 @@ class Counted(LocalModel):
         return super().minibatches(*arguments, **keywords)
 
 
-def own_task(name):
-    return msgspec.structs.replace(make_model().task, model=ModelSpec(import_path=f"{__name__}:{name}"))
+def own_spec(name):
+    return msgspec.structs.replace(make_model().spec, model=ModelSpec(import_path=f"{__name__}:{name}"))
 
 
 def edge_claim(tilt, num_minibatches=None):
     """Of a learner whose hardware takes the first weight to be larger by `tilt`."""
-    model = LocalModel(own_task("Edge"), allowed=None)
+    model = LocalModel(own_spec("Edge"), allowed=None)
     names = {"inner.weight": [[1.0, -1.0]], "outer.weight": [[1.0], [-1.0]], "outer.bias": [0.0, 0.0]}
     start = model.layout.pack({name: torch.tensor(values) for name, values in names.items()})
     tilted = model.layout.unpack({kind: vector.clone() for kind, vector in start.items()})
@@ -223,7 +223,7 @@ def edge_claim(tilt, num_minibatches=None):
 
 
 def test_a_claim_is_doubted_only_as_far_as_the_last_digits_do_not_matter():
-    model = Counted(own_task("Edge"), allowed=None)
+    model = Counted(own_spec("Edge"), allowed=None)
     level, tilted = edge_claim(0.0), edge_claim(1e-6)
     retraining = Retraining(model, level)
     assert retraining.judge(level.claimed) == Verdict(is_honest=True, distance=0.0)
@@ -268,7 +268,7 @@ class DroppingInputs(nn.Module):
 
 @pytest.mark.parametrize("name", ["Dropping", "DroppingInputs"])
 def test_models_that_draw_at_random_are_refused_in_one_line(name):
-    model = LocalModel(own_task(name), allowed=None)
+    model = LocalModel(own_spec(name), allowed=None)
     with pytest.raises(ConfigError, match=f"^model '.*:{name}' draws at random while it trains, as dropout") as caught:
         auditor_of(model)
     assert "\n" not in str(caught.value)

@@ -13,7 +13,7 @@ from tests.learning import own_models
 def chain_of(name, shape, num_classes=10):
     torch.manual_seed(0)
     model = models.build(ModelSpec(name=name), shape, num_classes)
-    return model, Chain(model, shape)
+    return model, Chain(model, torch.zeros(2, *shape))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_a_cut_that_is_none_is_told_with_a_suggestion():
 )  # fmt: skip
 def test_a_model_that_is_no_chain_is_told_why(make, said):
     with pytest.raises(ConfigError) as caught:
-        Chain(make(), (2,))
+        Chain(make(), torch.rand(2, 2))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Datasets: the embedded digits, where files are looked for, and normalisation."""
+"""Datasets: the embedded digits, and where files are looked for."""
 
 import gzip
 import struct
@@ -11,15 +11,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import (
-    DATASETS,
-    DataSpec,
-    Normalisation,
-    default_directories,
-    load,
-    load_local,
-    load_unlabelled,
-)
+from paceline.learning.datasets import DATASETS, DataSpec, default_directories, load, load_local, load_unlabelled
+from paceline.learning.preprocessing import Normalisation
+from paceline.learning.tables import Column
 from tests.learning.small_data import load_path, small, write_npz
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -50,42 +44,18 @@ def test_bad_specs_are_refused(fields, message):
 
 def test_digits_are_those_of_scikit_learn_a_fifth_of_each_class_for_testing_once_and_for_all():
     data, original = load(DataSpec(), directories=[]), load_digits()
-    assert (data.name, data.input_shape, data.num_classes) == ("digits", (1, 8, 8), 10)
-    assert (data.x_train.dtype, data.y_train.dtype) == (np.uint8, np.uint8)
-    assert zlib.crc32(data.x_test.tobytes() + data.y_test.tobytes()) == 3000327782
+    train, test = data.train.take(slice(None)), data.test.take(slice(None))
+    assert data.name == "digits"
+    assert data.train.columns == (Column("x", "uint8", (1, 8, 8)), Column("y", "uint8", ()))
+    assert zlib.crc32(test.x.tobytes() + test.y.tobytes()) == 3000327782
     random, is_test = np.random.RandomState(0), np.zeros(1797, bool)
     for label in range(10):
         members = np.flatnonzero(original.target == label)
         is_test[random.permutation(members)[: round(len(members) / 5)]] = True
     greys = np.rint(original.images[:, None] * (255 / 16))
-    for x, y, part in ((data.x_train, data.y_train, ~is_test), (data.x_test, data.y_test, is_test)):
+    for (x, y), part in ((train, ~is_test), (test, is_test)):
         assert np.array_equal(x, greys[part])
         assert np.array_equal(y, original.target[part])
-
-
-def test_statistics_of_many_chunks_are_those_of_the_whole():
-    x = np.random.default_rng(0).integers(0, 256, (700, 2, 40, 40), dtype=np.uint8)
-    how = Normalisation.of(x)
-    assert how.scale == 1 / 255
-    assert how.mean == pytest.approx(x.mean((0, 2, 3)) / 255)
-    assert how.std == pytest.approx(x.std((0, 2, 3)) / 255)
-
-
-def test_a_constant_channel_is_divided_by_1():
-    x = np.full((50, 2, 4, 4), 0.1, np.float32)
-    x[:, 1] = np.random.default_rng(0).normal(5, 2, (50, 4, 4))
-    how = Normalisation.of(x)
-    assert how.std[0] == 1
-    assert how.std[1] == pytest.approx(2, rel=0.1)
-    assert Normalisation.of(np.zeros((5, 3), np.uint8)) == Normalisation(1 / 255, (0.0,), (1.0,))
-
-
-@pytest.mark.parametrize(
-    "fields", [(1, [0.0], [0.0]), (1, [0.0], [1.0, 1.0]), (1, [], []), (1e999, [0.0], [1.0]), (1, [-1e999], [1.0])]
-)
-def test_normalisation_from_the_network_is_checked(fields):
-    with pytest.raises(msgspec.ValidationError, match="finite numbers"):
-        msgspec.convert(dict(zip(("scale", "mean", "std"), fields, strict=True)), Normalisation)
 
 
 def test_a_named_dataset_has_no_more_classes_than_it_was_published_with(tmp_path):
@@ -108,12 +78,13 @@ def test_original_files_are_read_and_those_of_emnist_turned_upright(tmp_path, na
     arrays = small()
     write_idx(tmp_path / folder, arrays, parts, suffix)
     data = load(DataSpec(name=name), [tmp_path])
-    assert (data.name, data.input_shape, data.x_train.flags.c_contiguous) == (name, (1, 28, 28), True)
-    for part in ("train", "test"):
-        images = arrays[f"x_{part}"]
+    assert data.name == name
+    for part, table in (("train", data.train), ("test", data.test)):
+        (x, y), images = table.take(slice(None)), arrays[f"x_{part}"]
         upright = images.transpose(0, 2, 1) if name == "emnist" else images
-        assert np.array_equal(getattr(data, f"x_{part}")[:, 0], upright)
-        assert np.array_equal(getattr(data, f"y_{part}"), arrays[f"y_{part}"])
+        assert x.flags.c_contiguous
+        assert np.array_equal(x, upright[:, None])
+        assert np.array_equal(y, arrays[f"y_{part}"])
 
 
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
@@ -142,21 +113,20 @@ def test_places_come_from_the_environment(monkeypatch):
 def test_local_data_needs_no_test_part(tmp_path):
     arrays = small((6, 5, 3))
     path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], y_train=arrays["y_train"], y_test=np.zeros(0))
-    x, y = load_local(path)
+    x, y = load_local(path).take(slice(None))
     assert np.array_equal(x, np.moveaxis(arrays["x_train"], 3, 1))
     assert (x.dtype, y.dtype, x.flags.c_contiguous) == (np.uint8, np.uint8, True)
     assert np.array_equal(y, arrays["y_train"])
-    assert np.array_equal(load_local(str(path))[0], x)
+    assert np.array_equal(load_local(str(path)).take(slice(None)).x, x)
 
 
 def test_samples_need_no_labels(tmp_path):
     arrays = small((6, 5))
     path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
     data, labelled = load_unlabelled(path), load_path(write_npz(tmp_path / "labelled.npz", **arrays))
-    assert np.array_equal(data.x_train, labelled.x_train)
-    assert np.array_equal(data.x_test, labelled.x_test)
-    assert (len(data.y_train), len(data.y_test)) == (len(data.x_train), len(data.x_test))
-    assert not data.y_train.any()
+    for found, wanted in ((data.train, labelled.train), (data.test, labelled.test)):
+        assert np.array_equal(found.take(slice(None)).x, wanted.take(slice(None)).x)
+        assert found.labels().tolist() == [0] * len(wanted)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +140,11 @@ def test_samples_need_no_labels(tmp_path):
 )
 def test_large_datasets_are_read(shared_data, name, num_train, num_test, input_shape, num_classes):
     data = load(DataSpec(name=name), [shared_data])
-    assert (len(data.x_train), len(data.y_test)) == (num_train, num_test)
-    assert (data.input_shape, data.num_classes) == (input_shape, num_classes)
-    assert data.x_train.flags.c_contiguous
+    assert (len(data.train), len(data.test)) == (num_train, num_test)
+    assert data.train.columns[0] == Column("x", "uint8", input_shape)
+    assert data.train.labels().max() == num_classes - 1
     if name == "mnist":  # as every tutorial has it
-        assert data.normalisation.mean == pytest.approx([0.1307], abs=5e-5)
-        assert data.normalisation.std == pytest.approx([0.3081], abs=5e-5)
-        assert np.bincount(data.y_train).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+        normalisation = Normalisation.of(data.train)
+        assert normalisation.mean == pytest.approx([0.1307], abs=5e-5)
+        assert normalisation.std == pytest.approx([0.3081], abs=5e-5)
+        assert np.bincount(data.train.labels()).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

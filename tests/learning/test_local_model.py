@@ -16,7 +16,7 @@ from paceline.learning.local_model import LocalModel, normalise
 from paceline.learning.model_parts import make_chain
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard, ShardStore
-from tests.learning.small_tasks import are_equal, digits_task, make_model, make_shards, make_task
+from tests.learning.small_tasks import are_equal, digits_spec, make_model, make_shards, make_spec
 
 MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})
 
@@ -53,7 +53,7 @@ class Seen(nn.Module):
 def test_every_pass_sees_each_sample_once_in_an_order_of_its_own_or_in_that_of_the_shards(monkeypatch, is_shuffled):
     seen = Seen()
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
-    model = LocalModel(make_task("two-nn", input_shape=(1,), batch_size=7))
+    model = LocalModel(make_spec("two-nn", input_shape=(1,), batch_size=7))
     shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
     list(model.minibatches(model.state(), shards, seed=0, local_epochs=3, is_shuffled=is_shuffled))
     assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 3
@@ -182,7 +182,7 @@ def centrally(task, data, rounds):
 
 
 def test_fedavg_of_one_learner_with_all_data_is_central_training():
-    task, data = digits_task(seed=4)
+    task, data = digits_spec(seed=4)
     local = LocalModel(task)
     store, state = ShardStore(data.x_train, data.y_train, 100, task.seed), local.state()
     for number in range(3):
@@ -276,7 +276,7 @@ def test_parameters_of_another_model_are_refused_in_one_line(parameters, reason)
 def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, message):
     path = tmp_path / "own.py"
     path.write_text(f"from torch import nn\n\n\ndef make():\n    return nn.Sequential({layers})\n")
-    own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
+    own = msgspec.structs.replace(digits_spec()[0], model=models.ModelSpec(import_path=f"{path}:make"))
     with pytest.raises(ConfigError, match=message):
         LocalModel(own, allowed=None)
 
@@ -284,6 +284,6 @@ def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, mes
 def test_a_model_without_parameters_to_train_is_refused_as_a_chain_too(tmp_path):
     path = tmp_path / "own.py"
     path.write_text("from torch import nn\n\n\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.ReLU())\n")
-    own = msgspec.structs.replace(digits_task()[0], model=models.ModelSpec(import_path=f"{path}:make"))
+    own = msgspec.structs.replace(digits_spec()[0], model=models.ModelSpec(import_path=f"{path}:make"))
     with pytest.raises(ConfigError, match="has no parameters that can be trained: give it some, unfrozen"):
         make_chain(own, None)

@@ -16,7 +16,7 @@ from paceline.learning.model_parts import (
 )
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.vectors import copy_of
-from tests.learning.small_tasks import make_task
+from tests.learning.small_tasks import make_spec, pairs
 
 NAMES = ("a", "b", "c")
 FULL = JunctionSpec()
@@ -31,26 +31,26 @@ FORMS = {
 }
 
 
-def image_task(model="leaf-cnn", shape=(1, 8, 8), num_classes=10, **changes):
-    return make_task(model, **{"input_shape": shape, "num_classes": num_classes, **changes})
+def image_spec(model="leaf-cnn", shape=(1, 8, 8), num_outputs=10, **changes):
+    return make_spec(model, **{"columns": pairs(shape), "num_outputs": num_outputs, **changes})
 
 
-def nn_task(**changes):
+def nn_spec(**changes):
     """Two-nn: 64 values, 50, 20 and 10; layers 1, 3 and 5 learn."""
-    return image_task("two-nn", **changes)
+    return image_spec("two-nn", **changes)
 
 
-def parts(task, cut, sources=NAMES, junction=FULL, depth=1):
+def parts(spec, cut, sources=NAMES, junction=FULL, depth=1):
     """A branch for each source, and the head."""
-    chains = {source: make_chain(task, None) for source in sources}
-    branches = {source: Branch(task, chain.before(cut), chain.shapes[cut], depth) for source, chain in chains.items()}
-    return branches, make_head(task, make_chain(task, None), cut, sources, junction)
+    chains = {source: make_chain(spec, None) for source in sources}
+    branches = {source: Branch(spec, chain.before(cut), chain.shapes[cut], depth) for source, chain in chains.items()}
+    return branches, make_head(spec, make_chain(spec, None), cut, sources, junction)
 
 
-def views_of(task, sources=NAMES, num_samples=6, seed=0):
+def views_of(spec, sources=NAMES, num_samples=6, seed=0):
     chance = torch.Generator().manual_seed(seed)
-    x = {source: torch.randn(num_samples, *task.input_shape, generator=chance) for source in sources}
-    return x, torch.randint(task.num_classes, (num_samples,), generator=chance)
+    x = {source: torch.randn(num_samples, *spec.input_shape, generator=chance) for source in sources}
+    return x, torch.randint(spec.num_outputs, (num_samples,), generator=chance)
 
 
 def step(branches, head, views, labels, number=0):
@@ -67,10 +67,10 @@ def step(branches, head, views, labels, number=0):
     ("model", "cut"), [("leaf-cnn", "c2"), ("leaf-cnn", "f1"), ("resnet-8", "block3"), ("two-nn", "3")]
 )
 def test_sizes_told_beforehand_are_the_real_ones(model, cut, form):
-    task, junction = image_task(model), FORMS[form]
-    chain = make_chain(task, None)
+    spec, junction = image_spec(model), FORMS[form]
+    chain = make_chain(spec, None)
     told = sizes(chain, cut, NAMES, junction)
-    branches, head = parts(task, cut, junction=junction)
+    branches, head = parts(spec, cut, junction=junction)
     width = torch.Size(chain.shapes[cut]).numel()
     per_block = {"full": width**2, "low-rank": width * 7, "grouped": width**2 // 2}[junction.form]
     assert told["junction"] == count_parameters(head.merge) == 3 * per_block + width
@@ -81,19 +81,19 @@ def test_sizes_told_beforehand_are_the_real_ones(model, cut, form):
 
 
 def test_huge_junctions_are_counted_without_being_made():
-    chain = make_chain(image_task(shape=(1, 28, 28)), None)
+    chain = make_chain(image_spec(shape=(1, 28, 28)), None)
     width = 32 * 28 * 28
     assert sizes(chain, "c1_pool", NAMES, FULL)["junction"] == 3 * width**2 + width  # 7.6 GB, three times
 
 
 def test_operations_are_those_counted_by_hand():
-    task = nn_task()
-    chain = make_chain(task, None)
+    spec = nn_spec()
+    chain = make_chain(spec, None)
     first, second, third = 2 * 64 * 50, 2 * 50 * 20, 2 * 20 * 10
     # Backward, each product costs twice as much; but nobody asks for the gradient of the samples.
-    whole = operations_of(chain, task.input_shape)
+    whole = operations_of(chain, spec)
     assert whole == (first + second + third, 2 * first + 3 * (second + third))
-    branches, head = parts(task, "3")
+    branches, head = parts(spec, "3")
     assert branches["a"].operations == (first, 2 * first)
     assert branches["a"].operations.backward == first
     merge = 3 * 2 * 50 * 50
@@ -104,13 +104,13 @@ def test_operations_are_those_counted_by_hand():
 @pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["SGD", "Adam"])
 @pytest.mark.parametrize("cut", ["0", "1", "2", "3", "4", "5"])
 def test_before_any_layer_parts_learn_what_the_whole_would(optimizer, cut):
-    task = nn_task(optimizer=optimizer)
-    branches, head = parts(task, cut)
-    chains = {source: make_chain(task, None).before(cut) for source in NAMES}
-    whole = SplitModel(chains, make_head(task, make_chain(task, None), cut, NAMES, FULL)).train()
+    spec = nn_spec(optimizer=optimizer)
+    branches, head = parts(spec, cut)
+    chains = {source: make_chain(spec, None).before(cut) for source in NAMES}
+    whole = SplitModel(chains, make_head(spec, make_chain(spec, None), cut, NAMES, FULL)).train()
     together = optimizer.make(whole.parameters())
     for number in range(4):
-        views, labels = views_of(task, seed=number)
+        views, labels = views_of(spec, seed=number)
         loss = step(branches, head, views, labels, number)
         together.zero_grad()
         expected = torch.nn.functional.cross_entropy(whole(views), labels)
@@ -126,9 +126,9 @@ def test_before_any_layer_parts_learn_what_the_whole_would(optimizer, cut):
 
 def test_a_gradient_belongs_to_the_parameters_of_its_moment():
     """Three minibatches are under way at once; each is learned from as if nothing had been learned since."""
-    task = nn_task(optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}))
-    (branch,) = parts(task, "5", ["a"], depth=3)[0].values()
-    frozen = make_chain(task, None).before("5").train()
+    spec = nn_spec(optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}))
+    (branch,) = parts(spec, "5", ["a"], depth=3)[0].values()
+    frozen = make_chain(spec, None).before("5").train()
     expected = copy_of(frozen)
     chance = torch.Generator().manual_seed(3)
     batches = [torch.randn(4, 1, 8, 8, generator=chance) for _ in range(3)]
@@ -147,9 +147,9 @@ def test_a_gradient_belongs_to_the_parameters_of_its_moment():
 
 
 def test_what_is_forgotten_is_not_learned_from():
-    task = nn_task()
+    spec = nn_spec()
     for depth in (1, 3):
-        (branch,) = parts(task, "3", ["a"], depth=depth)[0].values()
+        (branch,) = parts(spec, "3", ["a"], depth=depth)[0].values()
         before = branch.state()
         branch.forward(0, torch.randn(4, 1, 8, 8))
         branch.forget()
@@ -159,9 +159,9 @@ def test_what_is_forgotten_is_not_learned_from():
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_buffers_are_learned_in_training_only(depth):
-    task = make_task("Normalised")
-    chain = make_chain(task, None)
-    branch = Branch(task, chain.before("4"), chain.shapes["4"], depth)
+    spec = make_spec("Normalised")
+    chain = make_chain(spec, None)
+    branch = Branch(spec, chain.before("4"), chain.shapes["4"], depth)
     x = torch.randn(8, 2)
     before = branch.state()["1.running_mean"]
     assert torch.equal(branch.infer(x), branch.infer(x))  # no dropout
@@ -172,28 +172,32 @@ def test_buffers_are_learned_in_training_only(depth):
 
 
 def test_only_who_sent_something_gets_a_gradient():
-    task = nn_task()
-    branches, head = parts(task, "3")
-    views, labels = views_of(task)
+    spec = nn_spec()
+    branches, head = parts(spec, "3")
+    views, labels = views_of(spec)
     outputs = {source: branches[source].forward(0, views[source]) for source in ("a", "c")}
     _, gradients = head.step(outputs, labels)
     assert gradients.keys() == {"a", "c"}
     before = copy_of(head)["merge.blocks.b.weight"]
-    fresh = parts(task, "3")[1]
+    fresh = parts(spec, "3")[1]
     assert torch.equal(before, copy_of(fresh)["merge.blocks.b.weight"])  # the masked one has learned nothing
 
 
 def test_judging_is_by_all_samples_and_changes_nothing():
-    task = nn_task()
-    branches, head = parts(task, "3")
-    views, labels = views_of(task, num_samples=30)
+    spec = nn_spec()
+    branches, head = parts(spec, "3")
+    views, labels = views_of(spec, num_samples=30)
     outputs = {source: branches[source].infer(x) for source, x in views.items()}
     before = copy_of(head)
-    loss, num_right = head.evaluate(outputs, labels)
+    totals = head.new_totals()
+    for rows in (slice(0, 23), slice(23, 30)):
+        head.evaluate({source: output[rows] for source, output in outputs.items()}, labels[rows], totals)
     with torch.inference_mode():
         logits = head(outputs)
-    expected = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
-    assert (loss, num_right) == (pytest.approx(expected.item(), rel=1e-5), int((logits.argmax(1) == labels).sum()))
+    assert totals.num_samples == 30
+    loss, metrics = totals.scores
+    assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), rel=1e-5)
+    assert metrics == {"accuracy": int((logits.argmax(1) == labels).sum()) / 30}
     assert all(torch.equal(before[name], tensor) for name, tensor in copy_of(head).items())
 
 
@@ -201,10 +205,10 @@ def test_judging_is_by_all_samples_and_changes_nothing():
 @pytest.mark.parametrize("change", ["add", "remove"])
 def test_when_sources_come_or_go_the_optimizer_remembers_the_rest(optimizer, change):
     """The rest learns on as in a head that has had no such change, and in which the source is not heard of."""
-    task = nn_task(optimizer=optimizer)
-    _, head = parts(task, "3")
-    _, twin = parts(task, "3")
-    _, labels = views_of(task)
+    spec = nn_spec(optimizer=optimizer)
+    _, head = parts(spec, "3")
+    _, twin = parts(spec, "3")
+    _, labels = views_of(spec)
     chance = torch.Generator().manual_seed(5)
 
     def steps(count, sources):
@@ -226,8 +230,8 @@ def test_when_sources_come_or_go_the_optimizer_remembers_the_rest(optimizer, cha
 
 
 def test_the_optimizer_forgets_a_source_that_is_removed():
-    _, head = parts(nn_task(optimizer=ADAM), "3")
-    _, labels = views_of(nn_task())
+    _, head = parts(nn_spec(optimizer=ADAM), "3")
+    _, labels = views_of(nn_spec())
     head.step({source: torch.randn(6, 50) for source in NAMES}, labels)
     head.remove("c")
     assert set(head._optimizer.state) == set(head.parameters())

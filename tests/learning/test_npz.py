@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import Normalisation
 from tests.learning.small_data import load_path, small, write_npz
 
 
@@ -26,9 +25,9 @@ from tests.learning.small_data import load_path, small, write_npz
 def test_images_become_channels_first(tmp_path, shape, input_shape):
     arrays = small(shape)
     data = load_path(write_npz(tmp_path / "own.npz", **arrays))
-    assert (data.name, data.input_shape) == ("own", input_shape)
-    assert data.normalisation == Normalisation.of(data.x_train)
-    for x, original in ((data.x_train, arrays["x_train"]), (data.x_test, arrays["x_test"])):
+    assert (data.name, data.train.columns[0].shape) == ("own", input_shape)
+    for table, original in ((data.train, arrays["x_train"]), (data.test, arrays["x_test"])):
+        x = table.take(slice(None)).x
         assert x.dtype == np.uint8
         assert x.flags.c_contiguous
         colour_last = len(shape) == 3 and input_shape != shape
@@ -38,12 +37,13 @@ def test_images_become_channels_first(tmp_path, shape, input_shape):
 @pytest.mark.parametrize("dtype", [np.int64, np.uint16, ">i4"])
 def test_labels_of_many_classes_are_int32_in_both_parts(tmp_path, dtype):
     arrays = small((3,))
-    for factor, num_classes, normal in ((30, 271, np.int32), (1, 10, np.uint8)):
+    for factor, normal in ((30, np.int32), (1, np.uint8)):
         labels = arrays["y_train"].astype(dtype) * factor
         data = load_path(write_npz(tmp_path / "own.npz", **arrays | {"y_train": labels}))
-        assert (data.num_classes, data.y_train.dtype, data.y_test.dtype) == (num_classes, normal, normal)
-        assert data.y_train.dtype.isnative
-        assert np.array_equal(data.y_train, labels)
+        found = data.train.labels()
+        assert (found.dtype, data.test.labels().dtype) == (normal, normal)
+        assert found.dtype.isnative
+        assert np.array_equal(found, labels)
 
 
 def change(key, value):

@@ -18,6 +18,18 @@ def numbered(count):
     return x, (np.arange(count) % 7).astype(np.uint8)
 
 
+def test_a_shard_is_its_columns_labels_last():
+    tokens, lengths, labels = np.arange(12).reshape(4, 3), np.arange(4), np.array([1, 0, 1, 1])
+    shard = Shard(tokens, lengths, labels)
+    assert shard.x is tokens
+    assert shard.y is labels
+    assert shard.num_samples == 4
+    for rows in (slice(1, 3), np.array([3, 0])):
+        taken = shard.take(rows)
+        assert isinstance(taken, Shard)
+        assert [column.tolist() for column in taken] == [column[rows].tolist() for column in shard]
+
+
 def test_shards_are_views_of_one_store():
     x, y = numbered(25)
     store = ShardStore(ArrayTable({"x": x, "y": y}), 10, seed=1)

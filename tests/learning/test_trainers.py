@@ -39,7 +39,9 @@ class TimedModel:
     """A model of which each minibatch takes the given units of time, of which the thread works some."""
 
     def __init__(self, model, clock, units, busy_units=None):
-        self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
+        self._model, self.spec, self.layout = model, model.spec, model.layout
+        self.parameters, self.kept_names = model.parameters, model.kept_names
+        self.accelerator = model.accelerator
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -68,9 +70,9 @@ def train(trainer, shards, *, units=math.inf, state=None, **options):
     return asyncio.run(main())
 
 
-def after_batches(number, shards, *, local_epochs=1, **task):
+def after_batches(number, shards, *, local_epochs=1, **changes):
     """What `number` minibatches make of a model."""
-    model = make_model(**task)
+    model = make_model(**changes)
     minibatches = model.minibatches(model.state(), shards, 5, local_epochs)
     num_samples = sum(next(minibatches) for _ in range(number))
     return model.parameters(), num_samples
@@ -126,7 +128,9 @@ class HeldModel:
     """A model whose minibatches wait to be let go; the test sees how far it is."""
 
     def __init__(self, model):
-        self._model, self.task, self.layout, self.parameters = model, model.task, model.layout, model.parameters
+        self._model, self.spec, self.layout = model, model.spec, model.layout
+        self.parameters, self.kept_names = model.parameters, model.kept_names
+        self.accelerator = model.accelerator
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 
@@ -200,7 +204,7 @@ def test_what_torch_loads_for_its_first_step_is_not_slowed_down(slowdown, num_tr
     monkeypatch.setattr(OptimizerSpec, "try_out", lambda self: tried.append(self))
     model = make_model()
     ThreadTrainer(model, slowdown)
-    assert tried == [model.task.optimizer] * num_tried
+    assert tried == [model.spec.optimizer] * num_tried
 
 
 MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})

@@ -21,7 +21,22 @@ from paceline.axon import access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli.options import NETWORK, TRAINING, CaFile, Cert, Insecure, Key, Save, Threads, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    TRAINING,
+    CaFile,
+    Cert,
+    Compiles,
+    DeviceName,
+    Insecure,
+    Key,
+    Save,
+    Threads,
+    Tls,
+    Token,
+    flag,
+    option,
+)
 from paceline.cli.tls import identity_of
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
@@ -31,6 +46,7 @@ from paceline.events import Emit, Event
 from paceline.fleets.live import ListenOptions
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
+from paceline.learning.accelerators import find_accelerator
 from paceline.spelling import suggest
 from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
@@ -133,6 +149,8 @@ def make_device(
     store: Store = None,
     contention: Contention = None,
     energy: Energy = "model",
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
     threads: Threads = None,
     patience: Patience = 300.0,
     token: Token = None,
@@ -183,6 +201,7 @@ def make_device(
             make_meter=_parse_energy(energy),
             watch_points=_PointsBar(),
             threads=threads,
+            accelerator=find_accelerator(device, compiles=compiles),
         ),
         transport=CountedTransport(_held_back(emulated)),
         listen=ListenOptions(

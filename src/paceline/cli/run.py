@@ -9,7 +9,18 @@ import typer
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Folder, Overwrite, ResultAsJson, Resume, Save, option
+from paceline.cli.options import (
+    Compiles,
+    DeviceName,
+    Folder,
+    Overwrite,
+    ResultAsJson,
+    Resume,
+    Rounds,
+    Save,
+    check_rounds,
+    option,
+)
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
@@ -22,11 +33,14 @@ def run(
     devices: Annotated[int | None, option("N", "Number of devices to start, all alike.", min=1)] = None,
     fleet: Annotated[Path | None, option("FILE", "Fleet file (TOML) with the devices to start.")] = None,
     resume: Resume = None,
+    rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
     save: Save = None,
     store: Annotated[str | None, option("URL", "Redis server where peers share figures.")] = None,
     threads: Annotated[int, option("N", "Threads that each device trains with (1).", min=1)] = 1,
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on this machine, with a process for each device.
@@ -37,7 +51,8 @@ def run(
         raise ConfigError("give the devices to start: either --devices N or --fleet FILE")
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
-    resumed = None if resume is None else reopen(resume)
+    check_rounds(rounds, resume)
+    resumed = None if resume is None else reopen(resume, rounds)
     spec = load_job(job) if job is not None else resumed.plan.job  # type: ignore[union-attr]
     topology = topologies.of_job(spec)
     if store is not None and "store_url" not in topology.used_options:
@@ -46,7 +61,8 @@ def run(
         started = load_fleet(fleet, LocalDevice)
     else:
         started = [LocalDevice(name=f"{topology.noun}-{number}") for number in range(1, (devices or 0) + 1)]
-    local = LocalFleet(started, options=() if store is None else ("--store", store), threads=threads)
+    options = [*(() if store is None else ("--store", store)), *(("--compile",) if compiles else ())]
+    local = LocalFleet(started, options=options, threads=threads, device=device)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
     again = ["run", *(["--devices", str(devices)] if fleet is None else ["--fleet", str(fleet)])]
     prepared = resumed or prepare(spec, folder, local, overwrite=overwrite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from pathlib import Path
@@ -16,11 +17,28 @@ from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
-from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Overwrite, Resume, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    Cert,
+    DeviceName,
+    Folder,
+    Insecure,
+    Key,
+    Overwrite,
+    Resume,
+    Rounds,
+    Tls,
+    Token,
+    check_rounds,
+    flag,
+    option,
+)
 from paceline.cli.tls import identity_of, public_url
+from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
+from paceline.learning.accelerators import find_accelerator
 from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
@@ -29,8 +47,10 @@ from paceline.topologies.job_files import load_job
 def serve(
     job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
     resume: Resume = None,
+    rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    device: DeviceName = "cpu",
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -48,7 +68,9 @@ def serve(
     """
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
+    check_rounds(rounds, resume)
     access.check_token(token)
+    machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -60,7 +82,7 @@ def serve(
     }
     kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
-    prepared = _prepared(job, resume, folder, overwrite)
+    prepared = _prepared(job, resume, rounds, folder, overwrite)
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -75,12 +97,16 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json, resume=["serve"])
+    show_run.start_and_show(
+        prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
+    )
 
 
-def _prepared(job: Path | None, resume: Path | None, folder: Path | None, overwrite: bool) -> PreparedRun:
+def _prepared(
+    job: Path | None, resume: Path | None, rounds: int | None, folder: Path | None, overwrite: bool
+) -> PreparedRun:
     if resume is not None:
-        return reopen(resume)
+        return reopen(resume, rounds)
     assert job is not None
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:

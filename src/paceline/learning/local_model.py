@@ -11,6 +11,7 @@ from torch import nn
 
 from paceline import plugins
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
 from paceline.learning.preprocessing import Standardise, fitted_buffers
@@ -32,6 +33,7 @@ class LocalModel:
 
     Args:
         allowed: import paths that may be loaded; None for any. See `plugins.load_object`.
+        accelerator: what it trains on.
 
     Attributes:
         task: what is learned.
@@ -40,10 +42,14 @@ class LocalModel:
         kept_names: names of what training changes and does not travel.
     """
 
-    def __init__(self, spec: TrainingSpec, allowed: Sequence[str] | None = ()) -> None:
+    def __init__(
+        self, spec: TrainingSpec, allowed: Sequence[str] | None = (), *, accelerator: Accelerator = CPU
+    ) -> None:
+        accelerator.check(spec.precision)
         self.spec = spec
+        self.accelerator = accelerator
         self.task = spec.make_task(allowed)
-        self.module = make_module(spec, self.task)
+        self.module = accelerator.place(make_module(spec, self.task))  # drawn on the CPU: all devices start alike
         state = self.module.state_dict()
         exchanged = exchanged_names(self.module, spec.exchange)
         self.layout = Layout({name: state[name] for name in exchanged})
@@ -51,16 +57,21 @@ class LocalModel:
         self._transform = _load_transform(spec.transform, allowed)
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths:
-            try_out(self.task, self.module, spec)
+            try_out(self.task, self.module, spec, accelerator)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of what is measured besides the loss."""
         if self._metric_names is None:
             totals = ScoreTotals(self.task)
-            self._add_scores(totals, as_batch(self.spec.zeros(2), self.spec))
+            self._add_scores(totals, self.accelerator.move(as_batch(self.spec.zeros(2), self.spec)))
             self._metric_names = tuple(totals.scores.metrics)
         return self._metric_names
+
+    def move_to(self, accelerator: Accelerator) -> None:
+        """Move it to another accelerator, before it has an optimizer."""
+        self.accelerator = accelerator
+        self.module = accelerator.place(self.module)
 
     def state(self) -> State:
         """Copy the parameters and buffers, whether they travel or not."""
@@ -73,7 +84,12 @@ class LocalModel:
     def kept(self) -> State:
         """Copy what training changed and does not travel."""
         state = self.module.state_dict()
-        return {name: state[name].detach().clone() for name in self.kept_names}
+        return {name: state[name].detach().to("cpu", copy=True) for name in self.kept_names}
+
+    def base(self) -> State:
+        """Copy what does not travel, without what is fitted: all that a device has to have besides."""
+        state, left_out = self.module.state_dict(), self.layout.names | fitted_buffers(self.module)
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items() if name not in left_out}
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""
@@ -129,13 +145,16 @@ class LocalModel:
         self.module.train()
         held = [parameter for name, parameter in self.module.named_parameters() if self._is_held(name, parameter)]
         anchors = [parameter.detach().clone() for parameter in held]
+        steps = TrainingSteps(self.accelerator, self.spec.precision, optimizer)
         for batch, num_samples in batches:
-            optimizer.zero_grad()
-            self.task.loss(self.module, batch).backward()  # type: ignore[no-untyped-call]
+            batch = self.accelerator.move(batch)
+            with steps.autocast():
+                loss = self.task.loss(self.module, batch)
+            steps.backward(loss)
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.spec.proximal_mu)
-            optimizer.step()
+            steps.step()
             yield num_samples
 
     def _is_held(self, name: str, parameter: nn.Parameter) -> bool:
@@ -190,7 +209,7 @@ class LocalModel:
     @torch.inference_mode()
     def _losses(self, batch: Batch) -> Array:
         self.module.eval()
-        losses: Array = self.task.losses(self.module, batch).float().numpy()
+        losses: Array = self.task.losses(self.module, batch).float().cpu().numpy()
         return losses
 
     def _test_batches(self, table: Table | Shard, step: int) -> Iterator[Batch]:
@@ -198,7 +217,7 @@ class LocalModel:
         for start in range(0, num_samples, step):
             rows = slice(start, start + step)
             part = Shard(*(column[rows] for column in table)) if isinstance(table, Shard) else table.take(rows)
-            yield as_batch(part, self.spec)
+            yield self.accelerator.move(as_batch(part, self.spec))
 
 
 def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
@@ -217,11 +236,11 @@ def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
     return model
 
 
-def try_out(task: Task, module: nn.Module, spec: TrainingSpec) -> None:
+def try_out(task: Task, module: nn.Module, spec: TrainingSpec, accelerator: Accelerator) -> None:
     """Raise `ConfigError` if code of the user's does not take the data, or returns no loss."""
     path = spec.import_paths[0]
     what = f"task {path!r}" if spec.task.import_path else f"model {path!r}"
-    batch = as_batch(spec.zeros(2), spec)
+    batch = accelerator.move(as_batch(spec.zeros(2), spec))
     module.eval()
     with torch.inference_mode():
         if isinstance(task, SupervisedTask):

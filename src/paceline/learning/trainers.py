@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
@@ -90,7 +91,17 @@ class KeptTraining:
     def __init__(self, initial: Vectors) -> None:
         self._initial = initial
         self._optimizer: torch.optim.Optimizer | None = None
+        self._base: State = {}
         self._kept: State = {}
+
+    def load_base(self, model: LocalModel, state: State) -> None:
+        """Set what does not travel, as it was at the start; raises `ConfigError` if it does not fit."""
+        model.load({**model.layout.unpack(self._initial), **state})
+        self._base, self._kept = dict(state), {}
+
+    def state(self, model: LocalModel, parameters: Vectors) -> State:
+        """Return the parameters to train, and what does not travel."""
+        return {**self._base, **model.layout.unpack(parameters), **self._kept}
 
     def minibatches(
         self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
@@ -101,7 +112,7 @@ class KeptTraining:
         if model.kept_names and not self._kept:
             self._kept = model.kept()
         return model.minibatches(
-            {**model.layout.unpack(parameters), **self._kept},
+            self.state(model, parameters),
             shards,
             options.seed,
             options.local_epochs,
@@ -137,6 +148,10 @@ class Trainer(ABC):
     def initial_parameters(self) -> Vectors:
         """Return untrained parameters of the same shapes, for a benchmark to train."""
 
+    def load_base(self, state: State) -> None:
+        """Set what of the model does not travel; raises `ConfigError` if it does not fit."""
+        raise NotImplementedError(f"{type(self).__name__} holds no model")
+
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         """Compute the loss of each sample, in the order of the shard; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} computes no losses")
@@ -169,28 +184,39 @@ class _Cancelled(Exception):
 class _PacedSteps:
     """Steps of work in a thread, each followed by a pause, so that they take as long as on a slower device.
 
+    Before a clock is read, the accelerator is waited for: what is only queued is not done.
+
     Attributes:
         start: when the work began, by the clock.
         last: when its last step ended, pause included.
     """
 
-    def __init__(self, clock: Clock, slowdown: float, is_cancelled: threading.Event) -> None:
+    def __init__(
+        self, clock: Clock, slowdown: float, is_cancelled: threading.Event, accelerator: Accelerator = CPU
+    ) -> None:
         self._clock = clock
+        self._accelerator = accelerator
         self._slowdown = slowdown
         self._is_cancelled = is_cancelled
+        accelerator.synchronise()
         self.start = self.last = clock.time()
-        self._busy = clock.busy_time()
+        self._busy = self._busy_time()
 
     def end_step(self) -> None:
         """Pause for as long as a slower device would still have worked on this step."""
         clock = self._clock
+        self._accelerator.synchronise()
         if self._slowdown > 1:
-            busy = clock.busy_time()
+            busy = self._busy_time()
             # What the work would have taken on the slower device; waiting for a core counts as part of it.
             rest = max(0.0, (busy - self._busy) * self._slowdown - (clock.time() - self.last))
             clock.pause(rest, self._is_cancelled)
-            self._busy = busy
+            self._busy = self._busy_time()
         self.last = clock.time()
+
+    def _busy_time(self) -> float:
+        # The processor idles while another one computes.
+        return self._clock.busy_time() if self._accelerator.is_cpu else self._clock.time()
 
     @property
     def seconds(self) -> float:
@@ -232,6 +258,9 @@ class ThreadTrainer(Trainer):
     def initial_parameters(self) -> Vectors:
         return self._initial
 
+    def load_base(self, state: State) -> None:
+        self._kept.load_base(self._model, state)
+
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
@@ -255,7 +284,7 @@ class ThreadTrainer(Trainer):
         self._use_threads()
         minibatches = self._kept.minibatches(self._model, parameters, shards, options)  # checks the shards
         num_samples, num_wanted = 0, options.local_epochs * sum(shard.num_samples for shard in shards)
-        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled, self._model.accelerator)
         num_batches, seconds_per_batch = 0, 0.0
         while not is_cancelled.is_set() and work.last + seconds_per_batch < halt_at:
             num_batch_samples = next(minibatches, None)
@@ -275,8 +304,8 @@ class ThreadTrainer(Trainer):
     def _find_losses(self, parameters: Vectors, shard: Shard, is_cancelled: threading.Event) -> Losses:
         self._use_threads()
         parts = []
-        losses = self._model.losses(self._model.layout.unpack(parameters), shard)  # checks the shard
-        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
+        losses = self._model.losses(self._kept.state(self._model, parameters), shard)  # checks the shard
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled, self._model.accelerator)
         for part in losses:
             work.end_step()
             parts.append(part)

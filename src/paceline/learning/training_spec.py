@@ -16,6 +16,7 @@ from paceline import plugins
 from paceline.checks import Count, NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import models
+from paceline.learning.accelerators import Precision
 from paceline.learning.datasets import Dataset
 from paceline.learning.exchange import Exchange
 from paceline.learning.models import ModelSpec
@@ -52,8 +53,10 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             knows by itself.
         normalisation: what makes floats of mean 0 and variance 1 of the first column; None to leave it as it is.
         target_normalisation: the same for targets that are numbers.
+        precision: see `Precision`.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
+        base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
         rounds: rounds, or epochs, of the job, for schedules.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.
@@ -69,8 +72,10 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     normalisation: Normalisation | None = None
     target_normalisation: Normalisation | None = None
     batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    precision: Precision = "float32"
     transform: str = ""
     exchange: Exchange = "all"
+    base: Annotated[str, Meta(max_length=64)] = ""
     rounds: Count = 1
     proximal_mu: NotNegative = 0.0
     proximal_layers: tuple[str, ...] = ()
@@ -86,9 +91,10 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return cls.fitted(
             dataset,
             task=job.task,
-            model=job.model,
+            model=msgspec.structs.replace(job.model, start=None),  # a path of this machine
             optimizer=job.optimizer,
             batch_size=job.batch_size,
+            precision=job.precision,
             seed=job.seed,
             transform=job.data.transform or "",
             **settings,

@@ -24,11 +24,13 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         states: kept by real stressors, so their names are those of `paceline.devices.stressors`, and what is said of
             speed and bandwidth is not needed.
         data: a file with its own data (.npz), for federated jobs.
+        device: what it computes on; see `find_accelerator`. `cpu_share` limits the processor alone.
         cut_at_seconds: when its link goes dead, in seconds since the first round opened.
         mended_at_seconds: when its link is alive again.
     """
 
     data: str | None = None
+    device: str = "cpu"
     cpu_share: Annotated[float, Meta(ge=LEAST_CPU_SHARE, le=1e6)] = 1.0
     cut_at_seconds: NotNegative | None = None
     mended_at_seconds: float | None = None

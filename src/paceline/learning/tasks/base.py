@@ -60,7 +60,7 @@ class Task(ABC):
 
 def num_rows(batch: Batch) -> int:
     """Count the samples of a batch."""
-    return len(next(iter(columns_of(batch))))
+    return len(columns_of(batch)[-1])  # the first may be inputs of several sources, by name
 
 
 def columns_of(batch: Batch) -> list[torch.Tensor]:

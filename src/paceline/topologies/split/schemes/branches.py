@@ -40,7 +40,7 @@ class BranchesAtTrunk(TrunkScheme):
         branch = copy_of(chain.before(cut))
         self._layout = Layout(branch)
         self._validator = UpdateValidator(self._layout.pack(branch))
-        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge)
+        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge, engine.accelerator)
         self._tested = self._head.new_totals()
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
@@ -140,7 +140,7 @@ class BranchAtSource(SourceScheme):
         chain = make_chain(terms.task, allowed)
         layers = chain.before(cut)
         self._layout = Layout(layers.state_dict())
-        self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth)
+        self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth, engine.accelerator)
         self._minibatches = Minibatches(terms)
 
     def load(self, parameters: Vectors) -> None:
