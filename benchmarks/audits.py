@@ -26,6 +26,7 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import ShardStore
+from paceline.learning.training_spec import TrainingSpec
 from repeats import Measurements, Progress
 from report import MISSING, Page, significant
 
@@ -88,20 +89,13 @@ def work_name(model: Model, local_epochs: int) -> str:
 def make_work(model: Model, optimizer: OptimizerSpec, local_epochs: int, rounds_before: int, seed: int) -> Work:
     """A work in the last of some rounds."""
     data = load(DataSpec(name=model.data))
-    task = Task(
-        model=ModelSpec(name=model.name),
-        optimizer=optimizer,
-        normalisation=data.normalisation,
-        input_shape=data.input_shape,
-        num_classes=data.num_classes,
-        batch_size=32,
-        precision=model.precision,
-        seed=seed,
+    task = TrainingSpec.fitted(
+        data, model=ModelSpec(name=model.name), optimizer=optimizer, batch_size=32, precision=model.precision, seed=seed
     )
-    store, chance = ShardStore(data.x_train, data.y_train, model.shard_size, seed), np.random.default_rng(seed)
+    store, chance = ShardStore(data.train, model.shard_size, seed), np.random.default_rng(seed)
     local = LocalModel(task)
     start = start_before = local.parameters()
-    num_full = len(data.y_train) // model.shard_size
+    num_full = len(data.train) // model.shard_size
     for number in range(rounds_before + 1):
         dealt = [store[index] for index in chance.permutation(num_full)[: 2 * model.num_shards]]
         shards, other_shards = dealt[: model.num_shards], dealt[model.num_shards :]

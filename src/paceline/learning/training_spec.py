@@ -149,11 +149,15 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return made
 
     def check(self, shard: Shard) -> None:
-        """Raise `ConfigError` for samples that do not fit."""
+        """Raise `ConfigError` for samples that do not fit.
+
+        Means of samples, as aggregated points are, fit as well: float32, where the first layer makes floats anyway.
+        """
         if len(shard) != len(self.columns):
             raise ConfigError(f"a shard has {len(shard)} columns; the task has {len(self.columns)}")
-        for array, column in zip(shard, self.columns, strict=True):
-            if array.dtype != np.dtype(column.dtype) or array.shape[1:] != column.shape:
+        for place, (array, column) in enumerate(zip(shard, self.columns, strict=True)):
+            is_mean = place == 0 and self.normalisation is not None and array.dtype == np.float32
+            if not (is_mean or array.dtype == np.dtype(column.dtype)) or array.shape[1:] != column.shape:
                 raise ConfigError(
                     f"a shard has {array.dtype} of shape {array.shape[1:]} in column {column.name!r}; "
                     f"the task wants {column.dtype} of shape {column.shape}"
