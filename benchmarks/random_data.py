@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from paceline.learning.datasets import Dataset, Normalisation
+from paceline.learning.datasets import Dataset
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import Task
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.split.jobs import SplitJob
@@ -16,7 +17,8 @@ def random_dataset(num_samples: int, *, side: int, num_test_samples: int) -> Dat
     """Draw square images, always the same ones; the first of them are the test data."""
     x = np.random.default_rng(0).integers(0, 256, (num_samples, 1, side, side), dtype=np.uint8)
     y = np.arange(num_samples, dtype=np.uint8) % NUM_CLASSES
-    return Dataset("random", x, y, x[:num_test_samples], y[:num_test_samples], Normalisation.of(x))
+    test = ArrayTable({"x": x[:num_test_samples], "y": y[:num_test_samples]})
+    return Dataset("random", ArrayTable({"x": x, "y": y}), test)
 
 
 def task_of(job: GossipJob | SplitJob, dataset: Dataset) -> Task:

@@ -11,16 +11,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import (
-    DATASETS,
-    DataSpec,
-    Normalisation,
-    default_directories,
-    load,
-    load_local,
-    load_unlabelled,
-)
-from tests.learning.small_data import load_path, small, write_npz
+from paceline.learning.datasets import DATASETS, DataSpec, Normalisation, default_directories, load
+from tests.learning.small_data import small, write_npz
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -37,7 +29,7 @@ def write_idx(folder, arrays, parts, suffix):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": "mnist", "path": "a.npz"}, "either a name or a path, not name 'mnist' and path 'a.npz'"),
+        ({"name": "mnist", "path": "a.npz"}, "either a name, a path or an import, not name 'mnist' and path 'a.npz'"),
         ({"name": "minst"}, "'minst' is unknown; did you mean 'mnist'. Allowed: digits, mnist, "),
         ({"placement": "remote"}, "Invalid enum value 'remote'"),
         ({"shards": 3}, "unknown field `shards`"),
@@ -137,26 +129,6 @@ def test_places_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_directories() == [Path("/home/someone/.cache/paceline")]
-
-
-def test_local_data_needs_no_test_part(tmp_path):
-    arrays = small((6, 5, 3))
-    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], y_train=arrays["y_train"], y_test=np.zeros(0))
-    x, y = load_local(path)
-    assert np.array_equal(x, np.moveaxis(arrays["x_train"], 3, 1))
-    assert (x.dtype, y.dtype, x.flags.c_contiguous) == (np.uint8, np.uint8, True)
-    assert np.array_equal(y, arrays["y_train"])
-    assert np.array_equal(load_local(str(path))[0], x)
-
-
-def test_samples_need_no_labels(tmp_path):
-    arrays = small((6, 5))
-    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
-    data, labelled = load_unlabelled(path), load_path(write_npz(tmp_path / "labelled.npz", **arrays))
-    assert np.array_equal(data.x_train, labelled.x_train)
-    assert np.array_equal(data.x_test, labelled.x_test)
-    assert (len(data.y_train), len(data.y_test)) == (len(data.x_train), len(data.x_test))
-    assert not data.y_train.any()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from paceline.devices.lte_cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
@@ -112,13 +114,7 @@ def prepared(case: Case) -> PreparedSplit:
 def shortened(whole: PreparedSplit, num_samples: int) -> PreparedSplit:
     """Cut a job down to so few samples, and one to test on, to measure what training takes, not what it learns."""
     data = whole.dataset
-    part = replace(
-        data,
-        x_train=data.x_train[:num_samples],
-        y_train=data.y_train[:num_samples],
-        x_test=data.x_test[:1],
-        y_test=data.y_test[:1],
-    )
+    part = replace(data, train=data.train.reordered(np.arange(num_samples)), test=data.test.reordered(np.arange(1)))
     return replace(whole, dataset=part)
 
 

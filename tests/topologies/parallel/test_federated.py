@@ -131,7 +131,7 @@ def test_devices_join_with_data_of_their_own(tmp_path):
     by_hand = ByHand(rounds=2, data=LOCAL)
 
     async def main(orchestrator):
-        async with node_of(orchestrator, JobPlan(by_hand.prepared), [], data=tmp_path / "own.npz") as node:
+        async with node_of(orchestrator, JobPlan(by_hand.prepared), [], data=str(tmp_path / "own.npz")) as node:
             with pytest.raises(ConfigError, match="trains on data of the devices' own: pass --data FILE.npz"):
                 await TOPOLOGY.join(replace(node, options=DeviceOptions())).run("")
             await asyncio.wait_for(TOPOLOGY.join(node).run(""), 60)

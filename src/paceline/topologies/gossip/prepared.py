@@ -45,9 +45,9 @@ class PreparedJob:
     @functools.lru_cache(maxsize=1)  # noqa: B019  (one job, one fleet)
     def holdings(self, num_parts: int) -> Sequence[Holding]:
         """Split the training data among so many peers; raises `ConfigError` if there is too little of it."""
-        x, y, partition = self.dataset.x_train, self.dataset.y_train, self.job.partition
+        partition = self.job.partition
         parts = split(self.dataset, self.job.data, num_parts, partition, self.job.seed)
-        shards = [Shard(x[part], y[part]) for part in parts]
+        shards = [self.dataset.train.take(part) for part in parts]
         held = [held_by(number, num_parts, partition.replicas) for number in range(num_parts)]
         return [Holding(shards[own], own, {copy: shards[copy] for copy in copies}) for own, *copies in held]
 

@@ -9,9 +9,11 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.learning import datasets, models
+from paceline.learning import models
 from paceline.learning.averaging import State
+from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
+from paceline.learning.sources import load_own
 from paceline.learning.tasks import Task
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure, check_consent
@@ -66,11 +68,11 @@ class GossipPlan(Plan[GossipJob]):
     def benchmark_work(self, num_shards: int | None = None) -> tuple[Task, Sequence[Shard]]:
         if num_shards is not None:
             raise ConfigError("a gossip job's data has no shards; leave out --shards")
-        data = self.prepared.dataset
-        return self.prepared.task, [Shard(data.x_train[:_BENCHMARK_SAMPLES], data.y_train[:_BENCHMARK_SAMPLES])]
+        return self.prepared.task, [self.prepared.dataset.train.take(slice(_BENCHMARK_SAMPLES))]
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         self.prepared.holdings(count)  # raises now if there is too little data
+        importable(self.job.data)
         return ("--data", f"{number}/{count}")
 
     def host(self, env: Environment) -> Host:
@@ -92,15 +94,13 @@ class GossipPlan(Plan[GossipJob]):
                 "a peer holds a part of the job's own data: name the file in the job, and the part as I/N"
             )
         if options.data is not None:
-            return self.prepared.own_holding(Shard(*datasets.load_local(options.data)))
+            return self.prepared.own_holding(load_own(options.data, self.job.data.reading).take(slice(None)))
         if options.part is not None:
             number, count = options.part
             return self.prepared.holdings(count)[number - 1]
         if is_of_fleet:
             return self.prepared.holdings(node.num_devices)[node.number]
-        raise ConfigError(
-            "say which data this peer has by --data: I/N for a part of the job's, or a file of its own (.npz)"
-        )
+        raise ConfigError("say which data this peer has by --data: I/N for a part of the job's, or the path of its own")
 
     def model(self, state: State, events: Iterable[Event]) -> nn.Module:
         task = self.prepared.task

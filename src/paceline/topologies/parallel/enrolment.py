@@ -11,8 +11,8 @@ from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
-from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
-from paceline.learning.tables import ArrayTable, Table
+from paceline.learning.shards import Shard, ShardSampler, ShardStore
+from paceline.learning.tables import Table
 from paceline.learning.trainers import Trainer
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Vectors
@@ -65,7 +65,7 @@ class Enrolment:
                 )
             return cls(offer, offer.terms, policy, trainer, like, None)
         if own_data is None:
-            raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
+            raise ConfigError("this job trains on data of the devices' own: pass --data PATH")
         store = ShardStore(_fitting(own_data(offer), offer), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
         return cls(offer, terms, policy, trainer, like, store)
@@ -119,11 +119,11 @@ def num_bytes(work: Work) -> int:
     return sum(vector.nbytes for vector in work.parameters.values()) + sum(x.nbytes + y.nbytes for x, y in work.shards)
 
 
-def _fitting(own_data: tuple[Array, Array], offer: Offer) -> Table:
-    x, y = own_data
-    if x.shape[1:] != offer.task.input_shape or int(y.max(initial=0)) >= offer.task.num_classes:
+def _fitting(own_data: Table, offer: Offer) -> Table:
+    shape, highest = own_data.columns[0].shape, int(own_data.labels().max())
+    if shape != offer.task.input_shape or highest >= offer.task.num_classes:
         raise ConfigError(
-            f"the data has samples of shape {x.shape[1:]} and labels up to {int(y.max(initial=0))}; "
+            f"the data has samples of shape {shape} and labels up to {highest}; "
             f"the job wants {offer.task.input_shape} and labels below {offer.task.num_classes}"
         )
-    return ArrayTable({"x": x, "y": y})
+    return own_data

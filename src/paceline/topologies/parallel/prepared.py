@@ -14,7 +14,6 @@ from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
-from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import Task
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
@@ -62,6 +61,7 @@ class PreparedJob:
             benchmark_shards=self.job.benchmark_shards,
             dataset=self.job.data.name or "",
             partition=self.job.partition,
+            reading=self.job.data.reading,
         )
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
@@ -77,8 +77,7 @@ def prepare_job(job: Job) -> PreparedJob:
     model = LocalModel(task, allowed=None)
     state = model.state()
     is_served = job.data.placement == "served"
-    train = ArrayTable({"x": dataset.x_train, "y": dataset.y_train})
-    store = ShardStore(train, job.data.shard_size, job.seed) if is_served else None
+    store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
         local_epochs=job.local_epochs,

@@ -16,6 +16,7 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning import models
 from paceline.learning.averaging import State
+from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
@@ -123,8 +124,8 @@ class JobPlan(Plan[Job]):
         if self.prepared.store is not None:
             return ()
         self._parts(count)  # raises now if the data cannot be split
-        path = self.job.data.path
-        return ("--data", f"{number}/{count}" if path is None else f"{path}:{number}/{count}")
+        stored_at = importable(self.job.data)
+        return ("--data", f"{number}/{count}" if stored_at is None else f"{stored_at}:{number}/{count}")
 
     def host(self, env: Environment) -> Host:
         return SingleJob(self.prepared, env, self.first_round)
