@@ -56,8 +56,8 @@ _EVERYWHERE = ("0.0.0.0", "::")
 _EMULATION = "Emulation"
 
 Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", TRAINING)]
-Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), part I of N, or FILE:I/N.", TRAINING)]
-ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to the --data file.", TRAINING)]
+Data: TypeAlias = Annotated[str | None, option("PATH|I/N", "Own data, part I of N, or PATH:I/N.", TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to what --data names.", TRAINING)]
 MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", TRAINING)]
 Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", TRAINING)]
 Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to know what it can do.", TRAINING)]
@@ -277,14 +277,14 @@ def print_json(event: Event) -> None:
     sys.stdout.flush()
 
 
-def _parse_data(text: str | None) -> tuple[Path | None, tuple[int, int] | None]:
+def _parse_data(text: str | None) -> tuple[str | None, tuple[int, int] | None]:
     found = re.fullmatch(r"(?:(.+):)?(\d{1,9})/(\d{1,9})", text or "")
     if found is None:
-        return (None if text is None else Path(text)), None
+        return text, None
     number, count = int(found[2]), int(found[3])
     if not 1 <= number <= count:
         raise ConfigError(f"--data is {text!r}; a part reads I/N, such as 1/8 for the first of eight")
-    return (None if found[1] is None else Path(found[1])), (number, count)
+    return found[1], (number, count)
 
 
 def _parse_listen(text: str) -> tuple[str, int]:

@@ -25,7 +25,7 @@ class LocalDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fiel
     Attributes:
         cpu_share: share of this machine's speed that it trains at, if below 1.
         slowdown: how many times slower still it trains.
-        data: a file with its own data (.npz).
+        data: path, or import path, of its own data.
         device: what it computes on, see `find_accelerator`; None for that of the fleet.
     """
 

@@ -173,8 +173,8 @@ class WholeModel(nn.Module):
     @property
     def learned(self) -> nn.Module:
         """All behind the preprocessing: a module of the same parameters."""
-        has_last = isinstance(self.postprocessing, Rescale)
-        return WholeModel(self.model, None, self.postprocessing) if has_last else self.model
+        last = self.postprocessing
+        return WholeModel(self.model, None, last) if isinstance(last, Rescale) else self.model
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:

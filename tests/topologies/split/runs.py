@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import numpy as np
 import torch
 
 from paceline.fleets.modelled import VirtualDevice
@@ -55,11 +56,7 @@ def small_split(num_samples=320, num_test_samples=300, **changes):
     """A job for the first of the digits, prepared: ten steps an epoch, and two parts to test, unless changed."""
     data = digits()
     few = dataclasses.replace(
-        data,
-        x_train=data.x_train[:num_samples],
-        y_train=data.y_train[:num_samples],
-        x_test=data.x_test[:num_test_samples],
-        y_test=data.y_test[:num_test_samples],
+        data, train=data.train.reordered(np.arange(num_samples)), test=data.test.reordered(np.arange(num_test_samples))
     )
     return dataclasses.replace(prepare_split(small_job(**changes)), dataset=few)
 

@@ -21,7 +21,7 @@ def written(path, **arrays):
     few = {"x_train": data.x_train[:320], "y_train": data.y_train[:320]}
     few |= {"x_test": data.x_test[:300], "y_test": data.y_test[:300]}
     np.savez(path, **{**few, **arrays})
-    return path
+    return str(path)
 
 
 def test_sources_see_the_same_samples_each_in_a_way_of_its_own():
