@@ -76,9 +76,9 @@ def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_work_in_a_short_precision_is_judged_in_that_precision(precision):
     """Halves of minibatches are rounded elsewhere, by more than float32 would excuse."""
-    task, data = digits_task(precision=precision)
-    shards = [ShardStore(data.x_train, data.y_train, 100, 0)[number] for number in range(2)]
-    auditor, model = auditor_of(LocalModel(task)), LocalModel(task)
+    spec, data = digits_spec(precision=precision)
+    shards = [ShardStore(data.train, 100, 0)[number] for number in range(2)]
+    auditor, model = auditor_of(LocalModel(spec)), LocalModel(spec)
     claim = honest_claim(model, shards, seed=7)
     in_halves(model)
     claimed, _ = trained(model, claim.start, shards, claim.seed)
