@@ -62,7 +62,7 @@ class LocalModel:
         self._preprocessing = None if whole is None else whole.preprocessing
         self._learned = self.module if whole is None else accelerator.place(whole.learned)
         self._metric_names: tuple[str, ...] | None = None
-        if spec.import_paths:
+        if spec.import_paths or spec.normalisation is None:  # named models take what is standardised
             try_out(self.task, self.module, spec, accelerator)
 
     @property
@@ -108,7 +108,11 @@ class LocalModel:
     def new_optimizer(self) -> torch.optim.Optimizer:
         """Make the optimizer of the task, or else the job's, for this model's parameters."""
         own = plugins.guarded("the task", "optimizer()", self.task.optimizer, self.module)
-        return own or self.spec.optimizer.make(self._trained_parameters())
+        if own is None:
+            return self.spec.optimizer.make(self._trained_parameters())
+        if not isinstance(own, torch.optim.Optimizer):
+            raise ConfigError(f"the task: optimizer() made no torch.optim.Optimizer but a {type(own).__name__}")
+        return own
 
     def minibatches(
         self,
@@ -246,8 +250,9 @@ def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
 
 def try_out(task: Task, module: nn.Module, spec: TrainingSpec, accelerator: Accelerator) -> None:
     """Raise `ConfigError` if code of the user's does not take the data, or returns no loss."""
-    path = spec.import_paths[0]
-    what = f"task {path!r}" if spec.task.import_path else f"model {path!r}"
+    model = spec.chosen_model
+    own = spec.task.import_path or spec.task.kind
+    what = f"task {own!r}" if spec.task.built_in is None else f"model {model.import_path or model.name!r}"
     batch = accelerator.move(as_batch(spec.zeros(2), spec))
     module.eval()
     with torch.inference_mode():
@@ -259,11 +264,12 @@ def try_out(task: Task, module: nn.Module, spec: TrainingSpec, accelerator: Acce
         if not isinstance(loss, torch.Tensor) or loss.shape != ():
             found = f"shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"type {type(loss).__name__}"
             raise ConfigError(f"{what}: loss() returned a value of {found}; it must be a scalar, the mean of the batch")
+        plugins.guarded(what, "metrics() on two samples of zeros", ScoreTotals(task).add, module, batch)
 
 
 def as_batch(shard: Shard, spec: TrainingSpec) -> Batch:
     """Make a batch of samples as they are stored."""
-    return _structured([torch.from_numpy(np.ascontiguousarray(column)) for column in shard], spec)
+    return _structured([torch.from_numpy(np.require(column, requirements=["C", "W"])) for column in shard], spec)
 
 
 def _structured(tensors: Sequence[torch.Tensor], spec: TrainingSpec) -> Batch:
