@@ -162,16 +162,15 @@ def test_who_comes_to_an_average_late_begins_with_it():
     assert played.of(JunctionChanged) == []
 
 
-TESTED = {"tested": torch.tensor([30.0, 12.0, 300.0], dtype=torch.float64)}
+TESTED = {"tested": torch.tensor([0.1, 0.04], dtype=torch.float64)}
 
 
 @pytest.mark.parametrize(
     ("phase", "tensors", "said"),
     [
-        ("test", {}, "test: there must be tested alone, of three numbers"),
-        ("test", {"tested": torch.tensor([float("nan"), 12, 300]).double()}, "a loss of nan and 12 of 300 right"),
-        ("test", {"tested": torch.tensor([30.0, 12, 200]).double()}, "12 of 200 right; there are 300 samples"),
-        ("test", {"tested": torch.tensor([30.0, 301, 300]).double()}, "301 of 300 right"),
+        ("test", {}, "test: there must be tested alone, of 2 numbers"),
+        ("test", {"tested": torch.tensor([0.1, 0.04, 1.0]).double()}, "test: there must be tested alone, of 2 numbers"),
+        ("test", {"tested": torch.tensor([float("nan"), 0.04]).double()}, "the loss is nan"),
         ("average", {}, "average: parameters ['float32'] are missing"),
         ("backup", {"float32": torch.zeros(210)}, "backup: float32 has shape (210,), not (4480,)"),
     ],
