@@ -107,7 +107,7 @@ def test_an_epoch_takes_energy():
 
 def test_with_time_only_nothing_is_learned_or_evaluated_and_consensus_is_measured_once_per_epoch():
     outcome, events, prepared = play(fleet(), is_time_only=True)
-    measured = [(event.epoch, event.num_learners, event.metrics["accuracy"]) for event in of(ConsensusMeasured, events)]
+    measured = [(event.epoch, event.num_learners, event.scores) for event in of(ConsensusMeasured, events)]
     assert measured == [(epoch, 4, None) for epoch in range(1, 6)]
     start = prepared.state(prepared.model.parameters())
     assert all((outcome.state[name] == start[name]).all() for name in start)
