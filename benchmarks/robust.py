@@ -74,8 +74,8 @@ def case_of(method: Aggregation, settings: Settings) -> Case:
             fleet = VirtualFleet(fleet_of(num_poisoned, settings))
             told = play(TOPOLOGY.prepare(job_of(method, repeat, settings)), fleet).events
             closed = [event for event in told if isinstance(event, RoundClosed)]
-            figures[f"{kind}_round_3"] = closed[2].accuracy or 0.0
-            figures[kind] = closed[-1].accuracy or 0.0
+            figures[f"{kind}_round_3"] = closed[2].metrics.get("accuracy") or 0.0
+            figures[kind] = closed[-1].metrics.get("accuracy") or 0.0
         return {**figures, "points_lost": 100 * (figures["clean"] - figures["poisoned"])}
 
     return case

@@ -115,7 +115,8 @@ def _accuracy(case: Case, data: Dataset, seed: int, *, is_quick: bool) -> Iterat
         model = LocalModel(_task(case, data, seed))
         for _ in model.minibatches(model.state(), [points], seed, QUICK_EPOCHS if is_quick else EPOCHS):
             pass
-        _, accuracy = model.evaluate(model.state(), data.x_test[:TEST_SAMPLES], data.y_test[:TEST_SAMPLES])
+        scores = model.evaluate(model.state(), data.x_test[:TEST_SAMPLES], data.y_test[:TEST_SAMPLES])
+        accuracy = scores.metrics["accuracy"]
         yield _row("accuracy", case, pair, RATIO, points=points.num_samples, accuracy=100 * accuracy)
 
 

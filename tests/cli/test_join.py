@@ -222,7 +222,7 @@ def test_a_source_joins_with_its_own_data(paceline_in, printed, served, few_digi
     assert [event["epoch"] for event in events if event["event"] == "node_spent"] == [1, 2, 0]
     assert {event["learner"] for event in events} == {"cam"}
     ended = run()
-    assert ended.accuracy > 0.3
+    assert ended.metrics["accuracy"] > 0.3
     assert ended.state.keys() == checkpoints.read(paceline_in.folder / "run/checkpoints/final.safetensors").keys()
 
 

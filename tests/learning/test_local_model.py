@@ -192,12 +192,12 @@ def test_fedavg_of_one_learner_with_all_data_is_central_training():
         state = average.result(state)
     central = centrally(task, data, rounds=3)
     assert are_equal(state, central.state_dict())
-    loss, accuracy = local.evaluate(state, data.x_test, data.y_test)
+    loss, metrics = local.evaluate(state, data.x_test, data.y_test)
     with torch.inference_mode():
         outputs = central(normalise(data.x_test, task.normalisation))
     labels = torch.from_numpy(data.y_test.astype(np.int64))
     assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-6)
-    assert accuracy == (outputs.argmax(1) == labels).double().mean().item()
+    assert metrics["accuracy"] == (outputs.argmax(1) == labels).double().mean().item()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

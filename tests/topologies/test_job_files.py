@@ -58,7 +58,9 @@ def test_every_key_of_a_job_is_understood(load, tmp_path):
         min_learners = 2
         benchmark_shards = 5
         audit_rate = 0.5
-        target_accuracy = 0.9
+        target = "accuracy >= 0.9"
+        patience = 5
+        watch = "max accuracy"
         name = "own"
         [model]
         import = "nets/own.py:Net"
@@ -88,7 +90,9 @@ def test_every_key_of_a_job_is_understood(load, tmp_path):
         min_learners=2,
         benchmark_shards=5,
         audit_rate=0.5,
-        target_accuracy=0.9,
+        target="accuracy >= 0.9",
+        patience=5,
+        watch="max accuracy",
         name="own",
         model=ModelSpec(import_path=f"{tmp_path}/nets/own.py:Net", loss="cross-entropy-of-softmax"),
         optimizer=OptimizerSpec(name="Adam", options={"lr": 0.01, "betas": [0.8, 0.9], "amsgrad": True}),
@@ -210,7 +214,11 @@ KINDS = "job, pool, gossip, split"
         (JOB + "audit_rate = 2", "[job]: audit_rate is 2; allowed: 0 to 1"),
         (JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'", '[job]: placement is "local", but audit_rate is above'),
         (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not starting"),
-        (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
+        (
+            JOB + "target = 'accuracy > 0.9'",
+            "[job]: target is 'accuracy > 0.9'; it must be a metric, >= or <=, and a number, such as "
+            '"accuracy >= 0.97" or "loss <= 0.1"',
+        ),
         ("[job]\ndeadline_seconds = inf", "[job]: deadline_seconds is inf; it must be above 0"),
         ("[job]\ndeadline_seconds = " + "9" * 400, "[job]: deadline_seconds is 999"),
         (JOB + "[model]\nname = 'two'", "[model]: model 'two' is unknown; did you mean 'two-nn'? Allowed: "),
@@ -278,7 +286,7 @@ jobs = st.builds(
     rounds=st.integers(1, 10**6),
     local_epochs=st.integers(1, 100),
     seed=st.integers(0, 2**62),
-    target_accuracy=st.none() | st.floats(0.01, 1),
+    target=st.none() | st.floats(0, 1).map("accuracy >= {}".format),
     model=st.builds(
         ModelSpec,
         name=st.sampled_from(list(MODELS)),

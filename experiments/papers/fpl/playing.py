@@ -66,14 +66,14 @@ def _learning_rows(case: Case) -> Iterator[Row]:
     trial = play_case(case)
     ended = trial.events_of(SplitEpochEnded)
     for event in ended:
-        assert event.loss is not None and event.accuracy is not None and not event.num_masked
+        assert event.scores is not None and not event.num_masked
         yield {
             "scheme": case.scheme,
             "epoch": event.epoch,
             "steps": event.num_steps,
             "seconds": round(event.seconds, 4),
             "loss": round(event.loss, 6),
-            "accuracy": round(100 * event.accuracy, 4),
+            "accuracy": round(100 * event.scores.metrics["accuracy"], 4),
             # Where one answer is of one view; known of the last epoch only.
             "joint_accuracy": round(100 * joint_accuracy(trial), 4) if event is ended[-1] else None,
         }
@@ -86,9 +86,9 @@ def joint_accuracy(trial: SplitTrial) -> float:
     """
     job = trial.prepared
     if job.job.is_split:
-        accuracy = trial.events_of(SplitEpochEnded)[-1].accuracy
-        assert accuracy is not None
-        return accuracy
+        scores = trial.events_of(SplitEpochEnded)[-1].scores
+        assert scores is not None
+        return scores.metrics["accuracy"]
     data = job.dataset
     model = models.build(job.task.model, data.input_shape, job.task.num_classes, allowed=None).eval()
     total = torch.zeros(len(data.y_test), job.task.num_classes)

@@ -69,13 +69,13 @@ class Size(NamedTuple):
     Attributes:
         num_test_samples: on which the validation loss is told.
         epochs: at most.
-        stop_epochs: training ends when the loss has not fallen for so many.
+        patience: training ends when the loss has not fallen for so many.
     """
 
     num_samples: int
     num_test_samples: int
     epochs: int
-    stop_epochs: int
+    patience: int
 
 
 class Case(NamedTuple):
@@ -91,7 +91,7 @@ def job_of(case: Case, data: DataSpec) -> SplitJob:
     """Build the paper's job, by the rules of a scheme."""
     fields: dict[str, Any] = {
         "epochs": case.size.epochs,
-        "stop_epochs": case.size.stop_epochs,
+        "patience": case.size.patience,
         "batch_size": BATCH_SIZE,
         "sources": NUM_SOURCES,
         "patience_seconds": PATIENCE_SECONDS,

@@ -112,13 +112,13 @@ def _learned(job: PreparedSplit) -> list[Row]:
     trial = play(SplitPlan(job), VirtualFleet(devices))
     rows: list[Row] = []
     for ended in trial.events_of(SplitEpochEnded):
-        assert ended.loss is not None and ended.accuracy is not None
+        assert ended.scores is not None
         spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != TRUNK]
         rows.append(
             {
                 "epoch": ended.epoch,
                 "loss": round(ended.loss, 6),
-                "accuracy": round(100 * ended.accuracy, 4),
+                "accuracy": round(100 * ended.scores.metrics["accuracy"], 4),
                 "num_bytes": sum(event.bytes_sent + event.bytes_received for event in spent),
             }
         )

@@ -560,8 +560,9 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     def flat(self) -> dict[str, Any]:
         """Return the fields by name, and the metrics side by side with them."""
-        fields = msgspec.to_builtins(self)
-        return {**fields, **fields.pop("metrics")}
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        metrics = fields.pop("metrics")
+        return {**fields, **metrics}
 
 
 class TakesJobs(ABC):

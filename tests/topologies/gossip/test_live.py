@@ -101,7 +101,7 @@ def central_accuracy(prepared):
     model, data = LocalModel(prepared.task), prepared.dataset
     for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], prepared.job.seed, EPOCHS):
         pass
-    return model.evaluate(model.state(), data.x_test, data.y_test)[1]
+    return model.evaluate(model.state(), data.x_test, data.y_test).metrics["accuracy"]
 
 
 @pytest.mark.slow
@@ -139,7 +139,9 @@ def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
     assert len(newcomer.events(EpochEnded)) == EPOCHS - began_at + 1
 
     prepared = prepare_job(load_job(tmp_path / "job.toml"))
-    finals = [prepared.evaluate(checkpoints.read(peer.model))[1] for peer in (*survivors, newcomer)]
+    finals = [prepared.evaluate(checkpoints.read(peer.model)).metrics["accuracy"] for peer in (*survivors, newcomer)]
     assert len(set(finals)) == 1  # they agree
     assert finals[0] >= central_accuracy(prepared) - 0.01
-    assert prepared.evaluate(checkpoints.read(tmp_path / "asked.safetensors"))[1] > 0.5  # a model on its way
+    assert (
+        prepared.evaluate(checkpoints.read(tmp_path / "asked.safetensors")).metrics["accuracy"] > 0.5
+    )  # a model on its way

@@ -17,6 +17,7 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import aggregation
 from paceline.learning.aggregation import AGGREGATIONS, FedAdamAggregation, FedAvgAggregation, MedianAggregation
 from paceline.learning.datasets import DataSpec
+from paceline.learning.scores import Scores
 from paceline.learning.vectors import Layout
 from paceline.report import RunFolder
 from paceline.topologies.base import Environment
@@ -230,7 +231,7 @@ def test_late_updates_count_on_the_real_clock_also_while_a_round_closes():
     def test_slowly(state):
         is_testing.set()
         time.sleep(0.3)
-        return 1.0, 0.5
+        return Scores(1.0, {})
 
     host = SingleJob(replace(prepared, evaluate=test_slowly), Environment(emit=recorded.append))
     start = Layout(prepared.state).pack(prepared.state)

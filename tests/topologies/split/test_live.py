@@ -31,7 +31,7 @@ def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
     ended = [event for event in events if isinstance(event, SplitEpochEnded)]
     assert sum(event.num_steps for event in ended) == 20
     assert [event.num_masked for event in ended] == [0, 0]
-    assert run.accuracy == ended[-1].accuracy
+    assert run.accuracy == ended[-1].metrics["accuracy"]
     joined = [event.learner for event in events if isinstance(event, LearnerJoined)]
     assert sorted(joined) == [f"camera-{number}" for number in range(1, NUM_SOURCES + 1)]
     for name in joined:

@@ -33,7 +33,7 @@ def test_what_was_learned_and_all_that_happened_is_kept_and_summed_up(ran):
     assert run.state["head.merge.blocks.late.weight"].shape == (1, 50, 50)
     assert list(RunFolder.open(run.folder).events())[1:] == events[1:]
     (ended,) = [event for event in events if isinstance(event, SplitEnded)]
-    assert run.metrics == {"epochs": 5, "loss": ended.loss, "accuracy": ended.accuracy}
+    assert run.metrics == {"epochs": 5, "loss": ended.loss, **ended.metrics}
     summary = run.summary()
     nodes = summary.tables["totals"].records()
     assert {node["learner"] for node in nodes} == {"trunk", "a", "b", "c", "late"}
