@@ -11,14 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import (
-    DATASETS,
-    DataSpec,
-    default_directories,
-    load,
-    load_local,
-    load_unlabelled,
-)
+from paceline.learning.datasets import DATASETS, DataSpec, default_directories, load, load_local, load_unlabelled
 from paceline.learning.preprocessing import Normalisation
 from paceline.learning.tables import Column
 from tests.learning.small_data import load_path, small, write_npz

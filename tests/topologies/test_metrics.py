@@ -24,12 +24,10 @@ from tests.topologies.parallel.runs import device, small_job
 class Regressor(LocalModel):
     """Measures its error as a regression does; it falls from one evaluation to the next."""
 
-    def __init__(self, task):
-        super().__init__(task)
-        self.metric_names = ("mae", "r2")
-        self._num_tests = 0
+    metric_names = ("mae", "r2")
+    _num_tests = 0
 
-    def evaluate(self, state, x, y):
+    def evaluate(self, state, table):
         self._num_tests += 1
         return Scores(1 / self._num_tests, {"mae": 100 / self._num_tests, "r2": 1 - 1 / self._num_tests})
 
@@ -46,7 +44,7 @@ def regression(**rules):
     job = msgspec.structs.replace(prepared.job, **rules)
 
     def evaluate(state):
-        return model.evaluate(state, None, None)
+        return model.evaluate(state, None)
 
     return JobPlan(replace(prepared, job=job, model=model, evaluate=evaluate))
 

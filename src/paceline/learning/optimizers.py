@@ -88,6 +88,12 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         self.make([parameter]).step()
 
 
+def set_learning_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set learning rates to those that the optimizer was made with, multiplied by a factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+
 def _check_value(what: str, value: Option) -> None:
     numbers = value if isinstance(value, list | tuple) else [value] if isinstance(value, int | float) else []
     if len(numbers) > _MAX_OPTION_VALUES:

@@ -364,8 +364,9 @@ J = TypeVar("J", bound=JobSpec)
 
 
 def import_paths_of(job: Any) -> Sequence[str]:
-    """Return what a device has to import for a job, and so to allow."""
-    paths = (job.task.import_path, job.model.import_path, job.data.transform)
+    """Return what a device has to import for a job, and so to allow; jobs of other topologies may lack these tables."""
+    kept = (("task", "import_path"), ("model", "import_path"), ("data", "transform"))
+    paths = (getattr(getattr(job, table, None), name, None) for table, name in kept)
     return tuple(path for path in paths if path)
 
 

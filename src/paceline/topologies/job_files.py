@@ -17,7 +17,7 @@ from paceline.errors import ConfigError
 from paceline.topologies.base import JobSpec
 from paceline.topologies.job_tables import TableField, table_fields
 
-_IMPORTS = ("import", "method")  # keys that may hold an import path
+_IMPORTS = ("import", "method", "transform")  # keys that may hold an import path
 
 
 def load_job(path: Path | str) -> JobSpec:

@@ -38,7 +38,7 @@ def trained(split, view, state=None, epoch=1):
     model = LocalModel(split.task, None)
     for _ in model.minibatches(state or model.state(), [view.train], split.job.seed * 1_000_003 + epoch):
         pass
-    return model.state()
+    return model.layout.unpack(model.parameters())
 
 
 def mean(states):
@@ -53,7 +53,7 @@ def test_with_all_layers_and_no_hold_it_is_fedavg():
     for source in NAMES:
         assert farthest(own(played.state, source), expected) < 1e-6
     model = LocalModel(split.task, None)
-    scores = [model.evaluate(expected, *view.test) for view in views(split)]
+    scores = [model.evaluate(expected, view.test) for view in views(split)]
     loss, accuracy = np.mean([(one.loss, one.metrics["accuracy"]) for one in scores], axis=0)
     _, ended = played.epochs
     assert (ended.loss, ended.metrics["accuracy"]) == (pytest.approx(loss, rel=1e-4), pytest.approx(accuracy))
@@ -67,15 +67,15 @@ def test_layers_that_are_not_named_stay_with_their_source():
     shared = mean(list(alone.values()))
     for source in NAMES:
         for name, tensor in own(state, source).items():
-            expected = shared if name.startswith("5.") else alone[source]
+            expected = shared if name.startswith("model.5.") else alone[source]
             assert torch.allclose(tensor, expected[name], atol=1e-6), name
-    assert not torch.equal(own(state, "a")["1.weight"], own(state, "b")["1.weight"])
+    assert not torch.equal(own(state, "a")["model.1.weight"], own(state, "b")["model.1.weight"])
 
 
 def held(split, view, layers, mu):
     """An epoch of FedProx, written out."""
     torch.manual_seed(split.task.seed)
-    model = build(split.task.model, split.task.input_shape, split.task.num_classes).train()
+    model = build(split.task.model, split.task.input_shape, split.task.num_outputs).train()
     anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     order = torch.randperm(len(view.train.y), generator=torch.Generator().manual_seed(split.job.seed * 1_000_003 + 1))
@@ -91,7 +91,7 @@ def held(split, view, layers, mu):
         optimizer.zero_grad()
         (torch.nn.functional.cross_entropy(model(x[batch]), y[batch]) + mu / 2 * hold).backward()
         optimizer.step()
-    return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+    return {f"model.{name}": tensor.detach() for name, tensor in model.state_dict().items()}
 
 
 @pytest.mark.parametrize("layers", [("3", "5"), ()])
@@ -102,7 +102,7 @@ def test_fedprox_holds_what_is_averaged_and_nothing_else(layers):
     alone = [held(split, view, layers or LEARNING, 2.0) for view in views(split)]
     for source, mine in zip(NAMES, alone, strict=True):
         for name, tensor in own(state, source).items():
-            is_shared = not layers or name.partition(".")[0] in layers
+            is_shared = not layers or name.split(".")[1] in layers
             expected = mean(alone)[name] if is_shared else mine[name]
             assert torch.allclose(tensor, expected, atol=1e-5), name
     free = [held(split, view, (), 0.0) for view in views(split)]
@@ -121,7 +121,7 @@ def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
         for _ in model.minibatches(model.state(), shards, split.job.seed * 1_000_003 + epoch, optimizer=kept):
             pass
     assert farthest(played.state, model.state()) < 1e-6
-    tested = [model.evaluate(model.state(), *view.test) for view in seen]
+    tested = [model.evaluate(model.state(), view.test) for view in seen]
     assert played.epochs[-1].metrics["accuracy"] == pytest.approx(
         np.mean([scores.metrics["accuracy"] for scores in tested])
     )
