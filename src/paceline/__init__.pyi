@@ -39,6 +39,7 @@ from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run
 from .run import StopRun as StopRun
 from .run import load as load
+from .run import resume as resume
 from .run import train as train
 from .topologies.gossip.jobs import GossipJob as GossipJob
 from .topologies.job_files import load_job as load_job

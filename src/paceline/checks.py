@@ -245,7 +245,9 @@ def _one_of(choices: tuple[Any, ...]) -> _Fit:
         for choice in choices:
             if type(value) is type(choice) and value == choice:
                 return value
-        raise _Unfit(key, value, suggest(value, map(str, choices)))
+        is_of_type = any(type(value) is type(choice) for choice in choices)
+        noun = None if is_of_type else f"one of {', '.join(map(str, choices))}"
+        raise _Unfit(key, value, suggest(value, map(str, choices)), noun)
 
     return fit
 

@@ -136,7 +136,7 @@ def load_object(path: str, noun: str, allowed: Collection[str] | None = None) ->
     return found
 
 
-def guarded(what: str, doing: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def guarded(what: str, doing: str, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """Call the user's code; whatever it raises becomes a one-line `ConfigError`."""
     try:
         return function(*arguments, **options)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import html
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+import torch
 from torch import nn
 
 from paceline import topologies
@@ -20,15 +24,15 @@ from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
 from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
-from paceline.report import RunFolder, Summary, progress_callback, write_report
+from paceline.report import START, RunFolder, Summary, progress_callback, write_report
 from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
 from paceline.topologies.job_files import parse_job
 
 RUNS = Path("runs")
 """Where runs are kept if nothing else is said."""
 
-FINAL = "final"
-"""Name of the checkpoint of what a run learned, where rounds have none of their own."""
+Start: TypeAlias = nn.Module | Mapping[str, torch.Tensor] | Path | str
+"""What a run may start from: a model, its state, or the folder or a file of a run."""
 
 Callback: TypeAlias = Callable[..., None]
 """Receives each event of a run; of a job with further jobs in it also the name of the job that it belongs to.
@@ -131,6 +135,7 @@ def train(
     job: JobSpec,
     fleet: Fleet,
     *,
+    start: Start | None = None,
     folder: Path | str | None = None,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -139,26 +144,74 @@ def train(
     """Train a job on a fleet; blocks until the run is over. Works in scripts and in notebooks.
 
     Args:
+        start: what to start from instead of new parameters: a model, its state, or the folder or file of a run.
         folder: a new folder for the run; by default one named for the moment, in ``runs``.
         overwrite: delete the run in that folder first, if there is one. What is not a run, or is being recorded by a
             process, is not deleted: that is a `ConfigError`.
         callbacks: receive each event; one that raises `StopRun` ends the run early.
         progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
     """
-    prepared = prepare(job, folder, fleet, overwrite=overwrite)
-    shown = [progress_callback(prepared.folder.reporting)] if progress else []
-    return prepared.start(fleet, [*shown, *callbacks])
+    prepared = prepare(job, folder, fleet, start=start, overwrite=overwrite)
+    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
 
 
 def prepare(
-    job: JobSpec, folder: Path | str | None = None, fleet: Fleet | None = None, *, overwrite: bool = False
+    job: JobSpec,
+    folder: Path | str | None = None,
+    fleet: Fleet | None = None,
+    *,
+    start: Start | None = None,
+    overwrite: bool = False,
 ) -> PreparedRun:
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
-    plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
-    if fleet is not None:
-        fleet.check(plan)
-    path = _new_folder(RUNS) if folder is None else Path(folder)
-    return PreparedRun(RunFolder.create(path.parent, path.name, job.described(), overwrite=overwrite), plan)
+    with _kept_start(start) as source:
+        if source is not None:
+            job = _starting_from(job, source)
+        plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
+        if fleet is not None:
+            fleet.check(plan)
+        path = _new_folder(RUNS) if folder is None else Path(folder)
+        in_memory = source is not None and not isinstance(start, str | Path)
+        if in_memory:  # it is kept with the run, where processes of devices find it
+            job = _starting_from(job, path.absolute() / START)
+        kept = RunFolder.create(path.parent, path.name, job.described(), overwrite=overwrite)
+        if source is not None and in_memory:
+            kept.keep_start(source)
+            plan = topologies.of_job(job).prepare(job)
+    return PreparedRun(kept, plan)
+
+
+@contextlib.contextmanager
+def _kept_start(start: Start | None) -> Iterator[Path | None]:
+    """Keep what to start from in a file while the block runs, unless it is one; None for new parameters."""
+    if start is None or isinstance(start, str | Path):
+        yield None if start is None else Path(start).absolute()
+        return
+    state = start.state_dict() if isinstance(start, nn.Module) else start
+    if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise ConfigError(
+            f"start is a {type(start).__name__}; it must be a model, its state, or a run's folder or file"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "start.safetensors"
+        checkpoints.write(path, dict(state))
+        yield path
+
+
+def _starting_from(job: JobSpec, source: Path) -> JobSpec:
+    model = getattr(job, "model", None)
+    if model is None:
+        raise ConfigError("start is for one job; give each job of a pool its own, [model] start")
+    return msgspec.structs.replace(job, model=msgspec.structs.replace(model, start=str(source)))
+
+
+def _with_rounds(job: JobSpec, rounds: int) -> JobSpec:
+    if not hasattr(job, "rounds"):
+        raise ConfigError(f"rounds are for jobs that have rounds; this is a [{job.table}]")
+    try:
+        return msgspec.structs.replace(job, rounds=rounds)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _new_folder(root: Path) -> Path:
@@ -176,10 +229,38 @@ def _new_folder(root: Path) -> Path:
     raise AssertionError("unreachable")
 
 
-def reopen(folder: Path | str) -> PreparedRun:
-    """Make an interrupted run ready to go on; at most the round that was open is lost."""
+def resume(
+    folder: Path | str,
+    fleet: Fleet,
+    *,
+    rounds: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+) -> Run:
+    """Go on with a run that was interrupted, or with one that is over for more rounds; blocks until it is over.
+
+    Args:
+        rounds: number of rounds in all; None for that of the job. Others are as for `train`.
+    """
+    prepared = reopen(folder, rounds)
+    fleet.check(prepared.plan)
+    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+
+
+def _shown(prepared: PreparedRun, *, progress: bool) -> list[Callback]:
+    return [progress_callback(prepared.folder.reporting)] if progress else []
+
+
+def reopen(folder: Path | str, rounds: int | None = None) -> PreparedRun:
+    """Make a run ready to go on; at most the round that was open when it was interrupted is lost.
+
+    Args:
+        rounds: number of rounds in all; None for that of the job.
+    """
     kept = RunFolder.open(Path(folder))
     job = parse_job(kept.settings, str(folder))
+    if rounds is not None:
+        job = _with_rounds(job, rounds)
 
     def load(key: int | str) -> State:
         if isinstance(key, int):
@@ -190,7 +271,7 @@ def reopen(folder: Path | str) -> PreparedRun:
         plan = kept.topology.resume(job, kept.topology.events_to_keep(list(kept.events())), load)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from error
-    before = kept.reopen()
+    before = kept.reopen(None if rounds is None else job.described())
     return PreparedRun(kept, plan, max((event.at for event in before), default=0.0))
 
 
@@ -202,23 +283,12 @@ def load(source: Path | str) -> nn.Module:
     Args:
         source: the folder of a run, or one of the files in its folder ``checkpoints``.
     """
-    path = Path(source) if Path(source).is_file() else _newest_checkpoint(Path(source))
+    path = checkpoints.newest_in(Path(source))
     model, state = saved_models.read(path)
     try:
         return model.build(state)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _newest_checkpoint(folder: Path) -> Path:
-    """Return the file with what a run learned last; raises `ConfigError` if there is none."""
-    kept = RunFolder.open(folder)
-    final, rounds = kept.checkpoints / f"{FINAL}.safetensors", checkpoints.rounds(kept.checkpoints)
-    if not final.exists() and not rounds:
-        jobs = ", ".join(str(job.path) for job in kept.jobs().values())
-        why = f"it has several jobs, load one of them: {jobs}" if jobs else "nothing was learned, or it was not kept"
-        raise ConfigError(f"{folder}: {why}")
-    return final if final.exists() else checkpoints.path_of(kept.checkpoints, rounds[-1])
 
 
 def _run(folder: Path, outcome: Outcome) -> Run:

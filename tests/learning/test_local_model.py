@@ -11,12 +11,12 @@ from torch import nn
 from paceline.errors import ConfigError
 from paceline.learning import models
 from paceline.learning.averaging import RunningAverage
-from paceline.learning.datasets import Normalisation
-from paceline.learning.local_model import LocalModel, normalise
+from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard, ShardStore
-from tests.learning.small_tasks import are_equal, digits_spec, make_model, make_shards, make_spec
+from paceline.learning.tables import Column
+from tests.learning.small_tasks import are_equal, digits_spec, make_model, make_shards, make_spec, pairs
 
 MOMENTUM = OptimizerSpec(options={"lr": 0.1, "momentum": 0.9})
 
@@ -53,8 +53,10 @@ class Seen(nn.Module):
 def test_every_pass_sees_each_sample_once_in_an_order_of_its_own_or_in_that_of_the_shards(monkeypatch, is_shuffled):
     seen = Seen()
     monkeypatch.setattr(models, "build", lambda *args, **kwargs: seen)
-    model = LocalModel(make_spec("two-nn", input_shape=(1,), batch_size=7))
-    shards = [Shard(np.arange(start, start + 10, dtype=np.uint8)[:, None], np.zeros(10, np.uint8)) for start in (0, 10)]
+    model = LocalModel(make_spec("two-nn", columns=pairs((1,)), batch_size=7))
+    numbers, labels = np.arange(20, dtype=np.float32)[:, None], np.zeros(20, np.uint8)
+    shards = [Shard(numbers[part], labels[part]) for part in (slice(10), slice(10, 20))]
+    seen.inputs.clear()  # of a trial
     list(model.minibatches(model.state(), shards, seed=0, local_epochs=3, is_shuffled=is_shuffled))
     assert [len(batch) for batch in seen.inputs] == [7, 7, 6] * 3
     fed = [list(itertools.chain(*seen.inputs[start : start + 3])) for start in (0, 3, 6)]
@@ -88,9 +90,9 @@ def test_losses_are_those_of_each_sample():
     losses = np.concatenate(parts)
     assert (losses.dtype, losses.shape) == (np.float32, (600,))
     assert len(parts) > 1
-    assert losses.mean() == pytest.approx(model.evaluate(state, *shard)[0], rel=1e-5)
+    assert losses.mean() == pytest.approx(model.evaluate(state, shard).loss, rel=1e-5)
     one = Shard(shard.x[7:8], shard.y[7:8])
-    assert next(model.losses(state, one))[0] == pytest.approx(model.evaluate(state, *one)[0], rel=1e-5)
+    assert next(model.losses(state, one))[0] == pytest.approx(model.evaluate(state, one).loss, rel=1e-5)
     assert are_equal(model.state(), state)
 
 
@@ -166,54 +168,46 @@ def test_leaving_early_keeps_exactly_what_was_trained(num_batches):
     assert are_equal(whole.state(), left)
 
 
-def centrally(task, data, rounds):
+def centrally(spec, data, rounds):
     """Plain PyTorch: a pass per round over all the data, as one would train it in one place."""
-    torch.manual_seed(task.seed)
-    model = models.build(task.model, task.input_shape, task.num_classes)
-    store = ShardStore(data.x_train, data.y_train, len(data.y_train), task.seed)
-    x, y = normalise(store[0].x, task.normalisation), torch.from_numpy(store[0].y.astype(np.int64))
+    torch.manual_seed(spec.seed)
+    model = models.build(spec.model, spec.input_shape, spec.num_outputs)
+    store = ShardStore(data.train, len(data.train), spec.seed)
+    x, y = by_hand(store[0], spec.normalisation)
     for number in range(rounds):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for chosen in torch.randperm(len(y), generator=torch.Generator().manual_seed(number)).split(task.batch_size):
+        for chosen in torch.randperm(len(y), generator=torch.Generator().manual_seed(number)).split(spec.batch_size):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x[chosen]), y[chosen]).backward()
             optimizer.step()
     return model
 
 
+def by_hand(shard, how):
+    """Images of one channel, standardised, and their classes."""
+    std = torch.tensor(how.std[0])
+    x = torch.from_numpy(shard.x).float() * (how.scale / std) - how.mean[0] / std
+    return x, torch.from_numpy(shard.y.astype(np.int64))
+
+
 def test_fedavg_of_one_learner_with_all_data_is_central_training():
-    task, data = digits_spec(seed=4)
-    local = LocalModel(task)
-    store, state = ShardStore(data.x_train, data.y_train, 100, task.seed), local.state()
+    spec, data = digits_spec(seed=4)
+    local = LocalModel(spec)
+    store, state = ShardStore(data.train, 100, spec.seed), local.state()
     for number in range(3):
         average = RunningAverage()
         num_samples = sum(local.minibatches(state, list(store), seed=number))
         average.add(local.state(), num_samples)
         state = average.result(state)
-    central = centrally(task, data, rounds=3)
-    assert are_equal(state, central.state_dict())
-    loss, metrics = local.evaluate(state, data.x_test, data.y_test)
+    central = centrally(spec, data, rounds=3)
+    inner = {name.removeprefix("model."): tensor for name, tensor in state.items() if name.startswith("model.")}
+    assert are_equal(inner, central.state_dict())
+    loss, metrics = local.evaluate(state, data.test)
+    x, labels = by_hand(data.test.take(slice(None)), spec.normalisation)
     with torch.inference_mode():
-        outputs = central(normalise(data.x_test, task.normalisation))
-    labels = torch.from_numpy(data.y_test.astype(np.int64))
+        outputs = central(x)
     assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-6)
-    assert metrics["accuracy"] == (outputs.argmax(1) == labels).double().mean().item()
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize(
-    ("shape", "num_channels"), [((5, 3, 4, 4), 3), ((5, 3, 4, 4), 1), ((5, 1, 4, 4), 1), ((5, 6), 1), ((5, 6), 6)]
-)
-def test_samples_are_normalised_by_channel(shape, num_channels, dtype):
-    x = np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
-    mean, std = tuple(0.1 * n for n in range(num_channels)), tuple(0.5 + n for n in range(num_channels))
-    side = (1, -1, *[1] * (x.ndim - 2))
-    expected = (x / 255 - np.reshape(mean, side)) / np.reshape(std, side)
-    original = x.copy()
-    result = normalise(x, Normalisation(1 / 255, mean, std))
-    assert result.dtype == torch.float32
-    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
-    assert np.array_equal(x, original)
+    assert metrics == {"accuracy": (outputs.argmax(1) == labels).double().mean().item()}
 
 
 def shard(x_shape=(4, 2), x_type=np.float32, y_shape=(4,), y_type=np.uint8, label=1):
@@ -223,36 +217,47 @@ def shard(x_shape=(4, 2), x_type=np.float32, y_shape=(4,), y_type=np.uint8, labe
 @pytest.mark.parametrize(
     ("rubbish", "reason"),
     [
-        (shard(x_shape=(4, 3)), r"samples of type float32 and shape \(3,\), and labels of type uint8; the task wants"),
+        (shard(x_shape=(4, 3)), r"float32 of shape \(3,\) in column 'x'; the task wants float32 of shape \(2,\)"),
         (shard(x_shape=(4,)), r"shape \(\)"),
         (shard(x_shape=()), r"shape \(\)"),
         (shard(x_shape=(4, 2, 1)), r"shape \(2, 1\)"),
-        (shard(x_type=np.float64), "type float64"),
-        (shard(x_type=np.complex64), "type complex64"),
-        (shard(x_type="U1"), "type <U1"),
-        (shard(y_type=np.float32), "labels of type float32"),
-        (shard(y_type=bool), "labels of type bool"),
-        (shard(y_shape=(3,)), r"4 samples and labels of shape \(3,\)"),
-        (shard(y_shape=(4, 1)), r"4 samples and labels of shape \(4, 1\)"),
-        (shard(x_shape=(0, 2), y_shape=(0,)), "0 samples"),
-        (shard(label=2), "labels from 2 to 2; allowed: 0 to 1"),
-        (shard(label=-1, y_type=np.int64), "labels from -1 to -1; allowed: 0 to 1"),
-        (shard(label=2**63, y_type=np.uint64), "labels from 9223372036854775808"),
+        (shard(x_type=np.float64), "float64"),
+        (shard(x_type=np.uint8), "uint8"),
+        (shard(x_type=np.complex64), "complex64"),
+        (shard(x_type="U1"), "<U1"),
+        (shard(y_type=np.float32), "float32 of shape .* in column 'y'; the task wants uint8"),
+        (shard(y_type=bool), "bool of shape .* in column 'y'"),
+        (shard(y_type=np.int64), "int64 of shape .* in column 'y'"),
+        (shard(y_shape=()), r"uint8 of shape \(\) in column 'y'"),
+        (shard(y_shape=(3,)), "4 of 'x' and 3 of 'y'; it needs as many"),
+        (shard(y_shape=(4, 1)), r"uint8 of shape \(1,\) in column 'y'"),
+        (shard(x_shape=(0, 2), y_shape=(0,)), "0 of 'x' and 0 of 'y'"),
+        (shard(label=2), "values from 2 to 2 in column 'y'; allowed: 0 to 1"),
+        (Shard(*shard(), *shard()), "4 columns; the task has 2"),
+        (Shard(), "0 columns; the task has 2"),
     ],
 )
 def test_shards_of_another_task_are_refused_in_one_line(rubbish, reason):
     model = make_model()
+    assert list(model.minibatches(model.state(), [shard()], seed=0)) == [4]
     with pytest.raises(ConfigError, match=f"^a shard has .*{reason}") as caught:
         model.minibatches(model.state(), [shard(), rubbish], seed=0)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("label", "kind"), [(-1, np.int64), (2**63, np.uint64)])
+def test_labels_of_any_type_are_in_range(label, kind):
+    columns = (Column("x", "float32", (2,)), Column("y", np.dtype(kind).name, ()))
+    with pytest.raises(ConfigError, match=f"^a shard has values from {label} to {label} in column 'y'; allowed: 0 to"):
+        make_spec(columns=columns).check(shard(label=label, y_type=kind))
+
+
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({}, "Missing key"),
+        ({}, "lacks 0.weight"),
         ({"0.weight": torch.zeros(3, 2)}, "size mismatch for 0.weight"),
-        ({"0.weight": torch.zeros(2, 2), "x\ny" * 100_000: torch.zeros(1)}, "Unexpected key"),
+        ({"0.weight": torch.zeros(2, 2), "x\ny" * 100_000: torch.zeros(1)}, "has x y"),
         ({"0.weight": [1.0]}, "While copying the parameter"),
     ],
 )
@@ -269,8 +274,8 @@ def test_parameters_of_another_model_are_refused_in_one_line(parameters, reason)
     [
         ("nn.Flatten()", "has no parameters that can be trained: give it some, unfrozen"),
         ("nn.Flatten(), nn.Linear(64, 10).requires_grad_(False)", "has no parameters that can be trained"),
-        ("nn.Flatten(), nn.Linear(3, 10)", "does not take samples of shape"),
-        ("nn.Flatten(), nn.Linear(64, 7)", "gives outputs of shape \\(2, 7\\) for two samples, not \\(2, 10\\)"),
+        ("nn.Flatten(), nn.Linear(3, 10)", r"calling it with samples of shape \(1, 8, 8\) failed: RuntimeError: mat1"),
+        ("nn.Flatten(), nn.Linear(64, 7)", r"gives outputs of shape \(2, 7\) for 2 samples, not \(2, 10\)"),
     ],
 )
 def test_an_own_model_that_does_not_fit_is_refused_at_once(tmp_path, layers, message):

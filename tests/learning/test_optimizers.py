@@ -1,4 +1,4 @@
-"""Tasks and optimizers: what torch offers, and nothing that an orchestrator could harm a device with."""
+"""Optimizers: what torch offers, and nothing that an orchestrator could harm a device with; and their schedules."""
 
 import math
 
@@ -6,15 +6,8 @@ import msgspec
 import pytest
 import torch
 
-from paceline.errors import ConfigError
-from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OPTIMIZERS, OptimizerSpec
-from tests.learning.small_tasks import are_equal, make_model, make_shards, make_spec
-
-
-def from_network(fields, kind):
-    """What a device makes of a message."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(fields), type=kind)
+from tests.learning.small_tasks import are_equal, from_network, make_model, make_shards
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -63,6 +56,7 @@ def test_options_reach_the_optimizer(name, options):
         ({"name": "Adam", "options": {"betas": [0.9, 1.5]}}, "Invalid beta parameter at index 1: 1.5"),
         ({"name": "Adam", "options": {"betas": [0.9, math.nan]}}, "Adam: betas is [0.9, nan]; allowed: finite"),
         ({"name": "Adam", "options": {"fused": True, "foreach": True}}, "cannot be `True` together"),
+        ({"schedule": "cosin"}, "schedule"),
     ],
 )
 def test_bad_optimizers_are_refused_in_one_line(fields, reason):
@@ -93,70 +87,41 @@ def test_hostile_optimizers_are_refused_in_few_words(fields):
     assert "\n" not in str(caught.value)
 
 
-FITTING = {
-    "model": {"name": "two-nn"},
-    "optimizer": {},
-    "normalisation": {"scale": 1.0, "mean": [0.0], "std": [1.0]},
-    "input_shape": [1, 28, 28],
-    "num_classes": 10,
-    "batch_size": 32,
-}
-
-
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("schedule", "factors"),
     [
-        ({"input_shape": []}, "input_shape is (); allowed: 1 to 8 sizes of 1 or more"),
-        ({"input_shape": [1, 0, 28]}, "input_shape is (1, 0, 28); allowed"),
-        ({"input_shape": [-28, -28]}, "input_shape is (-28, -28); allowed"),
-        ({"input_shape": [1 << 40]}, "input_shape is (1099511627776,); allowed"),
-        ({"input_shape": [1 << 20, 1 << 20, 1 << 20]}, "allowed: 1 to 8 sizes of 1 or more, 16777216 values in all"),
-        ({"input_shape": [1] * 1_000_000}, "input_shape is (1, 1, 1,"),
-        (
-            {"input_shape": [3, 28, 28], "normalisation": {"scale": 1.0, "mean": [0.0] * 2, "std": [1.0] * 2}},
-            "2 channels",
-        ),
-        ({"normalisation": {"scale": 1.0, "mean": [0.0] * 3, "std": [1.0] * 3}}, "is for 3 channels; samples of shape"),
-        ({"input_shape": [4096, 64, 64], "model": {"name": "three-nn"}}, "'three-nn' would have 8388789910 parameters"),
-        ({"input_shape": [1, 4096, 4096], "model": {"name": "fashion-net"}}, "would have 335"),
-        ({"input_shape": [28], "model": {"name": "lenet-5"}}, "'lenet-5' does not fit inputs of shape (28,)"),
+        ("constant", [1, 1, 1, 1]),
+        ("linear", [1, 0.75, 0.5, 0.25]),
+        ("cosine", [1, 0.5 + 0.5 * math.sqrt(0.5), 0.5, 0.5 - 0.5 * math.sqrt(0.5)]),
     ],
 )
-def test_tasks_beyond_a_device_are_refused(fields, reason):
-    with pytest.raises(ConfigError) as caught:
-        from_network(FITTING | fields, Task)
-    assert reason in str(caught.value)
-    assert len(str(caught.value)) < 400
-    assert "\n" not in str(caught.value)
+def test_learning_rates_fall_from_the_first_round_to_the_last(schedule, factors):
+    spec = from_network({"schedule": schedule}, OptimizerSpec)
+    assert [spec.factor(round, 4) for round in (1, 2, 3, 4)] == pytest.approx(factors)
+    assert spec.factor(1, 1) == 1
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"normalisation": {"scale": 1.0, "mean": [], "std": []}},
-        {"normalisation": {"scale": 1.0, "mean": [0.0], "std": [0.0]}},
-        {"normalisation": {"scale": math.nan, "mean": [0.0], "std": [1.0]}},
-        {"model": {"name": "no-such-net"}},
-        {"optimizer": {"name": "no-such-optimizer"}},
-        {"input_shape": [1.5]},
-        {"batch_size": "32"},
-        {"batch_size": 1 << 63},
-        {"num_classes": (1 << 16) + 1},
-        {"seed": -1},
-        {"proximal_mu": math.inf},
-    ],
-)
-def test_parts_of_a_task_are_checked_too(fields):
-    with pytest.raises(msgspec.ValidationError):
-        from_network(FITTING | fields, Task)
+def test_rounds_that_a_job_did_not_plan_do_not_climb():
+    """A run may be resumed for more rounds than its schedule had."""
+    assert [OptimizerSpec(schedule=schedule).factor(9, 4) for schedule in ("linear", "cosine")] == [0, 0]
 
 
-def test_checking_a_task_draws_nothing_at_random():
-    before = torch.random.get_rng_state()
-    make_spec("two-nn")
-    assert torch.equal(torch.random.get_rng_state(), before)
+def test_a_round_trains_at_the_learning_rate_of_its_schedule():
+    shards, start = make_shards(4), make_model().state()
+
+    def trained(round, **optimizer):
+        model = make_model(rounds=4, optimizer=OptimizerSpec(**optimizer))
+        list(model.minibatches(start, shards, seed=0, round=round))
+        return model.state()
+
+    assert are_equal(trained(3, schedule="linear"), trained(1, options={"lr": 0.05}))
+    assert are_equal(trained(1, schedule="linear"), trained(3))
 
 
-def test_a_model_by_import_path_is_not_imported_to_check_its_task():
-    spec = ModelSpec(import_path="no.such.module:Net")
-    assert msgspec.structs.replace(make_spec("two-nn"), model=spec).model == spec
+def test_an_optimizer_that_is_kept_falls_from_where_it_began():
+    model, shards = make_model(rounds=4, optimizer=OptimizerSpec(schedule="linear")), make_shards(4)
+    optimizer, rates = model.new_optimizer(), []
+    for round in (1, 2, 3, 4):
+        list(model.minibatches(model.state(), shards, seed=0, round=round, optimizer=optimizer))
+        rates += [group["lr"] for group in optimizer.param_groups]
+    assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025])

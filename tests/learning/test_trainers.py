@@ -40,7 +40,8 @@ class TimedModel:
 
     def __init__(self, model, clock, units, busy_units=None):
         self._model, self.spec, self.layout = model, model.spec, model.layout
-        self.parameters, self.kept_names = model.parameters, model.kept_names
+        self.parameters, self.initial_kept = model.parameters, model.initial_kept
+        self.kept_names = model.kept_names
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -128,7 +129,8 @@ class HeldModel:
 
     def __init__(self, model):
         self._model, self.spec, self.layout = model, model.spec, model.layout
-        self.parameters, self.kept_names = model.parameters, model.kept_names
+        self.parameters, self.initial_kept = model.parameters, model.initial_kept
+        self.kept_names = model.kept_names
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 

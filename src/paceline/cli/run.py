@@ -9,7 +9,7 @@ import typer
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Folder, Overwrite, ResultAsJson, Resume, Save, option
+from paceline.cli.options import Folder, Overwrite, ResultAsJson, Resume, Rounds, Save, check_rounds, option
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
@@ -22,6 +22,7 @@ def run(
     devices: Annotated[int | None, option("N", "Number of devices to start, all alike.", min=1)] = None,
     fleet: Annotated[Path | None, option("FILE", "Fleet file (TOML) with the devices to start.")] = None,
     resume: Resume = None,
+    rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
     save: Save = None,
@@ -37,7 +38,8 @@ def run(
         raise ConfigError("give the devices to start: either --devices N or --fleet FILE")
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
-    resumed = None if resume is None else reopen(resume)
+    check_rounds(rounds, resume)
+    resumed = None if resume is None else reopen(resume, rounds)
     spec = load_job(job) if job is not None else resumed.plan.job  # type: ignore[union-attr]
     topology = topologies.of_job(spec)
     if store is not None and "store_url" not in topology.used_options:

@@ -16,7 +16,21 @@ from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
-from paceline.cli.options import NETWORK, Cert, Folder, Insecure, Key, Overwrite, Resume, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    Cert,
+    Folder,
+    Insecure,
+    Key,
+    Overwrite,
+    Resume,
+    Rounds,
+    Tls,
+    Token,
+    check_rounds,
+    flag,
+    option,
+)
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
@@ -29,6 +43,7 @@ from paceline.topologies.job_files import load_job
 def serve(
     job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
     resume: Resume = None,
+    rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
@@ -48,6 +63,7 @@ def serve(
     """
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
+    check_rounds(rounds, resume)
     access.check_token(token)
     given: dict[str, object] = {
         "host": host,
@@ -60,7 +76,7 @@ def serve(
     }
     kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
-    prepared = _prepared(job, resume, folder, overwrite)
+    prepared = _prepared(job, resume, rounds, folder, overwrite)
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -78,9 +94,11 @@ def serve(
     show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json, resume=["serve"])
 
 
-def _prepared(job: Path | None, resume: Path | None, folder: Path | None, overwrite: bool) -> PreparedRun:
+def _prepared(
+    job: Path | None, resume: Path | None, rounds: int | None, folder: Path | None, overwrite: bool
+) -> PreparedRun:
     if resume is not None:
-        return reopen(resume)
+        return reopen(resume, rounds)
     assert job is not None
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.learning import checkpoints
@@ -55,6 +57,8 @@ def start_and_show(
         opening: line to print before devices start.
         resume: command that resumes the run, if it can be; the option with its folder is added.
     """
+    if save is not None and prepared.plan.job.nested:
+        raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
     if opening:
         Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
     console, clock = Console(stderr=as_json), _RunClock()
@@ -71,7 +75,7 @@ def start_and_show(
             Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
             raise
     if save is not None:
-        checkpoints.write(save, run.state)
+        shutil.copyfile(checkpoints.newest_in(run.folder), save)
     _print_result(run, console, as_json=as_json)
 
 

@@ -22,6 +22,7 @@ from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
 from paceline.learning.aggregated_points import PointsSpec, remembered
+from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
@@ -187,6 +188,10 @@ class ModelledTrainer(Trainer):
     def initial_parameters(self) -> Vectors:
         return self._initial
 
+    def load_base(self, state: State) -> None:
+        if self._model is not None:
+            self._kept.load_base(self._model, state)
+
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
@@ -223,7 +228,7 @@ class ModelledTrainer(Trainer):
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         values = np.zeros(shard.num_samples, np.float32)
         if self._model is not None:
-            values = np.concatenate(list(self._model.losses(self._model.layout.unpack(parameters), shard)))
+            values = np.concatenate(list(self._model.losses(self._kept.state(self._model, parameters), shard)))
         seconds = shard.num_samples / self._now(_FORWARD_PER_TRAINED * self._device.speed(self._spec.name))
         await self._load.work(seconds, self._meter)
         return Losses(values, seconds)

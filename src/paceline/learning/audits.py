@@ -213,7 +213,7 @@ def _check_repeatable(model: LocalModel) -> None:
     for _ in model.minibatches(model.state(), [shard], seed=0):
         pass
     if not torch.equal(torch.get_rng_state(), before):
-        name = spec.task.import_path or spec.model.name or spec.model.import_path
+        name = spec.task.import_path or spec.chosen_model.name or spec.model.import_path
         raise ConfigError(
             f"model {name!r} draws at random while it trains, as dropout does: its training cannot be repeated, so its "
             f"updates cannot be audited"

@@ -15,6 +15,12 @@ from safetensors.torch import load_file, save_file
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning.averaging import State
 
+FOLDER = "checkpoints"
+"""Folder of a run with its checkpoints."""
+
+FINAL = "final"
+"""Name of the checkpoint of what a run learned, where rounds have none of their own."""
+
 NUM_KEPT = 3
 """Checkpoints that stay in a folder; older ones are removed."""
 
@@ -70,6 +76,17 @@ def read(path: Path) -> State:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
         raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
+
+
+def newest_in(path: Path) -> Path:
+    """Return the file with what a run learned last: `path`, or one in its folder; raises `ConfigError` if none."""
+    if path.is_file():
+        return path
+    folder = path / FOLDER
+    final, kept = folder / f"{FINAL}.safetensors", rounds(folder)
+    if final.is_file() or kept:
+        return final if final.is_file() else path_of(folder, kept[-1])
+    raise ConfigError(f"{path}: there is neither a file nor a run that learned something")
 
 
 def read_header(path: Path) -> dict[str, str]:

@@ -44,7 +44,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     chosen: set[str] = set()
     for pattern in patterns:
         bare = pattern.removeprefix("!")
-        found = fnmatch.filter(names, bare)
+        found = [name for name in names if fnmatch.fnmatchcase(name, bare)]  # alike on all systems
         if not found:
             raise ConfigError(f"exchange has {pattern!r}, which fits nothing; the model has {_shown(names)}")
         chosen = chosen - set(found) if pattern.startswith("!") else chosen | set(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from paceline.errors import ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
 from paceline.learning.optimizers import set_learning_rates
-from paceline.learning.preprocessing import Standardise, fitted_buffers
+from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, minibatch_sizes
@@ -39,6 +39,7 @@ class LocalModel:
         module: the model, whole: it takes samples as they are stored.
         layout: positions in vectors of what travels.
         kept_names: names of what training changes and does not travel.
+        initial_kept: its untrained values.
     """
 
     def __init__(self, spec: TrainingSpec, allowed: Sequence[str] | None = ()) -> None:
@@ -48,10 +49,15 @@ class LocalModel:
         state = self.module.state_dict()
         exchanged = exchanged_names(self.module, spec.exchange)
         self.layout = Layout({name: state[name] for name in exchanged})
-        self.kept_names = _changed_names(self.module) - set(exchanged)
+        self.kept_names = _changed_names(self.module, exchanged)
+        self.initial_kept = self.kept()
         self._transform = _load_transform(spec.transform, allowed)
+        # Preprocessing does not learn: of many minibatches at once it takes less time.
+        whole = self.module if isinstance(self.module, WholeModel) and self._transform is None else None
+        self._preprocessing = None if whole is None else whole.preprocessing
+        self._learned = self.module if whole is None else whole.learned
         self._metric_names: tuple[str, ...] | None = None
-        if spec.import_paths:
+        if spec.import_paths or spec.normalisation is None:  # named models take what is standardised
             try_out(self.task, self.module, spec)
 
     @property
@@ -76,6 +82,11 @@ class LocalModel:
         state = self.module.state_dict()
         return {name: state[name].detach().clone() for name in self.kept_names}
 
+    def base(self) -> State:
+        """Copy what does not travel, without what is fitted: all that a device has to have besides."""
+        state, left_out = self.module.state_dict(), self.layout.names | fitted_buffers(self.module)
+        return {name: tensor.detach().clone() for name, tensor in state.items() if name not in left_out}
+
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""
         load_into(self.module, state, required=self.layout.names)
@@ -87,7 +98,11 @@ class LocalModel:
     def new_optimizer(self) -> torch.optim.Optimizer:
         """Make the optimizer of the task, or else the job's, for this model's parameters."""
         own = plugins.guarded("the task", "optimizer()", self.task.optimizer, self.module)
-        return own or self.spec.optimizer.make(self._trained_parameters())
+        if own is None:
+            return self.spec.optimizer.make(self._trained_parameters())
+        if not isinstance(own, torch.optim.Optimizer):
+            raise ConfigError(f"the task: optimizer() made no torch.optim.Optimizer but a {type(own).__name__}")
+        return own
 
     def minibatches(
         self,
@@ -128,7 +143,7 @@ class LocalModel:
         anchors = [parameter.detach().clone() for parameter in held]
         for batch, num_samples in batches:
             optimizer.zero_grad()
-            self.task.loss(self.module, batch).backward()  # type: ignore[no-untyped-call]
+            self.task.loss(self._learned, batch).backward()  # type: ignore[no-untyped-call]
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.spec.proximal_mu)
@@ -157,7 +172,10 @@ class LocalModel:
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
             chosen, sizes = torch.cat(together).numpy(), [len(batch) for batch in together]
-            parts = [torch.split(torch.from_numpy(column[chosen]), sizes) for column in columns]
+            taken = [torch.from_numpy(column[chosen]) for column in columns]
+            if self._preprocessing is not None:
+                taken[0] = self._preprocessing(taken[0])
+            parts = [torch.split(tensor, sizes) for tensor in taken]
             for size, *tensors in zip(sizes, *parts, strict=True):
                 batch = _structured(tensors, self.spec)
                 yield batch if self._transform is None else self._transform(batch), size
@@ -216,8 +234,9 @@ def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
 
 def try_out(task: Task, module: nn.Module, spec: TrainingSpec) -> None:
     """Raise `ConfigError` if code of the user's does not take the data, or returns no loss."""
-    path = spec.import_paths[0]
-    what = f"task {path!r}" if spec.task.import_path else f"model {path!r}"
+    model = spec.chosen_model
+    own = spec.task.import_path or spec.task.kind
+    what = f"task {own!r}" if spec.task.built_in is None else f"model {model.import_path or model.name!r}"
     batch = as_batch(spec.zeros(2), spec)
     module.eval()
     with torch.inference_mode():
@@ -229,11 +248,12 @@ def try_out(task: Task, module: nn.Module, spec: TrainingSpec) -> None:
         if not isinstance(loss, torch.Tensor) or loss.shape != ():
             found = f"shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"type {type(loss).__name__}"
             raise ConfigError(f"{what}: loss() returned a value of {found}; it must be a scalar, the mean of the batch")
+        plugins.guarded(what, "metrics() on two samples of zeros", ScoreTotals(task).add, module, batch)
 
 
 def as_batch(shard: Shard, spec: TrainingSpec) -> Batch:
     """Make a batch of samples as they are stored."""
-    return _structured([torch.from_numpy(np.ascontiguousarray(column)) for column in shard], spec)
+    return _structured([torch.from_numpy(np.require(column, requirements=["C", "W"])) for column in shard], spec)
 
 
 def _structured(tensors: Sequence[torch.Tensor], spec: TrainingSpec) -> Batch:
@@ -247,12 +267,12 @@ def layer_of(name: str) -> str:
     return name.removeprefix("model.").partition(".")[0]
 
 
-def _changed_names(module: nn.Module) -> set[str]:
-    """Return the names of what training changes: parameters that are not frozen, and buffers."""
-    frozen = {
-        name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad
-    }
-    return set(module.state_dict()) - frozen - fitted_buffers(module)
+def _changed_names(module: nn.Module, exchanged: Collection[str]) -> set[str]:
+    """Return the names of what training changes besides what is exchanged: parameters that learn, and buffers."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    sent = {id(parameters[name]) for name in exchanged if name in parameters}  # perhaps under another name, too
+    still = {name for name, parameter in parameters.items() if id(parameter) in sent or not parameter.requires_grad}
+    return set(module.state_dict()) - still - set(exchanged) - fitted_buffers(module)
 
 
 def _load_transform(path: str, allowed: Sequence[str] | None) -> Callable[[Batch], Batch] | None:

@@ -32,10 +32,12 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         name: name in `MODELS`; None, without an import either, for the usual one of the task, or its own.
         import_path: ``package.module:Factory`` or ``path/to/file.py:Factory``, encoded as ``import``. The factory is
             called without arguments. Devices import only what their owner allows.
+        start: parameters to start from instead of new ones: the folder of a run, or a .safetensors file.
     """
 
     name: str | None = None
     import_path: str | None = msgspec.field(default=None, name="import")
+    start: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

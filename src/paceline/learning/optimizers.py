@@ -77,7 +77,7 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def factor(self, round: int, rounds: int) -> float:
         """Return what learning rates are multiplied by in a round of so many, counted from 1."""
-        done = (round - 1) / max(rounds, 1)
+        done = min(1.0, (round - 1) / rounds)
         if self.schedule == "cosine":
             return 0.5 * (1 + math.cos(math.pi * done))
         return 1 - done if self.schedule == "linear" else 1.0

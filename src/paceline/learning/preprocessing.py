@@ -5,8 +5,9 @@ Both are fitted once, to the training data, and are buffers: saved with the mode
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 
 if TYPE_CHECKING:
@@ -44,23 +46,32 @@ class Normalisation(msgspec.Struct, frozen=True):
     def of(cls, table: Table, column: int = 0, *, takes_whole_numbers: bool = False) -> Normalisation | None:
         """Compute what gives a column mean 0 and variance 1; None for whole numbers, which may be tokens.
 
-        Bytes count as numbers from 0 to 1, as those of images.
+        Bytes count as numbers from 0 to 1, as those of images. Raises `ConfigError` for values that are not finite.
         """
         described = table.columns[column]
-        dtype, shape = np.dtype(described.dtype), described.shape
+        dtype = np.dtype(described.dtype)
         if dtype.kind != "f" and dtype != np.uint8 and not (takes_whole_numbers and dtype.kind in "iub"):
             return None
         scale = 1 / 255 if dtype == np.uint8 else 1.0
-        count, total = 0, np.zeros(_num_groups(shape))
-        for values in _chunks(table, column):
-            count += values.size // len(total)
-            total += values.sum((0, 2), dtype=np.float64)
-        mean = total / count
-        centre = mean[:, None]
-        squares = sum(np.square(values - centre).sum((0, 2)) for values in _chunks(table, column))
-        mean, std = mean * scale, np.sqrt(squares / count) * scale
+        mean, std = (moment * scale for moment in _moments(_chunks(table, column)))
+        if not np.isfinite(mean + std).all():
+            raise ConfigError(f"column {described.name!r} has values that are not finite, or too large to be squared")
         std[std <= 1e-12 * np.abs(mean)] = 1.0  # rounding may leave what is constant a little above 0
         return cls(scale, tuple(mean.tolist()), tuple(std.tolist()))
+
+
+@np.errstate(invalid="ignore", over="ignore")  # the result tells
+def _moments(chunks: Iterator[Array]) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each group."""
+    first = next(chunks)
+    centre = first.mean((0, 2), dtype=np.float64)  # near the mean: squares of what is left lose no digits
+    count, total, squares = 0, 0.0, 0.0
+    for values in itertools.chain([first], chunks):
+        apart = values - centre[:, None]
+        count += values.shape[0] * values.shape[2]
+        total, squares = total + apart.sum((0, 2)), squares + np.square(apart).sum((0, 2))
+    offset = total / count
+    return centre + offset, np.sqrt(np.maximum(squares / count - np.square(offset), 0))
 
 
 def _chunks(table: Table, column: int) -> Iterator[Array]:
@@ -146,13 +157,30 @@ class Rescale(nn.Module):
         self.register_buffer("std", torch.tensor(normalisation.std) / normalisation.scale)
         self.register_buffer("mean", torch.tensor(normalisation.mean) / normalisation.scale)
 
-    def forward(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Rescale outputs."""
-        return outputs * self.std + self.mean
+    def forward(self, outputs: Any) -> torch.Tensor:
+        """Rescale outputs, or the logits among them."""
+        return logits_of(outputs) * self.std + self.mean
+
+
+def logits_of(outputs: Any) -> torch.Tensor:
+    """Return the outputs that a loss compares: those named ``logits``, or the first, where there are several."""
+    if isinstance(outputs, torch.Tensor):
+        return outputs
+    if isinstance(outputs, Mapping):
+        found = outputs["logits"] if "logits" in outputs else next(iter(outputs.values()))
+    else:
+        found = getattr(outputs, "logits", None)
+        found = outputs[0] if found is None else found
+    tensor: torch.Tensor = found
+    return tensor
 
 
 class WholeModel(nn.Module):
-    """A model that takes samples as they are stored, and gives results in the units of the targets."""
+    """A model that takes samples as they are stored, and gives results in the units of the targets.
+
+    Args:
+        first: what the first input is put through.
+    """
 
     def __init__(self, model: nn.Module, first: Standardise | None, last: Rescale | None) -> None:
         super().__init__()
@@ -160,9 +188,17 @@ class WholeModel(nn.Module):
         self.model = model
         self.postprocessing = nn.Identity() if last is None else last
 
-    def forward(self, x: torch.Tensor) -> Any:
-        """Compute the outputs for samples as stored."""
-        return self.postprocessing(self.model(self.preprocessing(x)))
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Compute the outputs for inputs as stored."""
+        if inputs:
+            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
+        return self.postprocessing(self.model(*inputs, **named))
+
+    @property
+    def learned(self) -> nn.Module:
+        """All behind the preprocessing: a module of the same parameters."""
+        last = self.postprocessing
+        return WholeModel(self.model, None, last) if isinstance(last, Rescale) else self.model
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:

@@ -90,7 +90,17 @@ class KeptTraining:
     def __init__(self, initial: Vectors) -> None:
         self._initial = initial
         self._optimizer: torch.optim.Optimizer | None = None
+        self._base: State = {}
         self._kept: State = {}
+
+    def load_base(self, model: LocalModel, state: State) -> None:
+        """Set what does not travel, as it was at the start; raises `ConfigError` if it does not fit."""
+        model.load({**model.layout.unpack(self._initial), **state})
+        self._base, self._kept = dict(state), {}
+
+    def state(self, model: LocalModel, parameters: Vectors) -> State:
+        """Return the parameters to train, and what does not travel."""
+        return {**(self._base or model.initial_kept), **model.layout.unpack(parameters), **self._kept}
 
     def minibatches(
         self, model: LocalModel, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions
@@ -98,10 +108,8 @@ class KeptTraining:
         """Train minibatch by minibatch, yielding the samples of each; see `LocalModel.minibatches`."""
         if options.keeps_optimizer and self._optimizer is None:
             self._optimizer = model.new_optimizer()
-        if model.kept_names and not self._kept:
-            self._kept = model.kept()
         return model.minibatches(
-            {**model.layout.unpack(parameters), **self._kept},
+            self.state(model, parameters),
             shards,
             options.seed,
             options.local_epochs,
@@ -136,6 +144,10 @@ class Trainer(ABC):
     @abstractmethod
     def initial_parameters(self) -> Vectors:
         """Return untrained parameters of the same shapes, for a benchmark to train."""
+
+    def load_base(self, state: State) -> None:
+        """Set what of the model does not travel; raises `ConfigError` if it does not fit."""
+        raise NotImplementedError(f"{type(self).__name__} holds no model")
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         """Compute the loss of each sample, in the order of the shard; only peers need it."""
@@ -232,6 +244,9 @@ class ThreadTrainer(Trainer):
     def initial_parameters(self) -> Vectors:
         return self._initial
 
+    def load_base(self, state: State) -> None:
+        self._kept.load_base(self._model, state)
+
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:
@@ -275,7 +290,7 @@ class ThreadTrainer(Trainer):
     def _find_losses(self, parameters: Vectors, shard: Shard, is_cancelled: threading.Event) -> Losses:
         self._use_threads()
         parts = []
-        losses = self._model.losses(self._model.layout.unpack(parameters), shard)  # checks the shard
+        losses = self._model.losses(self._kept.state(self._model, parameters), shard)  # checks the shard
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
         for part in losses:
             work.end_step()

@@ -24,14 +24,15 @@ from paceline.learning.preprocessing import Normalisation
 from paceline.learning.shards import Array, Shard
 from paceline.learning.tables import ArrayTable, Column, Table
 from paceline.learning.tasks import TASKS, SupervisedTask, Task, TaskSpec
-from paceline.learning.tasks.supervised import MAX_OUTPUTS, largest
+from paceline.learning.tasks.supervised import MAX_OUTPUTS, class_range, largest
 from paceline.spelling import suggest
 
 # Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.
 _MAX_BATCH = 1 << 20
 _MAX_COLUMNS = 256
 _MAX_DIMENSIONS = 8
-_MAX_INPUT_VALUES = 1 << 24
+_MAX_NAME = 80
+_MAX_VALUES = 1 << 24
 _MAX_PARAMETERS = 1 << 30
 _MAX_SEED = (1 << 63) - 1
 _DTYPES = (
@@ -54,6 +55,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         target_normalisation: the same for targets that are numbers.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
+        base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
         rounds: rounds, or epochs, of the job, for schedules.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.
@@ -71,6 +73,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
     transform: str = ""
     exchange: Exchange = "all"
+    base: Annotated[str, Meta(max_length=64)] = ""
     rounds: Count = 1
     proximal_mu: NotNegative = 0.0
     proximal_layers: tuple[str, ...] = ()
@@ -86,7 +89,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return cls.fitted(
             dataset,
             task=job.task,
-            model=job.model,
+            model=msgspec.structs.replace(job.model, start=None),  # a path of this machine
             optimizer=job.optimizer,
             batch_size=job.batch_size,
             seed=job.seed,
@@ -109,8 +112,16 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"samples have {len(self.columns)} columns; allowed: 1 to {_MAX_COLUMNS}")
         for column in self.columns:
             _check_column(column)
+        num_values = sum(math.prod(column.shape) for column in self.columns)
+        if num_values > _MAX_VALUES:
+            raise ConfigError(f"a sample has {num_values} values; allowed: {_MAX_VALUES}, in all its columns")
+        if self.transform:
+            plugins.split_path(self.transform)
         if self.task.built_in is not None and self.num_outputs < 1:
             raise ConfigError("num_outputs is 0; a built-in task has at least 1")
+        for column in self.class_columns:
+            if np.dtype(column.dtype).kind not in "biu":
+                raise ConfigError(f"column {column.name!r} is {column.dtype}; classes must be whole numbers")
         if self.task.import_path is not None and self.model.is_given:
             raise ConfigError("the task makes its own model: leave out name and import in [model]")
         self._check_size()
@@ -119,6 +130,19 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     def input_shape(self) -> tuple[int, ...]:
         """Shape of the first column of a sample."""
         return self.columns[0].shape
+
+    @property
+    def chosen_model(self) -> ModelSpec:
+        """The model that the job names, or the usual one of a built-in task."""
+        built_in = self.task.built_in
+        return self.model if self.model.is_given or built_in is None else ModelSpec(name=built_in.default_model)
+
+    @property
+    def class_columns(self) -> dict[Column, int]:
+        """Columns of class numbers, and their places."""
+        built_in = self.task.built_in
+        places = () if built_in is None else built_in.class_columns(_target_place(self.task, self.columns))
+        return {self.columns[place]: place for place in places}
 
     @property
     def import_paths(self) -> tuple[str, ...]:
@@ -147,38 +171,37 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         if len(shard) != len(self.columns):
             raise ConfigError(f"a shard has {len(shard)} columns; the task has {len(self.columns)}")
         for array, column in zip(shard, self.columns, strict=True):
-            if array.dtype != np.dtype(column.dtype) or array.shape[1:] != column.shape:
+            if not array.ndim or array.dtype != np.dtype(column.dtype) or array.shape[1:] != column.shape:
                 raise ConfigError(
                     f"a shard has {array.dtype} of shape {array.shape[1:]} in column {column.name!r}; "
                     f"the task wants {column.dtype} of shape {column.shape}"
                 )
-            if array.shape[0] != shard.num_samples or not shard.num_samples:
+        if len(set(map(len, shard))) > 1 or not shard.num_samples:
+            names = [column.name for column in self.columns]
+            counts = " and ".join(f"{len(array)} of {name!r}" for array, name in zip(shard, names, strict=True))
+            raise ConfigError(f"a shard has {counts}; it needs as many of each, and at least one")
+        for column, place in self.class_columns.items():
+            low, high = class_range(shard[place], self.task.built_in.ignored_class)  # type: ignore[union-attr]
+            if low < 0 or high >= self.num_outputs:
                 raise ConfigError(
-                    f"a shard has {shard.num_samples} samples and {array.shape[0]} of {column.name!r}; "
-                    "it needs as many of each, and at least one"
+                    f"a shard has values from {low} to {high} in column {column.name!r}; "
+                    f"allowed: 0 to {self.num_outputs - 1}"
                 )
-        self._check_classes(shard[-1])
-
-    def _check_classes(self, target: Array) -> None:
-        built_in = self.task.built_in
-        if built_in is not None and built_in.has_classes and target.dtype.kind in "iu":
-            low, high = target.min(), target.max()
-            if low < built_in.least_class or high >= self.num_outputs:
-                raise ConfigError(f"a shard has labels from {low} to {high}; allowed: 0 to {self.num_outputs - 1}")
 
     def zeros(self, num_samples: int) -> Shard:
         """Make samples of zeros, to try things out with."""
         return Shard(*(np.zeros((num_samples, *column.shape), column.dtype) for column in self.columns))
 
     def _check_size(self) -> None:
-        if self.model.name is None or self.task.built_in is None:
+        name = self.chosen_model.name
+        if name is None:
             return  # the device allowed that very model
         with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
-            model = models.build(self.model, self.input_shape, self.num_outputs)
+            model = models.build(self.chosen_model, self.input_shape, self.num_outputs)
         num_parameters = sum(parameter.numel() for parameter in model.parameters())
         if num_parameters > _MAX_PARAMETERS:
             raise ConfigError(
-                f"model {self.model.name!r} would have {num_parameters} parameters for samples of shape "
+                f"model {name!r} would have {num_parameters} parameters for samples of shape "
                 f"{self.input_shape} and {self.num_outputs} outputs; allowed: {_MAX_PARAMETERS}"
             )
 
@@ -186,12 +209,16 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
 def fitting(table: Table, spec: TrainingSpec) -> Table:
     """Return a device's own data in the types of a job's; raises `ConfigError` if it is not of that kind."""
     found, wanted = table.columns, spec.columns
-    if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
+    are_named = spec.structure != "dict" or [column.name for column in found] == [column.name for column in wanted]
+    if len(found) != len(wanted) or not are_named or not all(map(_fits, found, wanted)):
         raise ConfigError(f"the data has {_described(found)}; the job wants {_described(wanted)}")
-    if spec.task.built_in is not None and spec.task.built_in.needs_target and spec.task.built_in.has_classes:
-        highest = largest(table)
+    for column, place in spec.class_columns.items():
+        highest = largest(table, place, spec.task.built_in.ignored_class)  # type: ignore[union-attr]
         if highest >= spec.num_outputs:
-            raise ConfigError(f"the data has labels up to {highest}; the job wants labels below {spec.num_outputs}")
+            raise ConfigError(
+                f"the data has values up to {highest} in column {column.name!r}; the job wants them below "
+                f"{spec.num_outputs}"
+            )
     if [column.dtype for column in found] == [column.dtype for column in wanted]:
         return table
     arrays = zip(wanted, table.take(slice(None)), strict=True)
@@ -220,24 +247,36 @@ def _fit(task: TaskSpec, built_in: type[SupervisedTask], train: Table, test: Tab
     if built_in.needs_target and len(train.columns) < 2:
         raise ConfigError(f"{task.kind} takes samples with a target; these have one column, {train.columns[0].name!r}")
     has_one_input = train.structure == "tuple" and len(train.columns) == 2
+    target = _target_place(task, train.columns)
     return {
-        "num_outputs": task.outputs or built_in.count_outputs(train, test),
+        "num_outputs": task.outputs or built_in.count_outputs(train, test, target),
         "normalisation": Normalisation.of(train) if built_in.is_standardised and has_one_input else None,
-        "target_normalisation": built_in.target_normalisation(train),
+        "target_normalisation": built_in.target_normalisation(train, target),
     }
+
+
+def _target_place(task: TaskSpec, columns: tuple[Column, ...]) -> int:
+    """Return the place of the column with the targets."""
+    names = [column.name for column in columns]
+    if task.target and task.target not in names:
+        raise ConfigError(f"target is {task.target!r}; {suggest(task.target, names)}")
+    return names.index(task.target) if task.target else -1
 
 
 def _check_column(column: Column) -> None:
     shape = column.shape
+    if len(column.name) > _MAX_NAME:
+        raise ConfigError(
+            f"column {_shown(column.name)} has a name of {len(column.name)} letters; allowed: {_MAX_NAME}"
+        )
     if column.dtype not in _DTYPES:
         raise ConfigError(
             f"column {_shown(column.name)} is of type {_shown(column.dtype)}; {suggest(column.dtype, _DTYPES)}"
         )
-    is_possible = len(shape) <= _MAX_DIMENSIONS and min(shape, default=1) >= 1
-    if not is_possible or math.prod(shape) > _MAX_INPUT_VALUES:
+    if len(shape) > _MAX_DIMENSIONS or min(shape, default=1) < 1:
         raise ConfigError(
             f"column {_shown(column.name)} has the shape {_shown(shape)}; allowed: at most {_MAX_DIMENSIONS} sizes of "
-            f"1 or more, {_MAX_INPUT_VALUES} values in all"
+            "1 or more"
         )
 
 

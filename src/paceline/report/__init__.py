@@ -3,11 +3,20 @@
 None of them reaches into a run: a run passes each event on, and behaves the same without a reader.
 """
 
-from paceline.report.folder import RunFolder
+from paceline.report.folder import START, RunFolder
 from paceline.report.lines import LinePrinter
 from paceline.report.live import LiveTable, show_progress
 from paceline.report.notebook import progress_callback
 from paceline.report.page import write_report
 from paceline.topologies.reporting.base import Summary
 
-__all__ = ["LinePrinter", "LiveTable", "RunFolder", "Summary", "progress_callback", "show_progress", "write_report"]
+__all__ = [
+    "START",
+    "LinePrinter",
+    "LiveTable",
+    "RunFolder",
+    "Summary",
+    "progress_callback",
+    "show_progress",
+    "write_report",
+]

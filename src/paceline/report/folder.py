@@ -24,7 +24,10 @@ from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.tables import GrowingTable, RecordedTable
 
 _NEW = ".new"  # ends the name of a file until it is whole
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json")
+START = "start.safetensors"
+"""File of a run with the parameters that it starts from, if they were in no file of the user's."""
+
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", START)
 
 
 class RunFolder:
@@ -144,10 +147,17 @@ class RunFolder:
         found = [(path, _table_of(path)) for path in sorted(self.path.glob("jobs/*"))]
         return {path.name: RunFolder(path, table) for path, table in found if table is not None}
 
-    def reopen(self) -> list[Event]:
-        """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept."""
+    def reopen(self, settings: dict[str, Any] | None = None) -> list[Event]:
+        """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept.
+
+        Args:
+            settings: the resolved job, where it has changed.
+        """
         self.close()
         self._claim_it()
+        if settings is not None:
+            replace(self._settings_file, _as_json(settings))
+            self._claim_it()  # the claim was on the file that is replaced
         kept = self.topology.events_to_keep(list(self.events()))
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
@@ -155,6 +165,12 @@ class RunFolder:
             self._start_recording(kept)
         except OSError as error:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
+        return kept
+
+    def keep_start(self, source: Path) -> Path:
+        """Keep the parameters that the run starts from; returns where they are."""
+        kept = self.path / START
+        shutil.copyfile(source, kept)
         return kept
 
     def delete_files(self) -> None:
@@ -208,6 +224,8 @@ class RunFolder:
             raise ConfigError(
                 f"{self.path}: another process is recording this {self.reporting.kind}; stop it first"
             ) from None
+        if self._claim is not None:
+            self._claim.close()
         self._claim = claim
 
     def __enter__(self) -> RunFolder:

@@ -18,6 +18,7 @@ from paceline.topologies.base import JobSpec
 from paceline.topologies.job_tables import TableField, table_fields
 
 _IMPORTS = ("import", "method", "transform")  # keys that may hold an import path
+_PATHS = ("path", "start")
 
 
 def load_job(path: Path | str) -> JobSpec:
@@ -62,7 +63,7 @@ def parse_submitted(tables: Mapping[str, Any], outer: type[JobSpec]) -> JobSpec:
     for table in kind.tables:
         found = tables.get(table)
         for key, value in found.items() if isinstance(found, dict) else ():
-            if key in ("path", "import") or (key in _IMPORTS and ":" in str(value)):
+            if key in (*_PATHS, "import") or (key in _IMPORTS and ":" in str(value)):
                 raise ConfigError(f"{source}: [{table}] {key}: a submitted job cannot load files; choose by name")
     if not table_named(tables, kind.table, source).get("name"):
         raise ConfigError(f"{source}: [{kind.table}] name is missing; a submitted job needs one")
@@ -107,8 +108,9 @@ def _fitted(where: str, make: Callable[..., Any], *arguments: Any) -> Any:
 
 def _resolved(table: dict[str, Any], base: Path | None) -> dict[str, Any]:
     """Make paths absolute, so that the table means the same from anywhere."""
-    if base is not None and isinstance(table.get("path"), str):
-        table["path"] = os.path.abspath(base / table["path"])
+    for key in _PATHS:
+        if base is not None and isinstance(table.get(key), str):
+            table[key] = os.path.abspath(base / table[key])
     for key in _IMPORTS:
         file, _, name = str(table.get(key, "")).rpartition(":")
         if base is not None and file.endswith(".py"):

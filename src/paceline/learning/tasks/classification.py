@@ -25,15 +25,17 @@ class Classification(SupervisedTask):
     """
 
     losses_by_name = ("cross-entropy", "cross-entropy-of-softmax")
-    has_classes = True
 
     @classmethod
-    def count_outputs(cls, train: Table, test: Table) -> int:
-        if train.columns[-1].shape != ():
-            raise ConfigError(
-                f"labels have shape {train.columns[-1].shape}; classification takes one class number for each sample"
-            )
-        return max(largest(train), largest(test)) + 1
+    def count_outputs(cls, train: Table, test: Table, target: int) -> int:
+        shape = train.columns[target].shape
+        if shape != ():
+            raise ConfigError(f"labels have shape {shape}; classification takes one class number for each sample")
+        return max(largest(train, target), largest(test, target)) + 1
+
+    @classmethod
+    def class_columns(cls, target: int) -> tuple[int, ...]:
+        return (target,)
 
     def sample_losses(self, outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         logits = outputs if self.loss_name == "cross-entropy" else torch.softmax(outputs, dim=1)

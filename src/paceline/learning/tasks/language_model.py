@@ -31,21 +31,26 @@ class LanguageModel(SupervisedTask):
     default_model = "lstm"
     losses_by_name = ("cross-entropy",)
     is_standardised = False
-    has_classes = True
-    least_class = PADDING
+    ignored_class = PADDING
     needs_target = False
 
     @classmethod
-    def count_outputs(cls, train: Table, test: Table) -> int:
+    def count_outputs(cls, train: Table, test: Table, target: int) -> int:
         if len(train.columns[0].shape) != 1:
             raise ConfigError(f"samples have shape {train.columns[0].shape}; a language model takes rows of tokens")
-        return max(largest(table, column, PADDING) for table in (train, test) for column in (0, -1)) + 1
+        columns = cls.class_columns(target)
+        return max(largest(table, column, PADDING) for table in (train, test) for column in columns) + 1
+
+    @classmethod
+    def class_columns(cls, target: int) -> tuple[int, ...]:
+        return (0, target)
 
     def example(self, batch: Batch) -> Example:
         if isinstance(batch, Mapping):
-            name = self._spec.task.target or ("labels" if "labels" in batch else next(iter(batch)))
-            inputs = {key: column for key, column in batch.items() if key != "labels"}
-            return Example(inputs, nn.functional.pad(batch[name][:, 1:].long(), (0, 1), value=PADDING))
+            name = self._spec.task.target or "labels"
+            inputs = {key: column for key, column in batch.items() if key != name}
+            labels = batch[name] if name in batch else next(iter(batch.values()))
+            return Example(inputs, nn.functional.pad(labels[:, 1:].long(), (0, 1), value=PADDING))
         if isinstance(batch, torch.Tensor) or len(batch) == 1:
             tokens = batch if isinstance(batch, torch.Tensor) else batch[0]
             return Example((tokens[:, :-1],), tokens[:, 1:])

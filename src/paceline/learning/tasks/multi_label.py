@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 class MultiLabel(SupervisedTask):
     """Targets are rows of 0 and 1; models return a logit per label, and above 0 means yes.
 
-    The metrics are F1 scores: ``micro_f1`` of all decisions together, ``macro_f1`` the mean over labels.
+    The metrics are F1 scores: ``micro_f1`` of all decisions together, ``macro_f1`` the mean over the labels that any
+    sample has or is given.
     """
 
     losses_by_name = ("binary-cross-entropy",)
 
     @classmethod
-    def count_outputs(cls, train: Table, test: Table) -> int:
-        shape = train.columns[-1].shape
+    def count_outputs(cls, train: Table, test: Table, target: int) -> int:
+        shape = train.columns[target].shape
         if len(shape) != 1:
             raise ConfigError(f"targets have shape {shape}; multi-label takes a row of 0 and 1 for each sample")
         return shape[0]
 
     def sample_losses(self, outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return nn.functional.binary_cross_entropy_with_logits(outputs, target.to(outputs.dtype), reduction="none").mean(
-            1
-        )
+        target = target.to(outputs.dtype)
+        return nn.functional.binary_cross_entropy_with_logits(outputs, target, reduction="none").mean(1)
 
     def metrics(self, model: nn.Module, batch: Batch) -> Sums:
         example = self.example(batch)

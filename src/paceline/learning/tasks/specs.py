@@ -56,6 +56,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             plugins.split_path(self.import_path)
             if self.kind != "classification":
                 raise ValueError(f"a task has either a kind or an import, not {self.kind!r} and {self.import_path!r}")
+        elif ":" in self.kind:  # else a device would load it as an installed one, whatever its owner allows
+            raise ValueError(f"kind is {self.kind!r}; the path of a task of your own is its import")
         else:
             TASKS.check(self.kind)
         built_in = self.built_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import models
-from paceline.learning.preprocessing import Normalisation, Rescale, Standardise, WholeModel
+from paceline.learning.preprocessing import Normalisation, Rescale, Standardise, WholeModel, logits_of
+from paceline.learning.shards import Array
 from paceline.learning.tasks.base import Batch, Task
 
 if TYPE_CHECKING:
@@ -37,16 +38,14 @@ class SupervisedTask(Task):
         default_model: model of a job that names none.
         losses_by_name: allowed losses; the first is the default.
         is_standardised: whether inputs that are real numbers or bytes are standardised by the model's first layer.
-        has_classes: whether targets are whole numbers, each below the number of outputs.
-        least_class: least of them.
+        ignored_class: class number of what does not count.
         needs_target: whether samples have a column with targets.
     """
 
     default_model: ClassVar[str] = "two-nn"
     losses_by_name: ClassVar[tuple[str, ...]]
     is_standardised: ClassVar[bool] = True
-    has_classes: ClassVar[bool] = False
-    least_class: ClassVar[int] = 0
+    ignored_class: ClassVar[int | None] = None
     needs_target: ClassVar[bool] = True
 
     def __init__(self, spec: TrainingSpec, allowed: Collection[str] | None = ()) -> None:
@@ -57,11 +56,20 @@ class SupervisedTask(Task):
 
     @classmethod
     @abstractmethod
-    def count_outputs(cls, train: Table, test: Table) -> int:
-        """Return the number of outputs that the data asks for; raises `ConfigError` for targets that do not fit."""
+    def count_outputs(cls, train: Table, test: Table, target: int) -> int:
+        """Return the number of outputs that the data asks for; raises `ConfigError` for targets that do not fit.
+
+        Args:
+            target: number of the column with the targets.
+        """
 
     @classmethod
-    def target_normalisation(cls, train: Table) -> Normalisation | None:
+    def class_columns(cls, target: int) -> tuple[int, ...]:
+        """Return the columns whose values are class numbers, each below the number of outputs."""
+        return ()
+
+    @classmethod
+    def target_normalisation(cls, train: Table, target: int) -> Normalisation | None:
         """Fit what makes targets floats of mean 0 and variance 1; None where they are no amounts."""
         return None
 
@@ -71,8 +79,7 @@ class SupervisedTask(Task):
 
     def model(self) -> nn.Module:
         spec = self._spec
-        named = spec.model if spec.model.is_given else models.ModelSpec(name=self.default_model)
-        model = models.build(named, spec.input_shape, spec.num_outputs, allowed=self._allowed)
+        model = models.build(spec.chosen_model, spec.input_shape, spec.num_outputs, allowed=self._allowed)
         first = Standardise(spec.normalisation, spec.input_shape) if spec.normalisation is not None else None
         last = Rescale(spec.target_normalisation) if spec.target_normalisation is not None else None
         return model if first is None and last is None else WholeModel(model, first, last)
@@ -109,30 +116,22 @@ class SupervisedTask(Task):
         return tuple(self.example(batch).target.shape[:1])
 
 
-def logits_of(outputs: Any) -> torch.Tensor:
-    """Return the outputs that a loss compares: those named ``logits``, or the first, where there are several."""
-    if isinstance(outputs, torch.Tensor):
-        return outputs
-    if isinstance(outputs, Mapping):
-        found = outputs["logits"] if "logits" in outputs else next(iter(outputs.values()))
-    else:
-        found = getattr(outputs, "logits", None)
-        found = outputs[0] if found is None else found
-    tensor: torch.Tensor = found
-    return tensor
-
-
-def largest(table: Table, column: int = -1, least: int = 0) -> int:
-    """Return the largest whole number in a column; raises `ConfigError` for other values, and for smaller ones."""
+def largest(table: Table, column: int, ignored: int | None = None) -> int:
+    """Return the largest class number in a column; raises `ConfigError` for values that are none."""
     described = table.columns[column]
     if np.dtype(described.dtype).kind not in "iub":
         raise ConfigError(f"column {described.name!r} is {described.dtype}; classes must be whole numbers from 0")
-    lowest, highest = 0, 0
-    for start in range(0, len(table), _CHUNK_ROWS):
-        values = table.take(slice(start, start + _CHUNK_ROWS))[column]
-        if values.size:
-            lowest, highest = min(lowest, int(values.min())), max(highest, int(values.max()))
-    if lowest < least or highest >= MAX_OUTPUTS:
-        wrong = lowest if lowest < least else highest
-        raise ConfigError(f"column {described.name!r} has the value {wrong}; allowed: {least} to {MAX_OUTPUTS - 1}")
-    return highest
+    parts = (table.take(slice(start, start + _CHUNK_ROWS)) for start in range(0, len(table), _CHUNK_ROWS))
+    ranges = [class_range(part[column], ignored) for part in parts]
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    if low < 0 or high >= MAX_OUTPUTS:
+        wrong = low if low < 0 else high
+        raise ConfigError(f"column {described.name!r} has the value {wrong}; allowed: 0 to {MAX_OUTPUTS - 1}")
+    return high
+
+
+def class_range(values: Array, ignored: int | None) -> tuple[int, int]:
+    """Return the least and the largest class number, but for those that are ignored; 0 and 0 if there are none."""
+    if ignored is not None and values.min() == ignored:
+        values = values[values != ignored]
+    return (int(values.min()), int(values.max())) if values.size else (0, 0)

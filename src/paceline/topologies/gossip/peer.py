@@ -114,7 +114,9 @@ class Peer(Member, PeerService):
         self._evaluates = evaluates
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
-        start = {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
+        if prepared.task.base:
+            trainer.load_base(prepared.model.base())
+        start = prepared.model.layout.pack(prepared.start)
         self._progress = _Progress(start)
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)

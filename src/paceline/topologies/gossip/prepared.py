@@ -12,6 +12,7 @@ from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.partitions import held_by, split
 from paceline.learning.scores import Scores
+from paceline.learning.starts import make_model
 from paceline.learning.tables import Table
 from paceline.learning.training_spec import TrainingSpec, fitting
 from paceline.learning.vectors import Vectors
@@ -80,7 +81,6 @@ class PreparedJob:
 def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
-    task = TrainingSpec.of(job, dataset, rounds=job.epochs)
-    model = LocalModel(task, allowed=None)
+    model = make_model(job, dataset, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
-    return PreparedJob(job, task, dataset, model)
+    return PreparedJob(job, model.spec, dataset, model)

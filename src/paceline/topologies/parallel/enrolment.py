@@ -11,7 +11,9 @@ from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
+from paceline.learning.averaging import State
 from paceline.learning.shards import Shard, ShardSampler, ShardStore
+from paceline.learning.starts import digest_of
 from paceline.learning.trainers import Trainer
 from paceline.learning.training_spec import fitting
 from paceline.learning.update_validation import why_unlike
@@ -69,6 +71,12 @@ class Enrolment:
         store = ShardStore(fitting(own_data(offer), offer.task), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
         return cls(offer, terms, policy, trainer, like, store)
+
+    def load_base(self, state: State) -> None:
+        """Take what of the model does not travel; raises `BadReply` if it is not what was offered."""
+        if digest_of(state) != self.offer.task.base:
+            raise BadReply("the orchestrator sent another model than it offered, where parts of it do not travel")
+        self.trainer.load_base(state)
 
     def is_for_the_same(self, offer: Offer) -> bool:
         """Return whether an offer is of the same job, so that what was measured still holds."""

@@ -83,6 +83,7 @@ class JobTraining:
         self._auditor = None
         if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
             model = LocalModel(prepared.task, allowed=None)
+            model.load(prepared.state)
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
 
     @property

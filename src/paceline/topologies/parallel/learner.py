@@ -100,6 +100,8 @@ class Learner(Member):
         if enrolment is None or not enrolment.is_for_the_same(offer):
             enrolment = Enrolment.of(offer, self._node.machine.trainer(offer.task), self._own_data)
             has_own_data = enrolment.store is not None
+            if offer.task.base:
+                enrolment.load_base(await self._orchestrator.base.coro(self._session))
             disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)

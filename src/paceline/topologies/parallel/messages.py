@@ -142,6 +142,10 @@ class OrchestratorService(TakesJobs):
         """Return something to measure with: shards drawn at random, and the parameters if they are wanted."""
 
     @abstractmethod
+    async def base(self, session: str) -> dict[str, torch.Tensor]:
+        """Return what of the model does not travel in rounds, where the learner cannot make it by itself."""
+
+    @abstractmethod
     async def discard(self, session: str, data: bytes) -> None:
         """Take bytes and forget them, so that a learner can time its uploads."""
 

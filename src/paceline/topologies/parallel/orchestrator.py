@@ -159,6 +159,9 @@ class Orchestrator(Host, messages.OrchestratorService):
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
         return self._training_of(self._find(session)).sample(num_shards, with_parameters)
 
+    async def base(self, session: str) -> dict[str, torch.Tensor]:
+        return self._training_of(self._find(session)).prepared.model.base()
+
     async def discard(self, session: str, data: bytes) -> None:
         self._find(session)
 

@@ -15,6 +15,7 @@ from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
+from paceline.learning.starts import make_model
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
@@ -46,6 +47,11 @@ class PreparedJob:
     evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
 
     @property
+    def base_bytes(self) -> int:
+        """Bytes of what of the model is sent once to each learner; 0 if they make it by themselves."""
+        return sum(tensor.nbytes for tensor in self.model.base().values()) if self.task.base else 0
+
+    @property
     def num_served_shards(self) -> int:
         """Number of shards that the orchestrator hands out."""
         return 0 if self.store is None else len(self.store)
@@ -74,18 +80,22 @@ class PreparedJob:
         return [list(self.store[number]) for number in numbers] if self.store is not None else []
 
 
-def prepare_job(job: Job) -> PreparedJob:
-    """Load a job's data and build its model; raises `ConfigError`."""
+def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
+    """Load a job's data and build its model; raises `ConfigError`.
+
+    Args:
+        start: parameters to start from; None for what the job says.
+    """
     dataset = datasets.load(job.data)
-    task = TrainingSpec.of(
+    model = make_model(
         job,
         dataset,
+        start,
         proximal_mu=job.aggregation.proximal_mu,
         exchange=job.aggregation.exchange,
         rounds=job.rounds,
         name=job.name,
     )
-    model = LocalModel(task, allowed=None)
     check_metric_names(model.metric_names, RunTables({}).tables())
     job.early_stopping().check(model.metric_names)
     state = model.state()
@@ -102,4 +112,4 @@ def prepare_job(job: Job) -> PreparedJob:
     )
 
     evaluate = functools.partial(model.evaluate, table=dataset.test)
-    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate)
+    return PreparedJob(job=job, task=model.spec, terms=terms, state=state, store=store, model=model, evaluate=evaluate)

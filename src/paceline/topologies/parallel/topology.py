@@ -88,7 +88,9 @@ class Parallel(Topology[JobSpec]):
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
-        prepared = replace(prepare_job(job), history=history)
+        # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
+        start = load(last) if last and job.model.start is not None else None
+        prepared = replace(prepare_job(job, start), history=history)
         if last:
             memory = load(memory_name(last)) if job.aggregation.remembers else {}
             prepared = replace(prepared, state=load(last), memory=memory)
@@ -103,7 +105,7 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        job, largest = prepared.job, prepared.terms.model_bytes
+        job, largest = prepared.job, max(prepared.terms.model_bytes, prepared.base_bytes)
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round

@@ -93,6 +93,8 @@ class PreparedSplit:
 
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
+    if job.model.start is not None:
+        raise ConfigError("[model] start: split jobs begin with new parameters; leave it out")
     dataset = datasets.load(job.data)
     task = TrainingSpec.of(
         job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
