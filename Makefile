@@ -31,6 +31,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/robust.py --markdown benchmarks/results/robust.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 	$(BIN)/python benchmarks/points.py --markdown benchmarks/results/points.md
+	$(BIN)/python benchmarks/larger_than_memory.py --markdown benchmarks/results/larger_than_memory.md
 	$(BIN)/python benchmarks/stressors.py --markdown benchmarks/results/stressors.md
 	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
 	$(BIN)/python benchmarks/gossip.py --systems virtual,paceline,sockets,mixing-sockets \

@@ -38,6 +38,7 @@ from .learning.tasks import TaskSpec as TaskSpec
 from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run
 from .run import StopRun as StopRun
+from .run import export as export
 from .run import load as load
 from .run import resume as resume
 from .run import train as train

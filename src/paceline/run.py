@@ -283,10 +283,27 @@ def load(source: Path | str) -> nn.Module:
     Args:
         source: the folder of a run, or one of the files in its folder ``checkpoints``.
     """
+    return _load(source)[1]
+
+
+def export(source: Path | str, path: Path | str) -> list[str]:
+    """Write the model that a run learned as an ONNX file; returns the names of its inputs, which are raw samples.
+
+    Raises `ConfigError` if there is no single model of one input, or a package is missing (extra ``onnx``).
+
+    Args:
+        source: the folder of a run, or one of the files in its folder ``checkpoints``.
+    """
+    from paceline.learning import onnx_file  # packages that few need
+
+    return onnx_file.write(Path(path), *_load(source))
+
+
+def _load(source: Path | str) -> tuple[SavedModel, nn.Module]:
     path = checkpoints.newest_in(Path(source))
-    model, state = saved_models.read(path)
+    saved, state = saved_models.read(path)
     try:
-        return model.build(state)
+        return saved, saved.build(state)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 

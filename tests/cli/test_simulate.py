@@ -147,11 +147,13 @@ def test_bench_measures_this_device(printed, refused, few_digits):
     figures = json.loads(printed("bench", "job.toml", "--shards", 3, "--json"))
     assert figures["threads"] >= 1
     assert json.loads(printed("bench", "job.toml", "--threads", 1, "--json"))["threads"] == 1
+    assert (figures["device"], figures["precision"]) == ("cpu", "float32")
     assert figures["shards"] == 3
     assert figures["samples_per_second"] > 0
     assert figures["flops"] > 0
     assert figures["shards_by_deadline"] == pytest.approx(4 * figures["samples_per_second"] / 32, abs=1)
     assert "job.toml: cannot be read" in refused("bench", "no-job.toml")
+    assert "device cuda:77 is not available" in refused("bench", "job.toml", "--device", "cuda:77")
     assert "train nothing alone" in refused("bench", "split.toml")
 
 

@@ -107,3 +107,14 @@ class Digits(nn.Sequential):
 
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+
+class LeftBehind(nn.Module):
+    """Makes a tensor on the CPU, wherever it is itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x) + torch.ones(2)

@@ -11,6 +11,7 @@ from paceline import topologies
 from paceline.axon.retry import retry
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
+from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
 from paceline.fleets.joined import run_member
 from paceline.fleets.live import run_live
@@ -60,9 +61,10 @@ async def _join(device: Device, contact: Contact) -> Finished:
         member = topology.join(node)
         _show(consent, device)
         return await run_member(member, node)
-    if any(isinstance(table, dict) and "path" in table for table in found.job.values()):
+    names_file = any(isinstance(table, dict) and "path" in table for table in found.job.values())
+    if names_file or "import" in table_named(found.job, "data", "the job there"):
         raise ConfigError(
-            f"the job at {contact.address} names a file of that device; with a job file of your own, run "
+            f"the job at {contact.address} names data of that device; with a job file of your own, run "
             f"paceline {COMMAND_WITHOUT_HOST} JOB --peer {contact.address}"
         )
     plan = topology.prepare(parse_job(found.job, contact.address))

@@ -40,6 +40,7 @@ COMMANDS = {
     "allocate": "Solve one allocation problem, given as JSON.",
     "reproduce": "Reproduce a figure of a paper and check it against the paper.",
     "report": "Write a report on a run, as one HTML page that needs no network.",
+    "export": "Write the model that a run learned as an ONNX file.",
     "axon": "Serve functions of a Python file, or call those of others.",
 }
 """Every command, with the first line of its help; it is what has that name in the file of that name."""

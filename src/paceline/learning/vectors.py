@@ -30,9 +30,10 @@ class Layout:
         self._sizes = {kind: [self._shapes[name].numel() for name in names] for kind, names in self._names.items()}
 
     def pack(self, state: Mapping[str, torch.Tensor]) -> Vectors:
-        """Copy a state's values into vectors."""
+        """Copy a state's values into vectors, on the CPU."""
         return {
-            kind: torch.cat([state[name].detach().reshape(-1) for name in names]) for kind, names in self._names.items()
+            kind: torch.cat([state[name].detach().reshape(-1) for name in names]).cpu()
+            for kind, names in self._names.items()
         }
 
     def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
@@ -53,8 +54,8 @@ class Layout:
 
 
 def copy_of(module: torch.nn.Module) -> State:
-    """Copy a module's parameters and buffers."""
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    """Copy a module's parameters and buffers, to the CPU."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.state_dict().items()}
 
 
 def load_into(

@@ -185,8 +185,8 @@ class DeviceOptions:
     Attributes:
         max_shards: the most it takes in a round; None for what the policy says.
         price: what it asks for a shard, where work is paid for.
-        data: a file with data of its own (.npz), which never leaves the device.
-        part: number and count of the part that it holds of that file or, without one, of the job's data, from 1.
+        data: path, or import path, of data of its own, which never leaves the device.
+        part: number and count of the part that it holds of that data or, without any, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
         allowed: import paths of models, tasks and transforms that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
@@ -197,7 +197,7 @@ class DeviceOptions:
 
     max_shards: int | None = None
     price: float = 0.0
-    data: Path | None = None
+    data: str | None = None
     part: tuple[int, int] | None = None
     applies_view: bool = False
     allowed: Collection[str] | None = None

@@ -139,8 +139,8 @@ def test_devices_join_with_data_of_their_own(tmp_path):
     by_hand = ByHand(rounds=2, data=LOCAL)
 
     async def main(orchestrator):
-        async with node_of(orchestrator, JobPlan(by_hand.prepared), [], data=tmp_path / "own.npz") as node:
-            with pytest.raises(ConfigError, match="trains on data of the devices' own: pass --data FILE.npz"):
+        async with node_of(orchestrator, JobPlan(by_hand.prepared), [], data=str(tmp_path / "own.npz")) as node:
+            with pytest.raises(ConfigError, match="trains on data of the devices' own: pass --data PATH"):
                 await TOPOLOGY.join(replace(node, options=DeviceOptions())).run("")
             await asyncio.wait_for(TOPOLOGY.join(node).run(""), 60)
 
@@ -153,11 +153,11 @@ def test_a_part_of_the_jobs_data_is_the_same_on_the_device_as_in_a_simulation(tm
     digits = datasets.load(LOCAL)
     np.savez(tmp_path / "copy.npz", **arrays_of(digits))
     parts = cut(LOCAL, 3, spec, seed=0)
-    for data, name in ((None, "digits"), (tmp_path / "copy.npz", "")):
+    for data, name in ((None, "digits"), (str(tmp_path / "copy.npz"), "")):
         offer = msgspec.structs.replace(ByHand(data=LOCAL, partition=spec).prepared.offer, dataset=name)
         own = own_data_of(DeviceOptions(data=data, part=(2, 3)))(offer)
         assert are_same(own, parts[1])
     part = own_data_of(DeviceOptions(part=(2, 3)))
-    for name, message in (("", "pass a part of your copy of it, --data FILE:I/N"), ("mnits", "is not known here")):
+    for name, message in (("", "pass a part of your copy of it, --data PATH:I/N"), ("mnits", "is not known here")):
         with pytest.raises(ConfigError, match=message):
             part(msgspec.structs.replace(offer, dataset=name))

@@ -17,6 +17,7 @@ from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 RULES = {"scheme": "gfl", "cut": "f1", "epochs": 7, "batch_size": 48, "sources": 2, "depth": 3, "bits": 8, "seed": 11}
 RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "patience": 4, "watch": "max accuracy"}
 RULES |= {"target": "accuracy >= 0.9"}
+RULES["precision"] = "bfloat16"
 TABLES = """
 [junction]
 form = "low-rank"
@@ -91,6 +92,11 @@ WRONG = [
     ("[split]\npatience = 0", "patience is 0; it must be at least 1"),
     ("[split]\ntarget = 'accuracy >= 90'", "target is 'accuracy >= 90'; accuracy is a ratio, from 0 to 1"),
     ("[split]\nscheme = 'split-learning'", '[split]: cut is "auto", which weighs junctions; split-learning needs'),
+    (
+        "[split]\nprecision = 'float8'",
+        "precision is 'float8'; did you mean 'float32'? Allowed: float32, bfloat16, float16",
+    ),
+    ("[split]\nprecision = 'float16'", '[split]: precision is "float16", but the parts of a model (fpl) cannot share'),
     ("[split]\n[junction]\nform = 'ful'", "[junction]: form is 'ful'; did you mean 'full'? Allowed: full, low-"),
     ("[split]\n[junction]\nrank = 0", "rank is 0; it must be at least 1"),
     ("[split]\n[averaging]\nlayers = [1]", "[averaging]: layers 1 is 1; it must be text"),

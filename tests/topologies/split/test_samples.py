@@ -26,7 +26,7 @@ def written(path, **arrays):
     data = digits()
     few = {**arrays_of(data, slice(320), ["train"]), **arrays_of(data, slice(300), ["test"])}
     np.savez(path, **{**few, **arrays})
-    return path
+    return str(path)
 
 
 def test_sources_see_the_same_samples_each_in_a_way_of_its_own():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.fleets.modelled import InstantEngine
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
@@ -190,7 +191,7 @@ def test_images_of_floats_may_not_hold_nan():
     split = small_split(scheme="images", num_samples=4, num_test_samples=2)
     stored = split.dataset.train.take(slice(None))
     floats = ArrayTable({"x": stored.x.astype(np.float32), "y": stored.y})
-    trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=Dataset("floats", floats, floats)), None)
+    trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=Dataset("floats", floats, floats)), InstantEngine())
     x = torch.from_numpy(floats.take(slice(None)).x)
     assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), x.numpy())
     with pytest.raises(ValueError, match="images hold NaN or infinity"):

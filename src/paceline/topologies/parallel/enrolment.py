@@ -67,7 +67,7 @@ class Enrolment:
                 )
             return cls(offer, offer.terms, policy, trainer, like, None)
         if own_data is None:
-            raise ConfigError("this job trains on data of the devices' own: pass --data FILE.npz")
+            raise ConfigError("this job trains on data of the devices' own: pass --data PATH")
         store = ShardStore(fitting(own_data(offer), offer.task), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
         return cls(offer, terms, policy, trainer, like, store)

@@ -248,6 +248,8 @@ class DeviceMeasured(DeviceEvent, frozen=True, tag="device_measured"):
         power: what its energy is computed from: the `source`, and the fields of a `PowerModel`; None
             if nobody meters it.
         threads: number of threads that it trains with; None if that is not known.
+        device: what it trains on, such as ``cuda:0``; None if that is only modelled.
+        precision: precision that it trains in.
     """
 
     profile: dict[str, Any]
@@ -255,6 +257,8 @@ class DeviceMeasured(DeviceEvent, frozen=True, tag="device_measured"):
     power: dict[str, Any] | None = None
     job: str = ""
     threads: int | None = None
+    device: str | None = None
+    precision: str = "float32"
 
 
 class RoundSpent(RoundEvent, frozen=True, tag="round_spent"):

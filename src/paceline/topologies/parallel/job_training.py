@@ -80,6 +80,7 @@ class JobTraining:
         self._late = LateUpdates(self._aggregation, first_round)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
         self._loop: asyncio.AbstractEventLoop | None = None
+        prepared.model.move_to(env.machine.accelerator)
         self._auditor = None
         if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
             model = LocalModel(prepared.task, allowed=None)

@@ -14,6 +14,7 @@ from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllo
 from paceline.allocation.base import MAX_OVERTIME
 from paceline.checks import Count, NotNegative, Positive, Ratio, Seed
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import Precision
 from paceline.learning.aggregation import Aggregation, FedAvgAggregation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
@@ -38,6 +39,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
             and training halts in time for that; else, it waits so long, and all that was taken is trained.
         local_epochs: passes of each learner over its shards.
         batch_size: samples per minibatch.
+        precision: type in which devices compute the products of their training.
         seed: seed of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
         learners_per_round: draw so many of the learners that are ready for each round, and let the others wait; None
@@ -60,6 +62,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     rounds: Count = 10
     local_epochs: Count = 1
     batch_size: Count = 32
+    precision: Precision = "float32"
     seed: Seed = 0
     min_learners: Count = 1
     learners_per_round: Count | None = None

@@ -150,6 +150,8 @@ class Learner(Member):
             power=self._node.machine.meter.described,
             job=enrolment.offer.task.name,
             threads=enrolment.trainer.num_threads,
+            device=self._node.machine.accelerator_name,
+            precision=enrolment.offer.task.precision,
         )
 
     async def _fill(self) -> None:

@@ -18,6 +18,7 @@ from msgspec import Meta
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import TakesJobs
 
@@ -37,6 +38,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         benchmark_shards: how many shards the subset benchmark uses.
         dataset: name of the data that devices may hold parts of; empty if it is a file.
         partition: how that is split among them.
+        reading: how devices read stored data of their own.
     """
 
     task: TrainingSpec
@@ -46,6 +48,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_shards: int
     dataset: str = ""
     partition: PartitionSpec = PartitionSpec()
+    reading: ReadOptions = ReadOptions()
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):

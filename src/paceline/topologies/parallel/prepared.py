@@ -72,6 +72,7 @@ class PreparedJob:
             benchmark_shards=self.job.benchmark_shards,
             dataset=self.job.data.name or "",
             partition=self.job.partition,
+            reading=self.job.data.reading,
         )
 
     def shards(self, numbers: list[int]) -> list[list[Array]]:

@@ -13,6 +13,7 @@ from paceline import allocation
 from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
+from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
@@ -126,8 +127,8 @@ class JobPlan(Plan[Job]):
         if self.prepared.store is not None:
             return ()
         self._parts(count)  # raises now if the data cannot be split
-        path = self.job.data.path
-        return ("--data", f"{number}/{count}" if path is None else f"{path}:{number}/{count}")
+        stored_at = importable(self.job.data)
+        return ("--data", f"{number}/{count}" if stored_at is None else f"{stored_at}:{number}/{count}")
 
     def host(self, env: Environment) -> Host:
         return SingleJob(self.prepared, env, self.first_round)

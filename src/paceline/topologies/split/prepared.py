@@ -76,7 +76,8 @@ class PreparedSplit:
             bits=job.bits,
             backup_epochs=job.backup_epochs,
             test_epochs=job.test_epochs,
-            data="" if job.data.path is not None else job.data.name or "",
+            data=job.data.name or "",
+            reading=job.data.reading,
             view=job.view[(number - 1) % len(job.view)],
             layers=job.averaging.layers,
         )
