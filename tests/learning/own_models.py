@@ -53,6 +53,17 @@ class Skipping(nn.Module):
         return self.second(self.first(x)) + x
 
 
+class SkippingDigits(nn.Module):
+    """Its children are not all of it: its forward adds something to what digits become."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Flatten(), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.second(self.first(x)) + 1
+
+
 class Backwards(nn.Module):
     """Its children are named in another order than they are used."""
 

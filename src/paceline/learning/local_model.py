@@ -14,6 +14,7 @@ from paceline.errors import ConfigError
 from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
+from paceline.learning.optimizers import set_learning_rates
 from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.scores import Scores
@@ -143,13 +144,9 @@ class LocalModel:
             self.spec.check(shard)
         self.load(state)
         optimizer = optimizer or self.new_optimizer()
-        self._schedule(optimizer, round)
-        return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
-
-    def _schedule(self, optimizer: torch.optim.Optimizer, round: int) -> None:
         factor = self.task.schedule(round, self.spec.rounds) * self.spec.optimizer.factor(round, self.spec.rounds)
-        for group in optimizer.param_groups:
-            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+        set_learning_rates(optimizer, factor)
+        return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
 
     def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:
         self.module.train()

@@ -20,6 +20,8 @@ from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.local_model import make_module
+from paceline.learning.optimizers import set_learning_rates
+from paceline.learning.preprocessing import fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import copy_of, load_into
@@ -105,6 +107,17 @@ def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec
     }
 
 
+def learned_by(layers: nn.Module) -> State:
+    """Copy the parameters and buffers of some layers, without those of preprocessing."""
+    fitted = fitted_buffers(layers)
+    return {name: tensor for name, tensor in copy_of(layers).items() if name not in fitted}
+
+
+def load_learned(layers: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Set what `learned_by` copies; raises `ConfigError` if it does not fit."""
+    load_into(layers, state, required=layers.state_dict().keys() - fitted_buffers(layers))
+
+
 class Branch:
     """Part of the model at a source; learns from the gradients of its outputs. All that comes and goes is on the CPU.
 
@@ -126,13 +139,12 @@ class Branch:
         self.shape = tuple(shape)
         self.operations = _count(layers, example_inputs(spec, 1))
         self._accelerator = accelerator
-        self._precision = spec.precision
+        self._spec = spec
         self._layers = layers.to(accelerator.device)
         self._is_stashing = depth > 1
         parameters = [parameter for parameter in layers.parameters() if parameter.requires_grad]
-        self._steps = None
-        if parameters:
-            self._steps = TrainingSteps(accelerator, spec.precision, spec.optimizer.make(parameters))
+        self._optimizer = spec.optimizer.make(parameters) if parameters else None
+        self._steps = None if self._optimizer is None else TrainingSteps(accelerator, spec.precision, self._optimizer)
         self._waiting: dict[int, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
 
     @property
@@ -140,11 +152,16 @@ class Branch:
         """Number of parameters."""
         return count_parameters(self._layers)
 
+    def begin(self, epoch: int) -> None:
+        """Set learning rates to those of an epoch."""
+        if self._optimizer is not None:
+            set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
+
     def forward(self, number: int, x: torch.Tensor) -> torch.Tensor:
         """Compute the output of a minibatch; `backward` takes its gradient under the same number."""
         self._layers.train()
         x, stash = self._accelerator.move(x), {}
-        with self._accelerator.autocast(self._precision):
+        with self._accelerator.autocast(self._spec.precision):
             if self._is_stashing:
                 own = self._layers.named_parameters()
                 stash = {name: tensor.detach().clone().requires_grad_() for name, tensor in own}
@@ -178,12 +195,12 @@ class Branch:
         return on_cpu(output)
 
     def state(self) -> State:
-        """Copy the parameters and buffers."""
-        return copy_of(self._layers)
+        """Copy the parameters and buffers, without those of preprocessing: they follow from the job."""
+        return learned_by(self._layers)
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set the parameters; raises `ConfigError` if they do not fit."""
-        load_into(self._layers, state)
+        load_learned(self._layers, state)
 
 
 class Head(nn.Module):
@@ -198,10 +215,15 @@ class Head(nn.Module):
         self._accelerator = accelerator
         self.merge = merge
         self.layers = layers
+        self._spec = spec
         self._task = spec.make_task(None)
         self.to(accelerator.device)
         self._optimizer = spec.optimizer.make(self.parameters())
         self._steps = TrainingSteps(accelerator, spec.precision, self._optimizer)
+
+    def begin(self, epoch: int) -> None:
+        """Set learning rates to those of an epoch."""
+        set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""
@@ -280,7 +302,7 @@ def assemble(spec: TrainingSpec, cut: str, junction: JunctionSpec, state: Mappin
     branches = {}
     for source in sources:
         branches[source] = make_chain(spec, None).before(cut)
-        load_into(branches[source], _below(state, f"branches.{source}."))
+        load_learned(branches[source], _below(state, f"branches.{source}."))
     head = make_head(spec, make_chain(spec, None), cut, sources, junction)
     load_into(head, _below(state, "head."))
     return SplitModel(branches, head).eval()

@@ -179,8 +179,8 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"a shard has {len(shard)} columns; the task has {len(self.columns)}")
         for place, (array, column) in enumerate(zip(shard, self.columns, strict=True)):
             is_mean = place == 0 and self.normalisation is not None and array.dtype == np.float32
-            is_typed = is_mean or array.dtype == np.dtype(column.dtype)
-            if not array.ndim or not is_typed or array.shape[1:] != column.shape:
+            is_of_type = is_mean or array.dtype == np.dtype(column.dtype)
+            if not array.ndim or not is_of_type or array.shape[1:] != column.shape:
                 raise ConfigError(
                     f"a shard has {array.dtype} of shape {array.shape[1:]} in column {column.name!r}; "
                     f"the task wants {column.dtype} of shape {column.shape}"

@@ -364,8 +364,9 @@ J = TypeVar("J", bound=JobSpec)
 
 
 def import_paths_of(job: Any) -> Sequence[str]:
-    """Return what a device has to import for a job, and so to allow."""
-    paths = (job.task.import_path, job.model.import_path, job.data.transform)
+    """Return what a device has to import for a job, and so to allow; jobs of other topologies may lack these tables."""
+    kept = (("task", "import_path"), ("model", "import_path"), ("data", "transform"))
+    paths = (getattr(getattr(job, table, None), name, None) for table, name in kept)
     return tuple(path for path in paths if path)
 
 
@@ -560,8 +561,9 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     def flat(self) -> dict[str, Any]:
         """Return the fields by name, and the metrics side by side with them."""
-        fields = msgspec.to_builtins(self)
-        return {**fields, **fields.pop("metrics")}
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        metrics = fields.pop("metrics")
+        return {**fields, **metrics}
 
 
 class TakesJobs(ABC):

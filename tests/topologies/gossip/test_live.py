@@ -14,7 +14,6 @@ from paceline import events
 from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.local_model import LocalModel
-from paceline.learning.shards import Shard
 from paceline.topologies.events import MemberListening
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.prepared import prepare_job
@@ -99,9 +98,9 @@ def central_accuracy(prepared):
     """Of one run with all the data in one place, and the same epochs and optimizer."""
     torch.set_num_threads(1)  # several would wait for each other on a busy machine
     model, data = LocalModel(prepared.task), prepared.dataset
-    for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], prepared.job.seed, EPOCHS):
+    for _ in model.minibatches(model.state(), [data.train.take(slice(None))], prepared.job.seed, EPOCHS):
         pass
-    return model.evaluate(model.state(), data.x_test, data.y_test).metrics["accuracy"]
+    return model.evaluate(model.state(), data.test).metrics["accuracy"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import pytest
 from paceline.allocation import Allocation
 from paceline.errors import PacelineError
 from paceline.fleets import virtual_loop
-from paceline.learning.vectors import Layout
 from paceline.topologies.base import Environment, run_in_place
 from paceline.topologies.parallel.events import RoundSpent
 from paceline.topologies.parallel.learner import Learner
@@ -39,7 +38,7 @@ class Liar(SingleJob):
         return ticket
 
     async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
-        parameters = Layout(self._prepared.state).pack(self._prepared.state)
+        parameters = self._prepared.model.parameters()
         shards = self._prepared.shards(list(range(num_shards)))
         return self._change(Work(parameters=parameters, shards=shards, seconds_left=3.0))
 

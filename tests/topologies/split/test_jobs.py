@@ -9,6 +9,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.job_files import load_job
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
@@ -26,10 +27,13 @@ start = "plain"
 [averaging]
 layers = ["f1", "f2"]
 mu = 0.5
+[task]
+loss = "cross-entropy-of-softmax"
 [model]
 name = "resnet-8"
 [optimizer]
 name = "Adam"
+schedule = "cosine"
 lr = 0.002
 [data]
 name = "mnist"
@@ -61,8 +65,9 @@ def test_a_file_makes_a_job(load):
         **RULES,
         junction=JunctionSpec(form="low-rank", rank=6, groups=2, start="plain"),
         averaging=AveragingSpec(layers=("f1", "f2"), mu=0.5),
+        task=TaskSpec(loss="cross-entropy-of-softmax"),
         model=ModelSpec(name="resnet-8"),
-        optimizer=OptimizerSpec(name="Adam", options={"lr": 0.002}),
+        optimizer=OptimizerSpec(name="Adam", schedule="cosine", options={"lr": 0.002}),
         data=DataSpec(name="mnist"),
         view=(ViewSpec(kind="blur", sigma_pixels=0.5), ViewSpec(kind="erase", erased_share=0.3)),
     )

@@ -3,8 +3,7 @@
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.learning.model_parts import make_chain
-from paceline.learning.vectors import copy_of
+from paceline.learning.model_parts import learned_by, make_chain
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked
 from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_split
@@ -51,7 +50,7 @@ def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
     assert masked_by_epoch(away)[back.epoch :] == [0] * (12 - back.epoch)
     kept = branch_of("c", away.states[4])
     assert farthest(kept, branch_of("c", away.states[back.epoch - 1])) == 0  # none newer came while it was away
-    new, initial = branch_of("c", away.states[back.epoch]), copy_of(make_chain(small_split().task, None).before(CUT))
+    new, initial = branch_of("c", away.states[back.epoch]), learned_by(make_chain(small_split().task, None).before(CUT))
     assert 0 < farthest(new, kept) < 0.5 * farthest(new, initial)
     assert away.epochs[-1].metrics["accuracy"] > 0.8
 

@@ -321,7 +321,7 @@ class Peer(Member, PeerService):
         return {
             "learner": self.name,
             **_figures(progress),
-            **figures_of(progress.scores, self._prepared.model.metric_names),
+            **figures_of(progress.scores, self._prepared.metric_names),
             "epochs": self._job.epochs,
             "living": [record.name for record in self._membership.living()],
             "gone": [record.name for record in self._membership.everybody() if not record.is_living],

@@ -16,6 +16,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.quantisation import Bits
 from paceline.learning.tasks import TaskSpec
+from paceline.learning.tasks.classification import Classification
 from paceline.learning.views import PAPER_VIEWS, ViewSpec
 from paceline.topologies.base import JobSpec
 
@@ -23,6 +24,9 @@ AUTO = "auto"
 """Stands for the cut that is expected to learn fastest."""
 
 MAX_DEPTH = 64
+
+USUAL_MODEL = ModelSpec(name="leaf-cnn")
+"""Model of a job that classifies and names none: its layers have names, so that a cut can be told by them."""
 
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_DEPTH)]
 Scheme: TypeAlias = Literal["fpl", "split-learning", "images", "gfl"]
@@ -91,13 +95,15 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     junction: JunctionSpec = JunctionSpec()
     averaging: AveragingSpec = AveragingSpec()
     task: TaskSpec = TaskSpec()
-    model: ModelSpec = ModelSpec(name="leaf-cnn")
+    model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
     view: tuple[ViewSpec, ...] = PAPER_VIEWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.model.is_given and self.task.built_in is Classification:
+            msgspec.structs.force_setattr(self, "model", USUAL_MODEL)
         self.early_stopping()  # raises if it cannot be
         if not self.view:
             raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')

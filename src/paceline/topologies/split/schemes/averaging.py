@@ -98,7 +98,7 @@ class AveragingAtSource(SourceScheme):
         self._optimizer = self._model.new_optimizer()
 
     def load(self, parameters: Vectors) -> None:
-        self._state = {name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()}
+        self._state.update({name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()})
 
     async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
         if point.phase == "backup":
