@@ -69,13 +69,13 @@ class Size(NamedTuple):
     Attributes:
         num_test_samples: on which the validation loss is told.
         epochs: at most.
-        patience: training ends when the loss has not fallen for so many.
+        patience: training ends when the loss has not fallen for so many; None for never.
     """
 
     num_samples: int
     num_test_samples: int
     epochs: int
-    patience: int
+    patience: int | None
 
 
 class Case(NamedTuple):
