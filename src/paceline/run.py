@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from paceline import topologies
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, one_line
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
@@ -153,6 +153,10 @@ def prepare(
     job: JobSpec, folder: Path | str | None = None, fleet: Fleet | None = None, *, overwrite: bool = False
 ) -> PreparedRun:
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
+    if not isinstance(job, JobSpec):
+        raise ConfigError(f"job is {one_line(repr(job))}; it must be a job, such as Job(…), or what load_job returns")
+    if not isinstance(fleet, Fleet | None):
+        raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
     plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
     if fleet is not None:
         fleet.check(plan)
