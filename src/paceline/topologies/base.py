@@ -178,7 +178,7 @@ class DeviceOptions:
         data: a file with data of its own (.npz), which never leaves the device.
         part: number and count of the part that it holds of that file or, without one, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
-        allowed: import paths of models that it may load; None for any.
+        allowed: import paths of models and policies that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
@@ -353,6 +353,13 @@ class Member(Role):
 J = TypeVar("J", bound=JobSpec)
 
 
+def import_paths_of(job: JobSpec) -> Sequence[str]:
+    """Return what a device has to import for a job, and so to allow: a model and a policy of the user's."""
+    policy, model = getattr(job, "allocation", None), getattr(job, "model", None)
+    paths = (model and model.import_path, policy and allocation.describe(policy)["policy"])
+    return tuple(path for path in paths if path and ":" in path)
+
+
 class Plan(ABC, Generic[J]):
     """A job made ready to run: its data loaded, its model built.
 
@@ -376,9 +383,8 @@ class Plan(ABC, Generic[J]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        """Models that devices have to load by import path."""
-        model = getattr(self.job, "model", None)
-        return () if model is None or model.import_path is None else (model.import_path,)
+        """What devices have to import."""
+        return import_paths_of(self.job)
 
     @property
     def public_tables(self) -> dict[str, Any]:

@@ -18,7 +18,18 @@ from paceline.learning import models
 from paceline.learning.averaging import State
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import Task
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.base import (
+    DeviceOptions,
+    Environment,
+    Host,
+    JobSpec,
+    Load,
+    Member,
+    Node,
+    Plan,
+    Topology,
+    import_paths_of,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.events import RoundClosed, UpdateKept
@@ -54,7 +65,7 @@ class Parallel(Topology[JobSpec]):
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         source = "the job there"
-        policy = allocation.from_config(table_named(tables, "allocation", source))
+        policy = allocation.from_config(table_named(tables, "allocation", source), options.allowed)
         has_own_data = table_named(tables, "data", source).get("placement") == "local"
         return disclosures_of(policy, options, has_own_data=has_own_data)
 
@@ -156,8 +167,7 @@ class PoolPlan(Plan[Pool]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        paths = [prepared.job.model.import_path for prepared in self.jobs]
-        return [path for path in paths if path is not None]
+        return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
         return JobPool(self.job, self.jobs, env)
