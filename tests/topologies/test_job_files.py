@@ -305,7 +305,7 @@ KINDS = "job, pool, gossip, split"
         ("[gossip]\nexchange = 'mixin'", "[gossip]: exchange is 'mixin'; did you mean 'mixing'? Allowed: mixing,"),
         ("[gossip]\nexchange = 'push-sum'\noverlaps = true", "[gossip]: overlaps and compression are for mixing"),
         ("[gossip]\n[partition]\nreplicas = 0", "[partition]: replicas is 0; it must be at least 1"),
-        ("[gossip]\n[allocation]\npolicy = 'dab'", "[gossip]: this policy needs an orchestrator"),
+        ("[gossip]\n[allocation]\npolicy = 'dab'", "[gossip]: this policy is for an orchestrator"),
         ("view = 3\n[split]", "view is 3; it is a list of tables, [[view]]"),
     ],
 )  # fmt: skip

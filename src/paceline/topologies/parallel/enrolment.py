@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -50,9 +51,11 @@ class Enrolment:
     last_round: int = 0
 
     @classmethod
-    def of(cls, offer: Offer, trainer: Trainer, own_data: OwnData | None) -> Enrolment:
-        """Enrol for an offer; raises `ConfigError` if this device cannot take it."""
-        policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
+    def of(
+        cls, offer: Offer, trainer: Trainer, own_data: OwnData | None, allowed: Collection[str] | None = None
+    ) -> Enrolment:
+        """Enrol for an offer; raises `ConfigError` if this device cannot take it, or does not allow its policy."""
+        policy, like = allocation.from_config(offer.policy, allowed), trainer.initial_parameters()
         model_bytes = sum(tensor.nbytes for tensor in like.values())
         if offer.terms.model_bytes != model_bytes:
             raise ConfigError(

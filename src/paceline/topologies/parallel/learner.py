@@ -98,7 +98,8 @@ class Learner(Member):
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.task.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
-            enrolment = Enrolment.of(offer, self._node.machine.trainer(offer.task), self._own_data)
+            trainer = self._node.machine.trainer(offer.task)
+            enrolment = Enrolment.of(offer, trainer, self._own_data, self._options.allowed)
             has_own_data = enrolment.store is not None
             if offer.task.base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
