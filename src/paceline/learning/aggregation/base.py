@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.averaging import State
+from paceline.learning.compression import CompressionMethod, KeptShare
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Layout, Vectors
 
@@ -115,11 +116,15 @@ class Aggregation(ABC):
         late: what becomes of an update that comes after its round closed: ``drop``, or ``discount``: its change counts
             in the round that closes next, times (1 + s) ** -staleness_exponent, where s is how many rounds late it is.
         staleness_exponent: how fast that falls; at 0, late updates count in full.
+        compression: how learners send their updates, see `paceline.learning.compression`; methods see them restored.
+        kept_share: part of the values that ``top-k`` sends.
     """
 
     weight: Literal["samples", "work", "equal"] = "work"
     late: Literal["drop", "discount"] = "drop"
     staleness_exponent: NotNegative = 0.5
+    compression: CompressionMethod = "none"
+    kept_share: KeptShare = 0.05
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -12,6 +12,7 @@ from paceline import allocation
 from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
+from paceline.learning.compression import Compression
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.tasks import Task
@@ -28,6 +29,7 @@ class PreparedJob:
         memory: what the aggregation remembers of earlier rounds, in a run that goes on.
         store: shards to serve; None if data stays on the devices.
         model: the model, for evaluation and audits.
+        compression: how updates are sent.
         evaluate: computes loss and accuracy of parameters on the test data; None to leave that out.
     """
 
@@ -37,8 +39,14 @@ class PreparedJob:
     state: State
     store: ShardStore | None
     model: LocalModel
+    compression: Compression = field(default_factory=Compression)
     memory: State = field(default_factory=dict)
     evaluate: Callable[[Mapping[str, torch.Tensor]], tuple[float, float]] | None = None
+
+    @property
+    def largest_bytes(self) -> int:
+        """Size of the parameters or of an update, whichever is larger as sent."""
+        return max(self.terms.model_bytes, self.terms.up_bytes)
 
     @property
     def num_served_shards(self) -> int:
@@ -61,6 +69,7 @@ class PreparedJob:
             benchmark_shards=self.job.benchmark_shards,
             dataset=self.job.data.name or "",
             partition=self.job.partition,
+            compression=self.compression,
         )
 
     def shards(self, numbers: list[int]) -> list[tuple[Array, Array]]:
@@ -75,6 +84,11 @@ def prepare_job(job: Job) -> PreparedJob:
     task = Task.of(job, dataset, proximal_mu=job.aggregation.proximal_mu, name=job.name)
     model = LocalModel(task, allowed=None)
     state = model.state()
+    compression = Compression(
+        method=job.aggregation.compression,
+        kept_share=job.aggregation.kept_share,
+        exact=model.layout.spans(model.buffers()),
+    )
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.x_train, dataset.y_train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
@@ -85,7 +99,17 @@ def prepare_job(job: Job) -> PreparedJob:
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
         num_shards=0 if store is None else len(store),
         overtime=job.overtime,
+        compressed_bytes=None if compression.is_lossless else compression.num_bytes(model.layout.pack(state)),
     )
 
     evaluate = functools.partial(model.evaluate, x=dataset.x_test, y=dataset.y_test)
-    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model, evaluate=evaluate)
+    return PreparedJob(
+        job=job,
+        task=task,
+        terms=terms,
+        state=state,
+        store=store,
+        model=model,
+        compression=compression,
+        evaluate=evaluate,
+    )

@@ -11,6 +11,7 @@ from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
 from paceline.topologies.reporting.formatting import (
+    format_bytes,
     format_count,
     format_known,
     format_lateness,
@@ -64,7 +65,7 @@ class RunReporting(Reporting):
         devices = TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption)
         sections += [_truancy(summary), _learners_table(), devices]
         if tables["rounds"].rows:
-            sections += usage_section(tables, ROUNDS_COUNTED)
+            sections += [*usage_section(tables, ROUNDS_COUNTED), _accuracy_by_bytes(tables["rounds"])]
         return [*sections, _rounds_table(), happenings_section("A quiet run has only joins here.")]
 
 
@@ -165,6 +166,20 @@ def _truancy(summary: dict[str, Any]) -> Line:
         shape="columns",
         deadline=0.0,
         details=("round", "truancy", "seconds", "deadline_seconds", "late"),
+    )
+
+
+def _accuracy_by_bytes(rounds: Table) -> Line:
+    total = sum(rounds.values("up_bytes"))
+    return Line(
+        title="Accuracy by bytes of updates",
+        group="Energy and bytes",
+        table="rounds",
+        caption="The steeper, the fewer bytes learners upload for what is learned; compression makes it steeper.",
+        note=f"{format_bytes(total)} in all, {format_bytes(total / len(rounds.rows))} per round",
+        x="uploaded",
+        y=("accuracy",),
+        details=("round", "up_bytes", "uploaded", "accuracy"),
     )
 
 
