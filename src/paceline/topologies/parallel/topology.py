@@ -117,7 +117,7 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        job, largest = prepared.job, max(prepared.terms.model_bytes, prepared.base_bytes)
+        job, largest = prepared.job, max(prepared.largest_bytes, prepared.base_bytes)
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
@@ -155,7 +155,7 @@ class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
     def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
-        largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
+        largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
 
