@@ -282,7 +282,7 @@ KINDS = "job, pool, gossip, split"
         (JOB + "[optimizer]\nlr = '0.1'", "[optimizer]: SGD does not work with lr = '0.1': '<' not supported"),
         (JOB + "[optimizer]\nlr = nan", "[optimizer]: SGD: lr is nan; allowed: finite numbers"),
         (JOB + "[optimizer]\nlr = {a = 1}", "[optimizer]: lr is {'a': 1}; it must be true or false or a whole"),
-        (JOB + "[allocation]\npolicy = 'dap'", "[allocation]: policy is 'dap'; did you mean 'dab'? Allowed: "),
+        (JOB + "[allocation]\npolicy = 'dap'", "[allocation]: policy 'dap' is unknown; did you mean 'dab'? Allowed: "),
         (JOB + "[allocation]\npolicy = ['dab']", "[allocation]: policy is ['dab']; "),
         (JOB + "[allocation]\npolicy = 'dab'\nwindow = 3", "[allocation]: dab: unknown key 'window'; allowed: none"),
         (JOB + "[allocation]\nwindow = 0", "[allocation]: adaptive-dab: window is 0; it must be"),

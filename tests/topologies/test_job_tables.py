@@ -108,7 +108,7 @@ def test_what_stands_for_a_table(given, same):
         (lambda: job(data={"shards": 0}), "data: unknown key 'shards'; did you mean 'shard_size'?"),
         (lambda: job(optimizer="adam"), "optimizer: optimizer 'adam' is unknown; did you mean 'Adam'?"),
         (lambda: job(optimizer={"lr": []}), "optimizer: SGD does not work with"),
-        (lambda: job(allocation="dap"), "allocation: policy is 'dap'; did you mean 'dab'?"),
+        (lambda: job(allocation="dap"), "allocation: policy 'dap' is unknown; did you mean 'dab'?"),
         (lambda: job(allocation=MmttAllocation(knowledge="ideel")), "knowledge is 'ideel'; did you mean 'ideal'?"),
         (
             lambda: Pool(allocation=DabAllocation()),
