@@ -11,6 +11,7 @@ import torch
 from paceline.devices.machines import LiveMachine
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import DEFAULT_OPTIONS, Trained, Trainer, TrainOptions
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import Layout, Vectors
 
 
@@ -63,5 +64,5 @@ class AddingMachine(LiveMachine):
         super().__init__()
         self._trainer = trainer
 
-    def trainer(self, task: Task) -> Trainer:
+    def trainer(self, spec: TrainingSpec) -> Trainer:
         return self._trainer

@@ -22,6 +22,7 @@ from paceline.learning.audits import Claim
 from paceline.learning.local_model import LocalModel
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
+from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import Vectors
 
 OLD_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_CBWR": "COMPATIBLE"}
@@ -34,7 +35,7 @@ PARTS = (5, 25, 50, 75, 90, 95, 99)
 class Work:
     """What a learner is given; also what it did in the round before, and what others are given."""
 
-    task: Task
+    task: TrainingSpec
     claim: Claim
     start_before: Vectors
     other_shards: list[Shard]
@@ -140,15 +141,15 @@ def in_arithmetic(arithmetic: Callable[[], contextlib.AbstractContextManager[Any
 def in_float64(work: Work) -> Vectors:
     """Rounds once, at the end."""
     local = LocalModel(work.task)
-    local._model.double().register_forward_pre_hook(lambda _, inputs: tuple(x.double() for x in inputs))
+    local.module.double()
     return train(local, work.claim)
 
 
 def in_halves(work: Work) -> Vectors:
     """Computes half a minibatch at a time."""
     local = LocalModel(work.task)
-    whole = local._model.forward
-    local._model.forward = lambda x: torch.cat([whole(half) for half in x.chunk(2)])  # type: ignore[method-assign]
+    whole = local.module.forward
+    local.module.forward = lambda x: torch.cat([whole(half) for half in x.chunk(2)])  # type: ignore[method-assign]
     return train(local, work.claim)
 
 
@@ -185,7 +186,7 @@ def _train_in(executor: Executor, work: Work) -> Vectors:
     return _tensors(executor.submit(_train_arrays, work.task, claim).result())
 
 
-def _train_arrays(task: Task, claim: Claim) -> dict[str, Any]:
+def _train_arrays(task: TrainingSpec, claim: Claim) -> dict[str, Any]:
     torch.set_num_threads(1)
     assert torch.backends.cpu.get_cpu_capability() == "DEFAULT"
     return _arrays(train(LocalModel(task), claim._replace(start=_tensors(claim.start))))
@@ -271,15 +272,15 @@ def with_larger_steps(work: Work, percent: int) -> Vectors:
 def on_half_minibatches(work: Work) -> Vectors:
     """Leaves out half the samples of each minibatch."""
     local = LocalModel(work.task)
-    whole = local._loss
-    local._loss = lambda outputs, labels: whole(outputs[::2], labels[::2])
+    whole = local.task.loss
+    local.task.loss = lambda model, batch: whole(model, [column[::2] for column in batch])  # type: ignore[method-assign]
     return train(local, work.claim)
 
 
 def with_frozen_layer(work: Work) -> Vectors:
     """Saves the way back to the first layer."""
     local = LocalModel(work.task)
-    for parameter in list(local._model.parameters())[:2]:  # its weight and its bias
+    for parameter in list(local.module.parameters())[:2]:  # its weight and its bias
         parameter.requires_grad_(False)
     return train(local, work.claim)
 

@@ -19,12 +19,14 @@ import torch
 import commandline
 from audit_learners import CHEATS, FEWER_DIGITS, HONEST, Learner, Work, old_processor, train
 from contention import CpuSeconds
+from paceline.learning.accelerators import Precision
 from paceline.learning.audits import Claim, Retraining
 from paceline.learning.datasets import DataSpec, load
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import ShardStore
+from paceline.learning.training_spec import TrainingSpec
 from repeats import Measurements, Progress
 from report import MISSING, Page, significant
 
@@ -46,9 +48,10 @@ class Model:
     data: str
     name: str
     family: str
-    """``dense`` or ``CNN``: the columns of the table."""
+    """``dense`` or ``CNN``, and the precision, if not float32: the columns of the table."""
     num_shards: int
     shard_size: int
+    precision: Precision = "float32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,25 +83,19 @@ QUICK = Settings(
 
 def work_name(model: Model, local_epochs: int) -> str:
     """What works are counted by; the optimizers take turns in each repeat."""
-    return f"{model.data} {model.name}, {local_epochs} ×"
+    return f"{model.data} {model.name} in {model.precision}, {local_epochs} ×"
 
 
 def make_work(model: Model, optimizer: OptimizerSpec, local_epochs: int, rounds_before: int, seed: int) -> Work:
     """A work in the last of some rounds."""
     data = load(DataSpec(name=model.data))
-    task = Task(
-        model=ModelSpec(name=model.name),
-        optimizer=optimizer,
-        normalisation=data.normalisation,
-        input_shape=data.input_shape,
-        num_classes=data.num_classes,
-        batch_size=32,
-        seed=seed,
+    task = TrainingSpec.fitted(
+        data, model=ModelSpec(name=model.name), optimizer=optimizer, batch_size=32, precision=model.precision, seed=seed
     )
-    store, chance = ShardStore(data.x_train, data.y_train, model.shard_size, seed), np.random.default_rng(seed)
+    store, chance = ShardStore(data.train, model.shard_size, seed), np.random.default_rng(seed)
     local = LocalModel(task)
     start = start_before = local.parameters()
-    num_full = len(data.y_train) // model.shard_size
+    num_full = len(data.train) // model.shard_size
     for number in range(rounds_before + 1):
         dealt = [store[index] for index in chance.permutation(num_full)[: 2 * model.num_shards]]
         shards, other_shards = dealt[: model.num_shards], dealt[model.num_shards :]
@@ -157,7 +154,7 @@ class Group:
 
 
 def groups_of(measurements: Measurements) -> list[Group]:
-    """Each learner by itself, and all together that did honest work in float32."""
+    """Each learner by itself, and all together that did honest work in the precision asked for."""
     is_asked_for = {name: name in HONEST or name == OLD_PROCESSOR for name in measurements.repeats}
     rows = [Group(name, (name,), is_asked_for[name] or name in FEWER_DIGITS) for name in measurements.repeats]
     together = tuple(name for name in measurements.repeats if is_asked_for[name])

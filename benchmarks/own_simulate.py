@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
 from paceline.allocation import DabAllocation, RoundTerms
 from paceline.events import Event
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.averaging import State
-from paceline.learning.datasets import Normalisation
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import ShardStore
+from paceline.learning.vectors import Layout
 from paceline.topologies.base import Environment
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.topology import JobPlan
+from random_data import random_dataset, task_of
 
 NUM_SAMPLES = 50
 TWO_NN = (784, 50, 20, 10)
@@ -54,9 +53,7 @@ def measure_virtual_rounds(
 
 def prepare(num_learners: int, num_rounds: int, state: State | None = None) -> PreparedJob:
     """Prepare a job whose learners each train one shard of fifty samples a round; `state` may be another model's."""
-    chance = np.random.default_rng(0)
-    x = chance.integers(0, 256, (NUM_SAMPLES, 1, 28, 28), dtype=np.uint8)
-    y = chance.integers(0, 10, NUM_SAMPLES, dtype=np.uint8)
+    dataset = random_dataset(NUM_SAMPLES, side=28, num_test_samples=1)
     job = Job(
         deadline_seconds=60,
         rounds=num_rounds,
@@ -64,22 +61,19 @@ def prepare(num_learners: int, num_rounds: int, state: State | None = None) -> P
         min_learners=num_learners,
         benchmark_shards=1,
         model=ModelSpec(name="two-nn"),
+        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
         allocation=DabAllocation(),
     )
-    task = Task(
-        model=job.model,
-        optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
-        normalisation=Normalisation.of(x),
-        input_shape=(1, 28, 28),
-        num_classes=10,
-        batch_size=NUM_SAMPLES,
-    )
-    store, model = ShardStore(x, y, NUM_SAMPLES, seed=0), LocalModel(task)
-    state = model.state() if state is None else state
+    task = task_of(job, dataset)
+    store, model = ShardStore(dataset.train, NUM_SAMPLES, seed=0), LocalModel(task)
+    if state is None:
+        state = model.state()
+    else:
+        model.layout = Layout(state)  # all that is used of it
     terms = RoundTerms(
         deadline_seconds=job.deadline_seconds,
         local_epochs=1,
-        model_bytes=sum(tensor.nbytes for tensor in state.values()),
+        model_bytes=sum(vector.nbytes for vector in model.layout.pack(state).values()),
         shard_bytes=store.shard_bytes,
         shard_samples=store.shard_samples,
         num_shards=len(store),

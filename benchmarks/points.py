@@ -27,6 +27,7 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
+from paceline.learning.training_spec import TrainingSpec
 from repeats import Case, Measurements
 from report import MISSING, Page, significant
 
@@ -58,7 +59,7 @@ QUICK = Settings(data=(("digits", 500, "two-nn"),), ratios=(10,), epoch_samples=
 def samples_of(name: str, num_samples: int) -> tuple[Shard, datasets.Dataset]:
     """The first samples of a dataset, all classes mixed."""
     data = datasets.load(DataSpec(name=name))
-    return Shard(data.x_train[:num_samples], data.y_train[:num_samples]), data
+    return data.train.take(slice(num_samples)), data
 
 
 def points_case(name: str, num_samples: int, pair: str, ratio: int) -> Case:
@@ -85,17 +86,15 @@ def epoch_case(name: str, num_samples: int, model: str, settings: Settings) -> C
     """Train on some of the samples after a few to warm up, and find the losses of as many: for all of the samples."""
 
     def case(repeat: int) -> dict[str, float]:
-        (x, y), data = samples_of(name, num_samples)
-        task = Task(
+        samples, data = samples_of(name, num_samples)
+        task = TrainingSpec.fitted(
+            data,
             model=ModelSpec(name=model),
             optimizer=OptimizerSpec(options={"lr": 0.01, "momentum": 0.9}),
-            normalisation=data.normalisation,
-            input_shape=data.input_shape,
-            num_classes=data.num_classes,
             batch_size=64,
         )
-        model_here, shard = LocalModel(task), Shard(x[: settings.epoch_samples], y[: settings.epoch_samples])
-        start, few = model_here.state(), Shard(x[:256], y[:256])
+        model_here, shard = LocalModel(task), samples.take(slice(settings.epoch_samples))
+        start, few = model_here.state(), samples.take(slice(256))
         list(model_here.minibatches(start, [few], seed=0))
         times = [time.process_time()]
         list(model_here.minibatches(start, [shard], seed=0))

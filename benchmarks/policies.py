@@ -97,8 +97,8 @@ def figures(told: list[Event]) -> dict[str, float]:
     summary, closed = TOPOLOGY.kinds[Job].summary(told), [event for event in told if isinstance(event, RoundClosed)]
     num_shares = sum(event.num_learners for event in closed)
     return {
-        "accuracy_round_3": closed[2].accuracy or 0.0,
-        "accuracy": closed[-1].accuracy or 0.0,
+        "accuracy_round_3": closed[2].metrics.get("accuracy") or 0.0,
+        "accuracy": closed[-1].metrics.get("accuracy") or 0.0,
         "samples_per_round": sum(event.num_samples for event in closed) / len(closed),
         "deadline_use": summary.deadline_use,
         "truancy_max": summary.truancy_max,

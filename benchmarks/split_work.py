@@ -25,7 +25,7 @@ from paceline.learning.shards import minibatch_sizes
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import PreparedSplit
-from paceline.topologies.split.samples import Minibatches, inputs_of, labels_of
+from paceline.topologies.split.samples import Minibatches, as_tensor
 from random_data import random_dataset, task_of
 from steps import Mark, told
 
@@ -80,7 +80,7 @@ def prepare(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits
         num_layers={},  # the cut is known: none is to be chosen
         shapes=chain.shapes,
         model_bytes=model_bytes,
-        operations=operations_of(chain, task.input_shape),
+        operations=operations_of(chain, task),
     )
 
 
@@ -100,7 +100,7 @@ def run_all(take_part: Callable[[int, int, PreparedSplit], tuple[Mark, float]]) 
 
 def num_steps(prepared: PreparedSplit) -> int:
     """Of an epoch."""
-    return len(minibatch_sizes(len(prepared.dataset.y_train), prepared.job.batch_size))
+    return len(minibatch_sizes(len(prepared.dataset.train), prepared.job.batch_size))
 
 
 def source_name(number: int) -> str:
@@ -119,14 +119,13 @@ class SourcePart:
 
     def __init__(self, prepared: PreparedSplit) -> None:
         chain, cut = prepared.chain(), prepared.cuts[0]
-        self._terms = prepared.terms(1, prepared.cuts)
-        self._minibatches = Minibatches(self._terms)
-        self._x = prepared.dataset.x_train
+        self._minibatches = Minibatches(prepared.terms(1, prepared.cuts))
+        self._x = prepared.dataset.train.take(slice(None)).x
         self.branch = Branch(prepared.task, chain.before(cut), chain.shapes[cut])
 
     def forward(self, epoch: int, step: int) -> torch.Tensor:
         """What it makes of a minibatch."""
-        return self.branch.forward(step, inputs_of(self._x[self._minibatches.samples(epoch, step)], self._terms))
+        return self.branch.forward(step, as_tensor(self._x[self._minibatches.samples(epoch, step)]))
 
     def backward(self, step: int, gradient: torch.Tensor) -> None:
         """Learn."""
@@ -144,12 +143,12 @@ class TrunkPart:
         chain = prepared.chain()
         names = [source_name(number) for number in range(1, prepared.job.sources + 1)]
         self._minibatches = Minibatches(prepared.terms(1, prepared.cuts))
-        self._y = prepared.dataset.y_train
+        self._y = prepared.dataset.train.labels()
         self._head = make_head(prepared.task, chain, prepared.cuts[0], names, prepared.job.merge)
         self.losses: list[float] = []
 
     def step(self, epoch: int, step: int, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Learn from what sources made of a minibatch; returns the gradients of it."""
-        loss, gradients = self._head.step(inputs, labels_of(self._y[self._minibatches.samples(epoch, step)]))
+        loss, gradients = self._head.step(inputs, as_tensor(self._y[self._minibatches.samples(epoch, step)]))
         self.losses.append(loss)
         return gradients

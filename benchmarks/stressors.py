@@ -32,12 +32,14 @@ from paceline.devices.stressors import MATRIX_SIZE
 from paceline.errors import ConfigError
 from paceline.fleets.testbed import TestbedDevice, tools
 from paceline.fleets.testbed.testbed import build_testbed
-from paceline.learning.datasets import Normalisation
+from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
+from paceline.learning.tables import ArrayTable
 from paceline.learning.trainers import ThreadTrainer
+from paceline.learning.training_spec import TrainingSpec
 from repeats import Case, MeasurementFailed, Measurements, Progress, interleave
 from report import Page, significant, whole
 
@@ -215,14 +217,14 @@ async def turn_of(measured: str, far: axon.Remote, settings: Settings) -> Turn:
     return download
 
 
-def task_of(settings: Settings, shard: Shard) -> Task:
+def task_of(settings: Settings, shard: Shard) -> TrainingSpec:
     """What is trained: the thesis's task MNIST_FF, but for the images."""
-    return Task(
+    table = ArrayTable({"x": shard.x, "y": shard.y})
+    return TrainingSpec.fitted(
+        Dataset("random", table, table),
         model=ModelSpec(name=settings.model),
         optimizer=OptimizerSpec(name="Adam", options={"lr": 0.0001}),
-        normalisation=Normalisation.of(shard.x),
-        input_shape=shard.x.shape[1:],
-        num_classes=10,
+        num_outputs=10,
         batch_size=settings.batch_size,
     )
 

@@ -21,9 +21,11 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("simulate.py", "paceline", "rounds_per_second"),
         ("policies.py", "dab,eta", "accuracy"),
         ("robust.py", "fedavg,median", "clean"),
+        ("compression.py", "none,int4", "accuracy"),
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
+        ("larger_than_memory.py", "open,take,train", "peak_mb"),
         pytest.param(*("stressors.py", "training,downloading", "train_slowdown"), marks=pytest.mark.long),
         ("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
         pytest.param(
@@ -73,8 +75,9 @@ if len(sys.argv) == 1:
 
 
 @pytest.mark.long
-def test_audits_are_measured_for_each_kind_of_learner(tmp_path):
-    command = [sys.executable, BENCHMARKS / "audits.py", "--quick", "--systems", "two threads,start and noise"]
+@pytest.mark.parametrize("script", ["audits.py", "audit_precisions.py"])
+def test_audits_are_measured_for_each_kind_of_learner(script, tmp_path):
+    command = [sys.executable, BENCHMARKS / script, "--quick", "--systems", "two threads,start and noise"]
     result = subprocess.run(
         [*command, "--output", tmp_path / "out.json", "--markdown", tmp_path / "out.md"],
         capture_output=True,

@@ -167,11 +167,11 @@ def test_the_documented_tables_are_those_there_are():
         from_config({})
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", POLICIES.members)
 def test_every_policy_is_documented_with_its_fields(name):
     documented = {key.strip("`"): (kind, default) for key, kind, default, _ in rows(section("job.md", f"`{name}`"))}
-    assert documented == fields_of_plugin(POLICIES[name])
-    assert f"Decided by the {POLICIES[name].decided_by}." in section("job.md", f"`{name}`")
+    assert documented == fields_of_plugin(POLICIES.members[name])
+    assert f"Decided by the {POLICIES.members[name].decided_by}." in section("job.md", f"`{name}`")
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS.members)

@@ -11,6 +11,9 @@ EXPERIMENTS = f"sys.path.append({str(EXAMPLES.parent / 'experiments')!r})"
 EXTRAS = {
     "energy": ["codecarbon"],
     "experiments": ["matplotlib"],
+    "huggingface": ["datasets"],
+    "images": ["PIL"],
+    "parquet": ["pyarrow"],
     "points": ["sklearn", "threadpoolctl"],
     "redis": ["redis"],
     "solvers": ["highspy", "scipy"],

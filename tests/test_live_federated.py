@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from paceline import load_model
+from paceline import load
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.report import RunFolder
 from paceline.topologies.parallel.events import RoundClosed, RunStarted, ShardsTaken
+from tests.learning.small_data import arrays_of
 from tests.test_live_run import PATIENCE_SECONDS, Stage
 
 JOB = """
@@ -32,8 +33,9 @@ HAS = {"clinic-a": 721, "clinic-b": 717}
 @pytest.fixture
 def stage(tmp_path):
     digits = datasets.load(DataSpec(name="digits"))
-    for name, is_mine in {"clinic-a": digits.y_train < 5, "clinic-b": digits.y_train >= 5}.items():
-        np.savez(tmp_path / f"{name}.npz", x_train=digits.x_train[is_mine], y_train=digits.y_train[is_mine])
+    y = digits.train.labels()
+    for name, is_mine in {"clinic-a": y < 5, "clinic-b": y >= 5}.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays_of(digits, np.flatnonzero(is_mine), ["train"]))
     stage = Stage(tmp_path)
     yield stage
     stage.end()
@@ -60,4 +62,4 @@ def test_devices_train_together_on_data_of_their_own(stage, tmp_path, policy):
         assert "that it trains; not the data" in lines
         assert ("- how many shards of its own data it has" in lines) == (policy == "csa")
     assert result["accuracy"] > 0.6  # each alone has seen half of the classes
-    assert load_model(stage.run) is not None
+    assert load(stage.run) is not None

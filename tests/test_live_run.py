@@ -131,7 +131,7 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     assert back == {"first", "late"}
     with open(stage.run / "metrics.csv") as file:
         assert [int(row["round"]) for row in csv.DictReader(file)] == list(range(1, 9))
-    accuracies = {event.round: event.accuracy for event in closed}
+    accuracies = {event.round: event.metrics["accuracy"] for event in closed}
     assert accuracies[killed_after + 1] > accuracies[killed_after] - 0.05  # it goes on from what was learned
     assert result["rounds"] == 8
     assert result["accuracy"] == pytest.approx(undisturbed_accuracy(stage), abs=0.05)

@@ -75,7 +75,7 @@ def _learn(size: Size, folder: Path, seed: int, rounds: int) -> Iterator[Row]:
         work = (shares, tuple(updates))
         if work not in learned:
             last = simulate(job, devices, normalisation=FROM_0_TO_1).states[-1:]
-            (learned[work],) = assess(job, last, normalisation=FROM_0_TO_1)
+            (learned[work],) = assess(job, last)
         yield _row("learning", policy, deadline, trial, learned[work])
 
 

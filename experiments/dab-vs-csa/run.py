@@ -34,7 +34,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
             for policy in OVERTIME:
                 job = _job(policy, data, num_devices=len(devices), seed=seed, is_quick=is_quick)
                 trial = simulate(job, devices, normalisation=FROM_0_TO_1)
-                scores = assess(job, trial.states, normalisation=FROM_0_TO_1)
+                scores = assess(job, trial.states)
                 closed = [None, *trial.events_of(RoundClosed)]
                 for update, (score, told) in enumerate(zip(scores, closed, strict=True)):
                     yield {

@@ -18,6 +18,7 @@ from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
+from paceline.learning.training_spec import TrainingSpec
 from reproduction import About, Row
 from reproduction.rows import where
 
@@ -76,7 +77,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 
 def _generation(case: Case, data: Dataset, seed: int) -> Iterator[Row]:
     shard = _draw(data, case.num_samples, seed)
-    _generate(Shard(shard.x[:200], shard.y[:200]), PointsSpec())  # loads what is needed
+    _generate(shard.take(slice(200)), PointsSpec())  # loads what is needed
     for pair in PAIRS:
         for ratio in RATIOS if pair in CHOSEN else (RATIO,):
             if pair in CHOSEN or case.name == ALEXNET.name:
@@ -94,8 +95,8 @@ def _generate(shard: Shard, spec: PointsSpec) -> tuple[dict[str, float], int]:
 
 def _processing(case: Case, data: Dataset, seed: int) -> Iterator[Row]:
     model, shard = LocalModel(_task(case, data, seed)), _draw(data, case.num_samples, seed)
-    start, part = model.state(), Shard(shard.x[: case.num_trained], shard.y[: case.num_trained])
-    list(model.minibatches(start, [Shard(shard.x[:256], shard.y[:256])], seed))  # warms up
+    start, part = model.state(), shard.take(slice(case.num_trained))
+    list(model.minibatches(start, [shard.take(slice(256))], seed))  # warms up
     training, _ = _timed(lambda: list(model.minibatches(start, [part], seed)))
     epoch = training * case.num_samples / part.num_samples
     for ratio in RATIOS:
@@ -108,14 +109,14 @@ def _accuracy(case: Case, data: Dataset, seed: int, *, is_quick: bool) -> Iterat
     shard = _draw(data, QUICK_ORIGINAL_SAMPLES if is_quick else ORIGINAL_SAMPLES, seed)
     for pair in (*PAIRS, ORIGINALS):
         if pair == ORIGINALS:
-            few = len(shard.y) // RATIO
-            points = Shard(shard.x[:few], shard.y[:few])
+            points = shard.take(slice(shard.num_samples // RATIO))
         else:
             points = aggregate(*shard, _spec(pair, RATIO, seed)).shard
         model = LocalModel(_task(case, data, seed))
         for _ in model.minibatches(model.state(), [points], seed, QUICK_EPOCHS if is_quick else EPOCHS):
             pass
-        _, accuracy = model.evaluate(model.state(), data.x_test[:TEST_SAMPLES], data.y_test[:TEST_SAMPLES])
+        scores = model.evaluate(model.state(), data.test.take(slice(TEST_SAMPLES)))
+        accuracy = scores.metrics["accuracy"]
         yield _row("accuracy", case, pair, RATIO, points=points.num_samples, accuracy=100 * accuracy)
 
 
@@ -127,8 +128,7 @@ def _row(what: str, case: Case, pair: str, ratio: int, **figures: float) -> Row:
 
 
 def _draw(data: Dataset, num_samples: int, seed: int) -> Shard:
-    chosen = np.random.default_rng(seed).permutation(len(data.y_train))[:num_samples]
-    return Shard(data.x_train[chosen], data.y_train[chosen])
+    return data.train.take(np.random.default_rng(seed).permutation(len(data.train))[:num_samples])
 
 
 def _spec(pair: str, ratio: int, seed: int) -> PointsSpec:
@@ -136,13 +136,11 @@ def _spec(pair: str, ratio: int, seed: int) -> PointsSpec:
     return PointsSpec(reduction=reduction, division=division, ratio=ratio, seed=seed)
 
 
-def _task(case: Case, data: Dataset, seed: int) -> Task:
-    return Task(
+def _task(case: Case, data: Dataset, seed: int) -> TrainingSpec:
+    return TrainingSpec.fitted(
+        data,
         model=ModelSpec(name=case.model),
         optimizer=OptimizerSpec(options={"lr": 0.01, "momentum": 0.9}),
-        normalisation=data.normalisation,
-        input_shape=data.input_shape,
-        num_classes=data.num_classes,
         batch_size=64,
         seed=seed,
     )

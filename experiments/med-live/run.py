@@ -41,7 +41,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
         pool = Pool(allocation=policy_of(scheme, BUDGET), min_learners=len(devices), moves_learners=False, seed=seed)
         trial = play_pool(pool, jobs, LocalFleet(devices))
         for job in trial.jobs:
-            accuracy = trial.jobs[job].events_of(RoundClosed)[-1].accuracy
+            accuracy = trial.jobs[job].events_of(RoundClosed)[-1].metrics.get("accuracy")
             yield {"scheme": scheme, "turn": turn, **job_row(trial, job), "accuracy": 100 * (accuracy or 0.0)}
 
 

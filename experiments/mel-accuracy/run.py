@@ -70,7 +70,7 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
     return Job(
         deadline_seconds=CYCLE_SECONDS * samples / SAMPLES,  # fewer samples in less time: about as many local epochs
         rounds=QUICK_CYCLES if is_quick else CYCLES,
-        target_accuracy=TARGETS[-1] / 100,
+        target=f"accuracy >= {TARGETS[-1] / 100}",
         min_learners=learners,
         benchmark_shards=2 if is_quick else 8,
         seed=seed,
@@ -84,7 +84,7 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
 
 def _shares(job: Job, devices: Sequence[VirtualDevice]) -> _Shares:
     """Who gets how many shards and local epochs; in every cycle, since devices measure themselves only once."""
-    first = msgspec.structs.replace(job, rounds=1, target_accuracy=None)
+    first = msgspec.structs.replace(job, rounds=1, target=None)
     taken = simulate(first, devices, is_time_only=True).events_of(ShardsTaken)
     return tuple((event.learner, event.num_shards, event.local_epochs) for event in taken)
 
@@ -98,10 +98,9 @@ def _cycles(job: Job, devices: Sequence[VirtualDevice]) -> list[RoundClosed]:
 
 
 def _row(event: RoundClosed) -> Row:
-    assert event.accuracy is not None
     return {
         "cycle": event.round,
-        "accuracy": round(100 * event.accuracy, 4),
+        "accuracy": round(100 * event.metrics["accuracy"], 4),
         "loss": event.loss,
         "seconds": round(event.seconds, 3),
         "updates": event.num_updates,

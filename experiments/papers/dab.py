@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from paceline import Job, VirtualDevice, allocation
-from paceline.learning.datasets import DataSpec, Normalisation
+from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.preprocessing import Normalisation
+from paceline.learning.tasks import TaskSpec
 
 TESTBED = Path(__file__).parents[2] / "examples" / "testbed"
 """Folder of the fleet files that describe the papers' devices."""
@@ -29,7 +31,8 @@ def job_of(policy: str, model: str, data: DataSpec, **rules: Any) -> Job:
     """Build a job as the authors train: SGD on the cross-entropy of softmax outputs, under a policy."""
     fields = {"overtime": OVERTIME[policy], "local_epochs": 1, "batch_size": 32, **rules}
     return Job(
-        model=ModelSpec(name=model, loss="cross-entropy-of-softmax"),
+        task=TaskSpec(loss="cross-entropy-of-softmax"),
+        model=ModelSpec(name=model),
         optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
         data=data,
         allocation=allocation.from_config({"policy": policy}),

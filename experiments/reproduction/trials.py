@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +18,13 @@ from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
-from paceline.learning import datasets, models
+from paceline.learning import datasets
 from paceline.learning.averaging import State
-from paceline.learning.datasets import DataSpec, Normalisation
-from paceline.learning.local_model import normalise
+from paceline.learning.datasets import Dataset, DataSpec
+from paceline.learning.local_model import LocalModel
+from paceline.learning.preprocessing import Normalisation
+from paceline.learning.saved_models import SavedModel
+from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import Environment, JobSpec, Plan, Save
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
@@ -48,7 +52,7 @@ class Trial:
         """Return the events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    def save(self, key: int | str, state: State) -> None:
+    def save(self, key: int | str, state: State, model: SavedModel | None = None) -> None:
         """Keep a model."""
         self.states.append({name: tensor.clone() for name, tensor in state.items()})
 
@@ -85,10 +89,11 @@ def play_job(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = No
         normalisation: how models are fed, if not as in any other run.
     """
     prepared = prepare_job(job)
-    task = prepared.task
     if normalisation is not None:
-        task = msgspec.structs.replace(task, normalisation=normalisation)
-    trial = play(JobPlan(replace(prepared, task=task, evaluate=None)), fleet)
+        task = msgspec.structs.replace(prepared.task, normalisation=normalisation)
+        model = LocalModel(task, allowed=None)
+        prepared = replace(prepared, task=task, model=model, state=model.state())
+    trial = play(JobPlan(replace(prepared, evaluate=None)), fleet)
     return replace(trial, states=[prepared.state, *trial.states])
 
 
@@ -119,24 +124,24 @@ def play(plan: Plan[Any], fleet: Fleet, watch: Emit = lambda event: None) -> Tri
     return trial
 
 
-def assess(
-    job: Job, states: Sequence[Mapping[str, torch.Tensor]], *, normalisation: Normalisation | None = None
-) -> list[Scores]:
-    """Score each of these parameters of the job's model on its test data, normalised as in `play_job`."""
+def assess(job: Job, states: Sequence[Mapping[str, torch.Tensor]]) -> list[Scores]:
+    """Score each of these models of a job on its test data; each is fed as it was trained."""
     dataset = datasets.load(job.data)
-    model = models.build(job.model, dataset.input_shape, dataset.num_classes, allowed=None).eval()
-    x = normalise(dataset.x_test, normalisation or dataset.normalisation)
-    y = torch.from_numpy(dataset.y_test.astype(np.int64))
-    loss_of = models.loss_function(job.model)
+    model = LocalModel(TrainingSpec.of(job, dataset), allowed=None)
+    x, y = map(torch.from_numpy, dataset.test.take(slice(None)))
     scores = []
     for state in states:
-        model.load_state_dict(state)
+        loss, metrics = model.evaluate(state, dataset.test)
         with torch.inference_mode():
-            logits = torch.cat([model(part) for part in torch.split(x, _CHUNK_SAMPLES)])
-        right = torch.softmax(logits, dim=1)[torch.arange(len(y)), y]
-        is_right = (logits.argmax(1) == y).float()
-        scores.append(Scores(float(loss_of(logits, y)), float(is_right.mean()), float(right.mean())))
+            logits = torch.cat([model.module(part) for part in torch.split(x, _CHUNK_SAMPLES)])
+        right = torch.softmax(logits, dim=1)[torch.arange(len(y)), y.long()]
+        scores.append(Scores(loss, metrics["accuracy"], float(right.mean())))
     return scores
+
+
+def checksum(dataset: Dataset) -> int:
+    """Sum up the inputs of a dataset, to see whether two parts of it are the same."""
+    return zlib.crc32(b"".join(table.take(slice(None)).x.tobytes() for table in (dataset.train, dataset.test)))
 
 
 @contextlib.contextmanager
@@ -166,13 +171,13 @@ def write_part(
         How a job names it, in as many shards as the whole.
     """
     whole, random = datasets.load(data), np.random.default_rng(seed)
-    chosen = random.permutation(len(whole.y_train))[:num_samples]
-    tests = random.permutation(len(whole.y_test))[:num_test_samples]
+    train = whole.train.take(random.permutation(len(whole.train))[:num_samples])
+    test = whole.test.take(random.permutation(len(whole.test))[:num_test_samples])
     np.savez(
         path,
-        x_train=whole.x_train[chosen].astype(dtype or whole.x_train.dtype, copy=False),
-        y_train=whole.y_train[chosen],
-        x_test=whole.x_test[tests].astype(dtype or whole.x_test.dtype, copy=False),
-        y_test=whole.y_test[tests],
+        x_train=train.x.astype(dtype or train.x.dtype, copy=False),
+        y_train=train.y,
+        x_test=test.x.astype(dtype or test.x.dtype, copy=False),
+        y_test=test.y,
     )
-    return DataSpec(path=str(path), shard_size=max(1, data.shard_size * num_samples // len(whole.y_train)))
+    return DataSpec(path=str(path), shard_size=max(1, data.shard_size * num_samples // len(whole.train)))

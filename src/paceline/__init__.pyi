@@ -9,6 +9,7 @@ from .allocation import MmttAllocation as MmttAllocation
 from .allocation import SyncAllocation as SyncAllocation
 from .devices.energy import PowerModel as PowerModel
 from .devices.states import DeviceState as DeviceState
+from .fleets.fleet_files import load_fleet as load_fleet
 from .fleets.joined import JoinedFleet as JoinedFleet
 from .fleets.local import LocalDevice as LocalDevice
 from .fleets.local import LocalFleet as LocalFleet
@@ -38,6 +39,7 @@ from .learning.tasks import TaskSpec as TaskSpec
 from .learning.views import ViewSpec as ViewSpec
 from .run import Run as Run
 from .run import StopRun as StopRun
+from .run import export as export
 from .run import load as load
 from .run import resume as resume
 from .run import train as train

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from paceline import topologies
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, one_line
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
@@ -164,6 +164,10 @@ def prepare(
     overwrite: bool = False,
 ) -> PreparedRun:
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
+    if not isinstance(job, JobSpec):
+        raise ConfigError(f"job is {one_line(repr(job))}; it must be a job, such as Job(…), or what load_job returns")
+    if not isinstance(fleet, Fleet | None):
+        raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
     with _kept_start(start) as source:
         if source is not None:
             job = _starting_from(job, source)
@@ -283,10 +287,27 @@ def load(source: Path | str) -> nn.Module:
     Args:
         source: the folder of a run, or one of the files in its folder ``checkpoints``.
     """
+    return _load(source)[1]
+
+
+def export(source: Path | str, path: Path | str) -> list[str]:
+    """Write the model that a run learned as an ONNX file; returns the names of its inputs, which are raw samples.
+
+    Raises `ConfigError` if there is no single model of one input, or a package is missing (extra ``onnx``).
+
+    Args:
+        source: the folder of a run, or one of the files in its folder ``checkpoints``.
+    """
+    from paceline.learning import onnx_file  # packages that few need
+
+    return onnx_file.write(Path(path), *_load(source))
+
+
+def _load(source: Path | str) -> tuple[SavedModel, nn.Module]:
     path = checkpoints.newest_in(Path(source))
-    model, state = saved_models.read(path)
+    saved, state = saved_models.read(path)
     try:
-        return model.build(state)
+        return saved, saved.build(state)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 

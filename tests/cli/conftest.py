@@ -11,6 +11,7 @@ from paceline.cli import main
 from paceline.fleets.live import ListenOptions
 from paceline.learning import datasets
 from paceline.run import prepare
+from tests.learning.small_data import arrays_of
 
 JOB = """\
 [job]
@@ -136,8 +137,7 @@ def few_digits(paceline_in):
     digits = datasets.load(datasets.DataSpec(name="digits"))
 
     def write(name="digits.npz", count=200):
-        arrays = {key: getattr(digits, key)[:count] for key in ("x_train", "y_train", "x_test", "y_test")}
-        np.savez(paceline_in.folder / name, **arrays)
+        np.savez(paceline_in.folder / name, **arrays_of(digits, slice(count)))
 
     write()
     return write

@@ -48,7 +48,7 @@ def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp
     ("job", "rounds", "message"),
     [
         ("job.toml", "rounds = 2", "run: all 2 rounds are done; there is nothing to resume"),
-        ("job.toml", "rounds = 50\ntarget_accuracy = 0.3", "target_accuracy, 0.3, is reached"),
+        ("job.toml", "rounds = 50\ntarget = 'accuracy >= 0.3'", "target, accuracy >= 0.3, is reached"),
         ("pool.toml", "rounds = 2", "cannot be resumed"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_run_is_not_written_over_unless_asked(simulate, printed, refused, tmp_
     ("file", "old", "new", "message"),
     [
         ("job.toml", "rounds = 2", "rounds = 0", "job.toml: [job]: rounds is 0; it must be at least 1"),
-        ("job.toml", '"dab"', '"dap"', "job.toml: [allocation]: policy is 'dap'; did you mean 'dab'?"),
+        ("job.toml", '"dab"', '"dap"', "job.toml: [allocation]: policy 'dap' is unknown; did you mean 'dab'?"),
         ("job.toml", '"digits"', '"digit"', "job.toml: [data]: dataset 'digit' is unknown"),
         ("job.toml", "[job]", "[job", "job.toml: not TOML"),
         ("job.toml", "rounds = 2", "min_learners = 3", "the fleet has 2 devices; the job needs 3 to begin"),
@@ -147,11 +147,13 @@ def test_bench_measures_this_device(printed, refused, few_digits):
     figures = json.loads(printed("bench", "job.toml", "--shards", 3, "--json"))
     assert figures["threads"] >= 1
     assert json.loads(printed("bench", "job.toml", "--threads", 1, "--json"))["threads"] == 1
+    assert (figures["device"], figures["precision"]) == ("cpu", "float32")
     assert figures["shards"] == 3
     assert figures["samples_per_second"] > 0
     assert figures["flops"] > 0
     assert figures["shards_by_deadline"] == pytest.approx(4 * figures["samples_per_second"] / 32, abs=1)
     assert "job.toml: cannot be read" in refused("bench", "no-job.toml")
+    assert "device cuda:77 is not available" in refused("bench", "job.toml", "--device", "cuda:77")
     assert "train nothing alone" in refused("bench", "split.toml")
 
 

@@ -6,7 +6,7 @@ from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell, rates
 from paceline.errors import ConfigError
 from paceline.fleets.devices import in_cell
-from paceline.fleets.local import LocalDevice
+from paceline.fleets.local import LocalDevice, LocalFleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 
@@ -55,10 +55,36 @@ def test_what_does_not_fit_a_cell_is_refused(fields, message):
         in_cell(Cell(), [device("pi", **fields)])
 
 
+@pytest.mark.parametrize("given", [2, "pi", {"name": "pi"}], ids=str)
+def test_devices_are_a_list(given):
+    with pytest.raises(ConfigError, match="^devices is .*; it must be a list$"):
+        VirtualFleet(given)
+
+
 def test_a_distance_needs_a_cell():
     with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
         VirtualFleet([device("pi", distance_metres=30)])
     VirtualFleet(in_cell(Cell(), [device("pi", distance_metres=30)]))
+
+
+def test_devices_compute_on_what_they_or_their_fleet_say():
+    given = [LocalDevice(name="own", device="cpu"), LocalDevice(name="pi", count=2)]
+    own, *others = LocalFleet(given, device="auto").devices
+    assert (own.device, [other.device for other in others]) == ("cpu", ["auto"] * 2)
+    assert own.options()[:4] == ["--name", "own", "--device", "cpu"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LocalFleet([LocalDevice(name="pi")], device="cuda:77"),
+        lambda: LocalFleet([LocalDevice(name="pi", device="cuda:77")]),
+        lambda: VirtualFleet([device("pi")], device="cuda:77"),
+    ],
+)
+def test_a_fleet_of_this_machine_needs_what_it_is_to_compute_on(make):
+    with pytest.raises(ConfigError, match="^device cuda:77 is not available on this machine; there are: cpu"):
+        make()
 
 
 def test_devices_may_be_tables_as_in_a_file():

@@ -53,6 +53,17 @@ class Skipping(nn.Module):
         return self.second(self.first(x)) + x
 
 
+class SkippingDigits(nn.Module):
+    """Its children are not all of it: its forward adds something to what digits become."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Flatten(), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.second(self.first(x)) + 1
+
+
 class Backwards(nn.Module):
     """Its children are named in another order than they are used."""
 
@@ -96,3 +107,14 @@ class Digits(nn.Sequential):
 
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+
+class LeftBehind(nn.Module):
+    """Makes a tensor on the CPU, wherever it is itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x) + torch.ones(2)

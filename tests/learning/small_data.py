@@ -20,5 +20,11 @@ def write_npz(path, **arrays):
     return path
 
 
+def arrays_of(dataset, rows=slice(None), parts=("train", "test")):
+    """Arrays of a dataset, as files have them; `rows` are taken of each part."""
+    shards = {part: getattr(dataset, part).take(rows) for part in parts}
+    return {f"{name}_{part}": getattr(shard, name) for part, shard in shards.items() for name in "xy"}
+
+
 def load_path(path):
     return load(DataSpec(path=str(path)))

@@ -73,6 +73,22 @@ def test_work_in_other_arithmetic_is_believed(digits, arithmetic):
     assert 0 < verdict.distance < 1e-3
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_work_in_a_short_precision_is_judged_in_that_precision(precision):
+    """Halves of minibatches are rounded elsewhere, by more than float32 would excuse."""
+    spec, data = digits_spec(precision=precision)
+    shards = [ShardStore(data.train, 100, 0)[number] for number in range(2)]
+    auditor, model = auditor_of(LocalModel(spec)), LocalModel(spec)
+    claim = honest_claim(model, shards, seed=7)
+    in_halves(model)
+    claimed, _ = trained(model, claim.start, shards, claim.seed)
+    verdict = auditor.judge(claim._replace(claimed=claimed))
+    assert verdict.is_honest
+    assert 0 < verdict.distance < 0.1
+    half, _ = trained(LocalModel(spec), claim.start, shards, claim.seed, num_minibatches=3)
+    assert not auditor.judge(claim._replace(claimed=half)).is_honest
+
+
 @pytest.mark.parametrize("percent", [0, 5, 50, 75, 90])
 def test_a_part_of_the_work_is_not_all_of_it(digits, percent):
     spec, auditor, claim = digits

@@ -11,10 +11,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from paceline.errors import ConfigError
-from paceline.learning.datasets import DATASETS, DataSpec, default_directories, load, load_local, load_unlabelled
+from paceline.learning.datasets import DATASETS, DataSpec, default_directories, load
 from paceline.learning.preprocessing import Normalisation
 from paceline.learning.tables import Column
-from tests.learning.small_data import load_path, small, write_npz
+from tests.learning.small_data import small, write_npz
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -31,7 +31,7 @@ def write_idx(folder, arrays, parts, suffix):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": "mnist", "path": "a.npz"}, "either a name or a path, not name 'mnist' and path 'a.npz'"),
+        ({"name": "mnist", "path": "a.npz"}, "either a name, a path or an import, not name 'mnist' and path 'a.npz'"),
         ({"name": "minst"}, "'minst' is unknown; did you mean 'mnist'. Allowed: digits, mnist, "),
         ({"placement": "remote"}, "Invalid enum value 'remote'"),
         ({"shards": 3}, "unknown field `shards`"),
@@ -108,25 +108,6 @@ def test_places_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_directories() == [Path("/home/someone/.cache/paceline")]
-
-
-def test_local_data_needs_no_test_part(tmp_path):
-    arrays = small((6, 5, 3))
-    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], y_train=arrays["y_train"], y_test=np.zeros(0))
-    x, y = load_local(path).take(slice(None))
-    assert np.array_equal(x, np.moveaxis(arrays["x_train"], 3, 1))
-    assert (x.dtype, y.dtype, x.flags.c_contiguous) == (np.uint8, np.uint8, True)
-    assert np.array_equal(y, arrays["y_train"])
-    assert np.array_equal(load_local(str(path)).take(slice(None)).x, x)
-
-
-def test_samples_need_no_labels(tmp_path):
-    arrays = small((6, 5))
-    path = write_npz(tmp_path / "mine.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
-    data, labelled = load_unlabelled(path), load_path(write_npz(tmp_path / "labelled.npz", **arrays))
-    for found, wanted in ((data.train, labelled.train), (data.test, labelled.test)):
-        assert np.array_equal(found.take(slice(None)).x, wanted.take(slice(None)).x)
-        assert found.labels().tolist() == [0] * len(wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Shards: stored once as they are sent, handed out as views; and a sampler that deals them fairly."""
 
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -41,6 +42,13 @@ def test_shards_are_views_of_one_store():
         assert shard.y.base is store[0].y.base
     assert not np.shares_memory(store[0].x, store[1].x)
     assert (store[0].x.base.nbytes, store[0].y.base.nbytes) == (x.size, y.size)
+
+
+def test_a_shard_in_another_process_has_the_same_columns():
+    shard = Shard(*numbered(5))
+    received = pickle.loads(pickle.dumps(shard))
+    assert isinstance(received, Shard)
+    assert all(np.array_equal(*pair) for pair in zip(shard, received, strict=True))
 
 
 @given(st.integers(1, 60), st.integers(1, 80), st.integers(0, 5))

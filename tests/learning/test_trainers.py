@@ -42,6 +42,7 @@ class TimedModel:
         self._model, self.spec, self.layout = model, model.spec, model.layout
         self.parameters, self.initial_kept = model.parameters, model.initial_kept
         self.kept_names = model.kept_names
+        self.accelerator = model.accelerator
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -131,6 +132,7 @@ class HeldModel:
         self._model, self.spec, self.layout = model, model.spec, model.layout
         self.parameters, self.initial_kept = model.parameters, model.initial_kept
         self.kept_names = model.kept_names
+        self.accelerator = model.accelerator
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 

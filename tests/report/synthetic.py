@@ -63,7 +63,7 @@ def run_events(fleet=FLEET, *, rounds=10, is_ended=True):
     sizes = {"first_round": 1, "num_parameters": 61_706, "num_shards": 480}
     chance, accuracy, loss = random.Random(7), None, None
     events = [
-        RunStarted(at=0.0, job=job, clock="virtual", **sizes, paceline="0.1.0"),
+        RunStarted(at=0.0, job=job, clock="virtual", metric_names=("accuracy",), **sizes, paceline="0.1.0"),
         WaitingForLearners(at=0.05, round=1, num_ready=0, min_learners=2),
     ]
     for learner in fleet:
@@ -104,12 +104,14 @@ def run_events(fleet=FLEET, *, rounds=10, is_ended=True):
                 occupancy=sum(min(work["arrival"] or seconds, seconds) for work in works) / (seconds * len(works)),
                 late=tuple(work["name"] for work in works if work["outcome"] != "accepted"),
                 loss=loss,
-                accuracy=accuracy,
+                metrics={} if accuracy is None else {"accuracy": accuracy},
             )
         )
         opened_at = events[-1].at + 0.2
     if is_ended:
-        events.append(RunEnded(at=opened_at, reason="rounds done", rounds=rounds, loss=loss, accuracy=accuracy))
+        events.append(
+            RunEnded(at=opened_at, reason="rounds done", rounds=rounds, loss=loss, metrics={"accuracy": accuracy})
+        )
     return sorted(events, key=lambda event: event.at)
 
 

@@ -71,7 +71,7 @@ def epoch_of(peer, epoch, start):
     seconds = {"seconds": 6.0, "train_seconds": 5.0, "rank_seconds": 0.5, "exchange_seconds": 0.5, "cpu_seconds": 5.5}
     trained = {"num_samples": round(ratio * OWN_SAMPLES), "samples_per_second": peer.samples_per_second, "ratio": ratio}
     used = {"bytes_sent": 2 * MODEL_BYTES, "bytes_received": 2 * MODEL_BYTES, "joules": 11.0}
-    result = {"num_exchanges": 2, "distance": 0.1, "loss": 1 - accuracy, "accuracy": accuracy}
+    result = {"num_exchanges": 2, "distance": 0.1, "loss": 1 - accuracy, "metrics": {"accuracy": accuracy}}
     return [
         phase(peer, start, epoch, "rank"),
         phase(peer, start + 0.5, epoch, "train"),
@@ -97,7 +97,11 @@ def gossip_events():
     A peer that dies does so in the middle of an epoch, and others miss it 4 s later. In epoch 5, jetson trains its
     part; what another had is missing. The store is away from 10 s to 20 s.
     """
-    events = [GossipStarted(at=0.0, job=JOB, clock="virtual", num_parameters=10_000, paceline="0.2.0")]
+    events = [
+        GossipStarted(
+            at=0.0, job=JOB, clock="virtual", metric_names=("accuracy",), num_parameters=10_000, paceline="0.2.0"
+        )
+    ]
     begin, epochs, living = 3.0, 6, [one.name for one in FLEET if one.last is None]
     for peer in FLEET:
         start = begin + 6.0 * (peer.first - 1)
@@ -118,7 +122,7 @@ def gossip_events():
             events.append(PartTakenOver(at=died + 5.0, learner="jetson", **part))
         else:
             ended = begin + 6.0 * epochs + 0.5
-            result = {"reason": "epochs done", "averaged": tuple(living), "loss": 0.1, "accuracy": 0.93}
+            result = {"reason": "epochs done", "averaged": tuple(living), "loss": 0.1, "metrics": {"accuracy": 0.93}}
             events.append(PeerEnded(at=ended, learner=peer.name, epochs=epochs - peer.first + 1, **result))
             why = {"other": peer.name, "reason": "it said goodbye"}
             events += [PeerLost(at=ended + 0.5, learner=name, **why) for name in living if name != peer.name]
@@ -130,10 +134,10 @@ def gossip_events():
     for epoch in range(1, epochs + 1):
         at = begin + 6.0 * epoch - 0.1  # just before the last has ended it
         count = sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in FLEET)
-        result = {"loss": 1 - accuracy_after(epoch), "accuracy": accuracy_after(epoch)}
+        result = {"loss": 1 - accuracy_after(epoch), "metrics": {"accuracy": accuracy_after(epoch)}}
         events.append(ConsensusMeasured(at=at, epoch=epoch, num_learners=count, distance=0.2 * 0.5**epoch, **result))
     end = begin + 6.0 * epochs + 2.0
-    events.append(GossipEnded(at=end, averaged=tuple(living), loss=0.09, accuracy=0.931))
+    events.append(GossipEnded(at=end, averaged=tuple(living), loss=0.09, metrics={"accuracy": 0.931}))
     return sorted(events, key=lambda event: event.at)
 
 

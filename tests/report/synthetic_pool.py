@@ -60,7 +60,7 @@ def play(job, number, at, shares, *, seconds=15.0, accuracy=0.9, cheats=(), miss
     for name in cheats:
         events.append(UpdateAudited(at=closed_at, round=number, learner=name, is_honest=False, distance=0.97))
     counts = {"num_learners": len(shares), "num_updates": len(honest), "num_shards": sum(shares.values())}
-    result = {"occupancy": 0.75, "late": tuple(missing), "loss": 1 - accuracy, "accuracy": accuracy}
+    result = {"occupancy": 0.75, "late": tuple(missing), "loss": 1 - accuracy, "metrics": {"accuracy": accuracy}}
     events.append(
         RoundClosed(
             at=closed_at,
@@ -85,8 +85,10 @@ def play(job, number, at, shares, *, seconds=15.0, accuracy=0.9, cheats=(), miss
 
 def _run(job, at, played, ended_at, rounds):
     sizes = {"first_round": 1, "num_parameters": 1000, "num_shards": 20}
-    started = RunStarted(at=at, job=job_tables(job, rounds), clock="virtual", **sizes, paceline="0.1.0")
-    ended = RunEnded(at=ended_at, reason="rounds done", rounds=len(played), loss=0.1, accuracy=0.9)
+    started = RunStarted(
+        at=at, job=job_tables(job, rounds), clock="virtual", metric_names=("accuracy",), **sizes, paceline="0.1.0"
+    )
+    ended = RunEnded(at=ended_at, reason="rounds done", rounds=len(played), loss=0.1, metrics={"accuracy": 0.9})
     return [started, *(event for events, _ in played for event in events), ended]
 
 
@@ -117,12 +119,12 @@ def pool_events():
         placed(4.0, first),
         *(line for _, ledger in (*mnist, *fashion) for line in ledger),
         LearnerLeft(at=37.5, learner="guest", reason="excluded: it cheated"),
-        JobEnded(at=37.6, job="mnist", reason="rounds done", rounds=2, loss=0.1, accuracy=0.9),
+        JobEnded(at=37.6, job="mnist", reason="rounds done", rounds=2, loss=0.1, metrics={"accuracy": 0.9}),
         submitted(40.0, "digits", rounds=3),
-        JobEnded(at=46.6, job="fashion", reason="rounds done", rounds=2, loss=0.1, accuracy=0.9),
+        JobEnded(at=46.6, job="fashion", reason="rounds done", rounds=2, loss=0.1, metrics={"accuracy": 0.9}),
         placed(48.0, later, idle=("jetson",), waived=("min_shards",)),
         *last[0][1],
-        JobEnded(at=60.7, job="digits", reason="budget spent", rounds=1, loss=0.1, accuracy=0.9),
+        JobEnded(at=60.7, job="digits", reason="budget spent", rounds=1, loss=0.1, metrics={"accuracy": 0.9}),
         PoolEnded(at=60.8, reason="all jobs are over", spent=sum(line.amount for line in _lines(mnist, fashion, last))),
     ]
     jobs = {

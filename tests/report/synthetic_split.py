@@ -95,7 +95,11 @@ def epoch_of(fleet, epoch):
             events.append(SourceMasked(at=half, learner=one.name, epoch=epoch, step=NUM_STEPS // 2 + 1, reason=reason))
             events.append(SourceBack(at=end, learner=one.name, epoch=epoch + 1, step=1))
     counts = {"num_steps": NUM_STEPS, "num_samples": 64 * NUM_STEPS, "num_masked": num_masked}
-    losses = {"train_loss": round(0.9 * 0.8**epoch, 4), "loss": loss_after(epoch), "accuracy": accuracy_after(epoch)}
+    losses = {
+        "train_loss": round(0.9 * 0.8**epoch, 4),
+        "loss": loss_after(epoch),
+        "metrics": {"accuracy": accuracy_after(epoch)},
+    }
     times = {"num_sources": len(there), "seconds": EPOCH_SECONDS, "test_seconds": TEST_SECONDS}
     events.append(SplitEpochEnded(at=end, epoch=epoch, **counts, **times, **losses))
     events += [spent(one.name, epoch, end, one.compute_seconds, BYTES, watts=5.0) for one in there]
@@ -107,7 +111,9 @@ def split_events(fleet=FLEET, epochs=8):
     first = [one for one in fleet if one.first == 1]
     sizes = {"branch": BRANCH, "junction": JUNCTION_PER_SOURCE * len(first), "trunk": TRUNK}
     events = [
-        SplitStarted(at=0.0, job=JOB, clock="virtual", num_parameters=sizes, paceline="0.3.0"),
+        SplitStarted(
+            at=0.0, job=JOB, clock="virtual", metric_names=("accuracy",), num_parameters=sizes, paceline="0.3.0"
+        ),
         WaitingForLearners(at=0.5, round=0, num_ready=0, min_learners=len(first)),
         CutChosen(at=4.0, cut="f2", expected_seconds={"f1": 14.5, "f2": 10.2, "c2": 45.0}, num_parameters=sizes),
     ]
@@ -123,7 +129,7 @@ def split_events(fleet=FLEET, epochs=8):
             size = JUNCTION_PER_SOURCE * len(there)
             events.append(JunctionChanged(at=start_of(epoch), epoch=epoch, sources=there, num_parameters=size))
         events += epoch_of(fleet, epoch)
-    result = {"loss": loss_after(min(epochs, 6)), "accuracy": accuracy_after(min(epochs, 6))}
+    result = {"loss": loss_after(min(epochs, 6)), "metrics": {"accuracy": accuracy_after(min(epochs, 6))}}
     events.append(SplitEnded(at=start_of(epochs + 1), reason="no improvement", epochs=epochs, **result))
     return sorted(events, key=lambda event: event.at)
 

@@ -10,7 +10,7 @@ import pytest
 from paceline.errors import ConfigError, PacelineError
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, UpdateRefused
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted, UpdateRefused
 from tests.report import synthetic_gossip, synthetic_split
 from tests.report.synthetic import JOB, run_events
 from tests.report.synthetic_pool import POOL, job_tables, pool_events
@@ -51,11 +51,15 @@ def test_what_is_recorded_is_read_back(kind, make_any):
 def test_the_row_of_a_closed_round(make_run):
     opened = RoundOpened(at=1, round=1, deadline_seconds=2.0, num_learners=2)
     counts = {"num_learners": 2, "num_updates": 1, "num_samples": 3, "num_shards": 2, "late": ("pi",)}
-    work = {"fulfilment": 0.75, "is_satisfied": False, "occupancy": 0.9, "accuracy": 0.5}
-    closed = RoundClosed(at=2, round=1, seconds=1, truancy=-0.5, **counts, **work)
-    (row,) = rows_of(make_run([opened, closed]))
+    work = {"fulfilment": 0.75, "is_satisfied": False, "occupancy": 0.9}
+    closed = RoundClosed(at=2, round=1, seconds=1, truancy=-0.5, metrics={"mae": 43.2}, **counts, **work)
+    facts = {"job": JOB, "clock": "live", "first_round": 1, "num_parameters": 1, "num_shards": 1, "paceline": "0"}
+    begun = RunStarted(at=0, **facts, metric_names=("mae", "macro_f1"))
+    (row,) = rows_of(make_run([begun, opened, closed]))
     known = {"round": "1", "deadline_seconds": "2.0", "late": "1", "samples": "3", "fulfilment": "0.75", "loss": ""}
-    assert row == {**row, **known, "drop_rate": "0.25", "satisfied": "0", "occupancy": "0.9", "accuracy": "0.5"}
+    assert row == {**row, **known, "drop_rate": "0.25", "satisfied": "0", "occupancy": "0.9"}
+    assert list(row)[-3:] == ["loss", "mae", "macro_f1"]  # the columns that a task's metrics have
+    assert (row["mae"], row["macro_f1"]) == ("43.2", "")
 
 
 def test_where_no_folder_can_be(tmp_path):
@@ -93,7 +97,8 @@ def test_reopened_wherever_it_was_cut(make_run):
     folder = make_run(events)
     whole = {path: path.read_bytes() for path in (folder.path / "events.jsonl", folder.path / "metrics.csv")}
     seen = set()
-    for num_bytes in range(0, len(whole[folder.path / "events.jsonl"]), 211):
+    size = len(whole[folder.path / "events.jsonl"])
+    for num_bytes in [*range(0, size, 211), size]:
         for path, content in whole.items():
             path.write_bytes(content)
         left = whole[folder.path / "events.jsonl"][:num_bytes]

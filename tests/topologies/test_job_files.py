@@ -17,6 +17,7 @@ from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.models import MODELS, ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.tasks import TASKS, TaskSpec
 from paceline.topologies.job_files import load_job, parse_job, parse_submitted
 
 JOB = "[job]\ndeadline_seconds = 3\n"
@@ -58,25 +59,34 @@ def test_every_key_of_a_job_is_understood(load, tmp_path):
         min_learners = 2
         benchmark_shards = 5
         audit_rate = 0.5
-        target_accuracy = 0.9
+        target = "accuracy >= 0.9"
+        patience = 5
+        watch = "max accuracy"
         name = "own"
+        [task]
+        kind = "classification"
+        loss = "cross-entropy-of-softmax"
+        outputs = 12
+        target = "y"
         [model]
         import = "nets/own.py:Net"
-        loss = "cross-entropy-of-softmax"
         [optimizer]
         name = "Adam"
+        schedule = "cosine"
         lr = 0.01
         betas = [0.8, 0.9]
         amsgrad = true
         [data]
         path = "../data/own.npz"
         shard_size = 50
+        transform = "nets/own.py:flip"
         [allocation]
         policy = "adaptive-dab"
         window = 3
         [aggregation]
         method = "fedprox"
         mu = 0.1
+        exchange = ["*", "!*.bn*"]
         """
     ) == Job(
         deadline_seconds=2.5,
@@ -88,13 +98,18 @@ def test_every_key_of_a_job_is_understood(load, tmp_path):
         min_learners=2,
         benchmark_shards=5,
         audit_rate=0.5,
-        target_accuracy=0.9,
+        target="accuracy >= 0.9",
+        patience=5,
+        watch="max accuracy",
         name="own",
-        model=ModelSpec(import_path=f"{tmp_path}/nets/own.py:Net", loss="cross-entropy-of-softmax"),
-        optimizer=OptimizerSpec(name="Adam", options={"lr": 0.01, "betas": [0.8, 0.9], "amsgrad": True}),
-        data=DataSpec(path=f"{tmp_path.parent}/data/own.npz", shard_size=50),
+        task=TaskSpec(loss="cross-entropy-of-softmax", outputs=12, target="y"),
+        model=ModelSpec(import_path=f"{tmp_path}/nets/own.py:Net"),
+        optimizer=OptimizerSpec(
+            name="Adam", schedule="cosine", options={"lr": 0.01, "betas": [0.8, 0.9], "amsgrad": True}
+        ),
+        data=DataSpec(path=f"{tmp_path.parent}/data/own.npz", shard_size=50, transform=f"{tmp_path}/nets/own.py:flip"),
         allocation=AdaptiveDabAllocation(window=3),
-        aggregation=FedProxAggregation(mu=0.1),
+        aggregation=FedProxAggregation(mu=0.1, exchange=("*", "!*.bn*")),
     )
 
 
@@ -133,6 +148,10 @@ def test_every_key_of_a_pool_is_understood(load, tmp_path):
     )
 
 
+LINEAR = OptimizerSpec(schedule="linear", options={})
+REGRESSION = TaskSpec(kind="regression", loss="mae")
+
+
 @pytest.mark.parametrize(
     ("text", "job"),
     [
@@ -148,6 +167,12 @@ def test_every_key_of_a_pool_is_understood(load, tmp_path):
             GossipJob(epochs=3, allocation=EdgeGossipAllocation(max_failed=0.5)),
         ),
         ("[split]", SplitJob()),
+        (f"{JOB}[task]", Job(deadline_seconds=3)),
+        (f'{JOB}[task]\nkind = "regression"\nloss = "mae"', Job(deadline_seconds=3, task=REGRESSION)),
+        ('[gossip]\n[task]\nkind = "regression"\nloss = "mae"', GossipJob(task=REGRESSION)),
+        ('[split]\n[task]\nkind = "regression"\nloss = "mae"', SplitJob(task=REGRESSION)),
+        ('[gossip]\n[optimizer]\nschedule = "linear"', GossipJob(optimizer=LINEAR)),
+        ('[split]\n[optimizer]\nschedule = "linear"', SplitJob(optimizer=LINEAR)),
         (f"{JOB}[optimizer]\nlr = 1", Job(deadline_seconds=3, optimizer=OptimizerSpec(options={"lr": 1}))),
         (
             f'{JOB}[optimizer]\nname = "RMSprop"',
@@ -171,7 +196,16 @@ def test_a_table_announces_the_kind_of_job(load, text, job):
     ],
 )
 def test_files_are_looked_for_beside_the_job(load, tmp_path, path, expected):
-    assert load(f'{JOB}[model]\nimport = "{path}"').model.import_path == expected.format(base=tmp_path)
+    found = expected.format(base=tmp_path)
+    assert load(f'{JOB}[model]\nimport = "{path}"').model.import_path == found
+    assert load(f'{JOB}[task]\nimport = "{path}"').task.import_path == found
+    assert load(f'{JOB}[data]\ntransform = "{path}"').data.transform == found
+
+
+def test_a_split_job_that_classifies_has_a_model_with_named_layers_and_others_that_of_their_task(load):
+    assert load("[split]").model == ModelSpec(name="leaf-cnn")
+    assert load('[split]\n[task]\nkind = "regression"').model == ModelSpec()
+    assert load('[split]\n[task]\nimport = "tasks:Own"').model == ModelSpec()
 
 
 def test_paths_in_the_record_of_a_run_are_left_as_they_are():
@@ -184,7 +218,7 @@ def test_a_path_that_no_system_has_does_not_break_the_job(load):
     assert load(f'{JOB}[data]\npath = "a\\u0000b"').data.path.endswith("a\0b")
 
 
-TABLES = "job, model, optimizer, data, partition, allocation, aggregation"
+TABLES = "job, task, model, optimizer, data, partition, allocation, aggregation"
 KINDS = "job, pool, gossip, split"
 
 
@@ -210,25 +244,45 @@ KINDS = "job, pool, gossip, split"
         (JOB + "audit_rate = 2", "[job]: audit_rate is 2; allowed: 0 to 1"),
         (JOB + "audit_rate = 0.1\n[data]\nplacement = 'local'", '[job]: placement is "local", but audit_rate is above'),
         (JOB + "name = '../up'", "[job]: name is '../up'; allowed: 1 to 64 letters, digits, and . _ -, not starting"),
-        (JOB + "target_accuracy = nan", "[job]: target_accuracy is nan; it must be above 0 and at most 1"),
+        (
+            JOB + "target = 'accuracy > 0.9'",
+            "[job]: target is 'accuracy > 0.9'; it must be a metric, >= or <=, and a number, such as "
+            '"accuracy >= 0.97" or "loss <= 0.1"',
+        ),
         ("[job]\ndeadline_seconds = inf", "[job]: deadline_seconds is inf; it must be above 0"),
         ("[job]\ndeadline_seconds = " + "9" * 400, "[job]: deadline_seconds is 999"),
         (JOB + "[model]\nname = 'two'", "[model]: model 'two' is unknown; did you mean 'two-nn'? Allowed: "),
-        (JOB + "[model]", "[model]: a model has either a name or an import, not name None and import None"),
+        (
+            JOB + "[model]\nname = 'two-nn'\nimport = 'nets:Net'",
+            "[model]: a model has either a name or an import, not name 'two-nn' and import 'nets:Net'",
+        ),
         (JOB + "[model]\nimport = 'nets'", "[model]: import 'nets' must read package.module:Name or path/to/file.p"),
-        (JOB + "[model]\nlayers = 3", "[model]: unknown key 'layers'; allowed: name, import, loss"),
+        (JOB + "[model]\nlayers = 3", "[model]: unknown key 'layers'; allowed: name, import"),
+        (JOB + "[task]\nkind = 'regresion'", "[task]: task 'regresion' is unknown; did you mean 'regression'? Allowed"),
+        (JOB + "[task]\nimport = 'tasks'", "[task]: import 'tasks' must read package.module:Name or path/to/file.py"),
+        (
+            JOB + "[task]\nkind = 'regression'\nimport = 'tasks:Own'",
+            "[task]: a task has either a kind or an import, not 'regression' and 'tasks:Own'",
+        ),
+        (JOB + "[task]\nloss = 'mse'", "[task]: loss of classification 'mse' is unknown; did you mean"),
+        (JOB + "[task]\nlosss = 'mse'", "[task]: unknown key 'losss'; did you mean 'loss'? Allowed: kind, import,"),
+        (JOB + "[task]\noptions = {size = 3}", "[task]: options are for a task of your own"),
+        (JOB + "[task]\nimport = 'tasks:Own'\nloss = 'mse'", "[task]: loss, outputs and target are for built-in tasks"),
+        (JOB + "[task]\noutputs = 0", "[task]: outputs is 0; it must be at least 1"),
         (JOB + "[data]\nname = 'digit'", "[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: "),
         (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name or a path, not name 'digits' an"),
         (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nplacement = 'remote'", "[data]: placement is 'remote'; allowed: served, local"),
         (JOB + "[optimizer]\nname = 'sgd'", "[optimizer]: optimizer 'sgd' is unknown; did you mean 'SGD'? Allowed: AS"),
+        (JOB + "[optimizer]\nshedule = 'cosine'", "[optimizer]: SGD has no option 'shedule'; did you mean 'schedule'?"),
+        (JOB + "[optimizer]\nschedule = 'cos'", "[optimizer]: schedule is 'cos'; "),
         (JOB + "[optimizer]\nname = 3", "[optimizer]: name is 3; it must be text"),
         (JOB + "[optimizer]\nmomentun = 1", "[optimizer]: SGD has no option 'momentun'; did you mean 'momentum'? Allo"),
         (JOB + "[optimizer]\nlr = -1", "[optimizer]: SGD does not work with lr = -1: Invalid learning rate: -1"),
         (JOB + "[optimizer]\nlr = '0.1'", "[optimizer]: SGD does not work with lr = '0.1': '<' not supported"),
         (JOB + "[optimizer]\nlr = nan", "[optimizer]: SGD: lr is nan; allowed: finite numbers"),
         (JOB + "[optimizer]\nlr = {a = 1}", "[optimizer]: lr is {'a': 1}; it must be true or false or a whole"),
-        (JOB + "[allocation]\npolicy = 'dap'", "[allocation]: policy is 'dap'; did you mean 'dab'? Allowed: "),
+        (JOB + "[allocation]\npolicy = 'dap'", "[allocation]: policy 'dap' is unknown; did you mean 'dab'? Allowed: "),
         (JOB + "[allocation]\npolicy = ['dab']", "[allocation]: policy is ['dab']; "),
         (JOB + "[allocation]\npolicy = 'dab'\nwindow = 3", "[allocation]: dab: unknown key 'window'; allowed: none"),
         (JOB + "[allocation]\nwindow = 0", "[allocation]: adaptive-dab: window is 0; it must be"),
@@ -252,7 +306,7 @@ KINDS = "job, pool, gossip, split"
         ("[gossip]\nexchange = 'mixin'", "[gossip]: exchange is 'mixin'; did you mean 'mixing'? Allowed: mixing,"),
         ("[gossip]\nexchange = 'push-sum'\noverlaps = true", "[gossip]: overlaps and compression are for mixing"),
         ("[gossip]\n[partition]\nreplicas = 0", "[partition]: replicas is 0; it must be at least 1"),
-        ("[gossip]\n[allocation]\npolicy = 'dab'", "[gossip]: this policy needs an orchestrator"),
+        ("[gossip]\n[allocation]\npolicy = 'dab'", "[gossip]: this policy is for an orchestrator"),
         ("view = 3\n[split]", "view is 3; it is a list of tables, [[view]]"),
     ],
 )  # fmt: skip
@@ -272,18 +326,18 @@ def possible_job(**fields):
     return Job(**fields)
 
 
+tasks = st.builds(
+    TaskSpec, kind=st.sampled_from(list(TASKS.members)), outputs=st.none() | st.integers(1, 100)
+) | st.just(TaskSpec(import_path="package.tasks:Own", options={"size": 3}))
 jobs = st.builds(
     possible_job,
+    task=tasks,
     deadline_seconds=st.floats(1e-3, 1e6),
     rounds=st.integers(1, 10**6),
     local_epochs=st.integers(1, 100),
     seed=st.integers(0, 2**62),
-    target_accuracy=st.none() | st.floats(0.01, 1),
-    model=st.builds(
-        ModelSpec,
-        name=st.sampled_from(list(MODELS)),
-        loss=st.sampled_from(["cross-entropy", "cross-entropy-of-softmax"]),
-    )
+    target=st.none() | st.floats(0, 1).map("accuracy >= {}".format),
+    model=st.builds(ModelSpec, name=st.sampled_from(list(MODELS)))
     | st.just(ModelSpec(import_path="package.nets:Net"))
     | st.just(ModelSpec(import_path="/abs/nets.py:Net")),
     optimizer=st.just(OptimizerSpec())
@@ -324,12 +378,14 @@ def test_a_job_can_be_submitted_as_the_tables_of_its_file():
     [
         ({"job": RULES, "data": {"path": "/etc/passwd"}}, "[data] path: a submitted job cannot load files; choose by"),
         ({"job": RULES, "model": {"import": "nets.py:Net"}}, "[model] import: a submitted job cannot load files;"),
+        ({"job": RULES, "task": {"import": "tasks:Own"}}, "[task] import: a submitted job cannot load files;"),
+        ({"job": RULES, "data": {"transform": "os:system"}}, "[data] transform: a submitted job cannot load files;"),
         ({"job": RULES, "model": {"name": "two-nn", "import": None}}, "[model] import: a submitted job cannot load"),
         ({"job": {"deadline_seconds": 3, "name": ""}}, "[job] name is missing; a submitted job needs one"),
         ({"job": {**RULES, "name": "../up"}}, "[job]: name is '../up'; allowed: 1 to 64 letters, digits"),
         ({"job": {"name": "later"}}, "[job]: deadline_seconds is missing"),
         ({"job": 3}, "job is 3; it must be a table, [job]"),
-        ({"job": RULES, "pool": {}}, "unknown table 'pool'; allowed: job, model"),
+        ({"job": RULES, "pool": {}}, "unknown table 'pool'; allowed: job, task, model"),
         ({"job": RULES, "allocation": {"policy": "med"}}, "[allocation] is for the [pool] to decide; leave it out"),
         ({"job": RULES, "data": {"name": "mnits"}}, "[data]: dataset 'mnits' is unknown; did you mean 'mnist'?"),
     ],

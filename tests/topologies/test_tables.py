@@ -75,11 +75,15 @@ def test_usage_is_summed_as_far_as_it_is_known():
 
 def test_a_summary_has_figures_as_attributes_and_by_name():
     usage = Usage(joules=1.0).figures(243.0)
-    summary = Summary([summary_table({"accuracy ratio": 0.5, "about text": "x"}, usage), Table("rounds", COLUMNS)])
+    summary = Summary(
+        [summary_table({"about text": "x"}, {"accuracy": 0.5, "mae": 3.0}, usage), Table("rounds", COLUMNS)]
+    )
     assert (summary.accuracy, summary["accuracy"], summary.joules) == (0.5, 0.5, 1.0)
+    assert summary.metrics == {"accuracy": 0.5, "mae": 3.0}
+    assert [column.kind for column in summary.tables["summary"].metrics] == ["ratio", "number"]
     assert "loss" not in summary
     assert list(summary.tables) == ["summary", "rounds"]
-    with pytest.raises(AttributeError, match="a summary has no 'lunch'; it has accuracy, about, bytes_sent"):
+    with pytest.raises(AttributeError, match="a summary has no 'lunch'; it has about, accuracy, mae, bytes_sent"):
         _ = summary.lunch
 
 

@@ -13,7 +13,7 @@ from papers.fpl.setting import FEDAVG, PAPER_SCHEMES, Case, Size
 from reproduction.keeping import kept
 from reproduction.rows import Row
 
-LEARN, QUICK_LEARN = Size(1024, 600, 30, 3), Size(64, 20, 2, 0)
+LEARN, QUICK_LEARN = Size(1024, 600, 30, 3), Size(64, 20, 2, None)
 QUICK_DATA = "digits"  # of a tenth of the pixels, so that layers and junctions are smaller
 SCHEMES = (*PAPER_SCHEMES, FEDAVG)
 COUNTS, QUICK_COUNTS = (64, 256), (16, 32)

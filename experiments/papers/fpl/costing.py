@@ -20,7 +20,7 @@ def cost_rows(case: Case, counts: Sequence[int]) -> Iterator[Row]:
     """
     for num_samples in counts:
         short = shortened(prepared(case), num_samples)
-        job = msgspec.structs.replace(short.job, epochs=2, stop_epochs=0)
+        job = msgspec.structs.replace(short.job, epochs=2, patience=None)
         trial = play_case(case, replace(short, job=job))
         for ended, process_seconds in zip(trial.events_of(SplitEpochEnded), trial.process_seconds, strict=True):
             spent = [event for event in trial.events_of(NodeSpent) if event.epoch == ended.epoch]

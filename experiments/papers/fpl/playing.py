@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,19 +10,18 @@ import torch
 
 from paceline.events import Event
 from paceline.fleets.virtual import VirtualFleet
-from paceline.learning import models
 from paceline.learning.averaging import State
-from paceline.learning.local_model import normalise
+from paceline.learning.local_model import LocalModel
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.split.events import SplitEpochEnded
 from paceline.topologies.split.prepared import PreparedSplit
-from paceline.topologies.split.samples import view_of
+from paceline.topologies.split.samples import as_tensor, view_of
 from paceline.topologies.split.topology import SplitPlan
 from papers.fpl import setting
 from papers.fpl.setting import Case, devices_of, prepared
 from reproduction.keeping import kept
 from reproduction.rows import Row
-from reproduction.trials import Trial, play
+from reproduction.trials import Trial, checksum, play
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +55,7 @@ def learning_rows(case: Case, *, is_kept: bool = True) -> list[Row]:
     """Train, and return a row for each epoch; kept for other experiments that need the same."""
     if not is_kept:
         return list(_learning_rows(case))
-    data = prepared(case).dataset
-    key = ("fpl", tuple(case), zlib.crc32(data.x_train.tobytes() + data.x_test.tobytes()))
+    key = ("fpl", tuple(case), checksum(prepared(case).dataset))
     return kept(key, (setting.__file__, __file__), lambda: list(_learning_rows(case)))
 
 
@@ -66,14 +63,15 @@ def _learning_rows(case: Case) -> Iterator[Row]:
     trial = play_case(case)
     ended = trial.events_of(SplitEpochEnded)
     for event in ended:
-        assert event.loss is not None and event.accuracy is not None and not event.num_masked
+        scores = event.scores
+        assert scores is not None and not event.num_masked
         yield {
             "scheme": case.scheme,
             "epoch": event.epoch,
             "steps": event.num_steps,
             "seconds": round(event.seconds, 4),
-            "loss": round(event.loss, 6),
-            "accuracy": round(100 * event.accuracy, 4),
+            "loss": round(scores.loss, 6),
+            "accuracy": round(100 * scores.metrics["accuracy"], 4),
             # Where one answer is of one view; known of the last epoch only.
             "joint_accuracy": round(100 * joint_accuracy(trial), 4) if event is ended[-1] else None,
         }
@@ -86,18 +84,18 @@ def joint_accuracy(trial: SplitTrial) -> float:
     """
     job = trial.prepared
     if job.job.is_split:
-        accuracy = trial.events_of(SplitEpochEnded)[-1].accuracy
-        assert accuracy is not None
-        return accuracy
-    data = job.dataset
-    model = models.build(job.task.model, data.input_shape, job.task.num_classes, allowed=None).eval()
-    total = torch.zeros(len(data.y_test), job.task.num_classes)
+        scores = trial.events_of(SplitEpochEnded)[-1].scores
+        assert scores is not None
+        return scores.metrics["accuracy"]
+    model, labels = LocalModel(job.task, allowed=None), as_tensor(job.dataset.test.labels())
+    model.module.eval()
+    total = torch.zeros(len(labels), job.task.num_outputs)
     for number, joined in enumerate(trial.events_of(LearnerJoined), 1):
-        model.load_state_dict(_model_of(trial.states[-1], joined.learner))
-        x = normalise(view_of(data, job.terms(number, job.cuts), number).test.x, job.task.normalisation)
+        model.load(_model_of(trial.states[-1], joined.learner))
+        x = as_tensor(view_of(job.dataset, job.terms(number, job.cuts), number).test.x)
         with torch.inference_mode():
-            total += torch.softmax(model(x), 1)
-    return float((total.argmax(1).numpy() == data.y_test).mean())
+            total += torch.softmax(model.module(x), 1)
+    return float((total.argmax(1) == labels).float().mean())
 
 
 def _model_of(state: State, source: str) -> State:

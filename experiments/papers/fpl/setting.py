@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from paceline.devices.lte_cell import Cell
 from paceline.fleets.devices import in_cell
 from paceline.fleets.modelled import VirtualDevice
@@ -69,13 +71,13 @@ class Size(NamedTuple):
     Attributes:
         num_test_samples: on which the validation loss is told.
         epochs: at most.
-        stop_epochs: training ends when the loss has not fallen for so many.
+        patience: training ends when the loss has not fallen for so many; None for never.
     """
 
     num_samples: int
     num_test_samples: int
     epochs: int
-    stop_epochs: int
+    patience: int | None
 
 
 class Case(NamedTuple):
@@ -91,7 +93,7 @@ def job_of(case: Case, data: DataSpec) -> SplitJob:
     """Build the paper's job, by the rules of a scheme."""
     fields: dict[str, Any] = {
         "epochs": case.size.epochs,
-        "stop_epochs": case.size.stop_epochs,
+        "patience": case.size.patience,
         "batch_size": BATCH_SIZE,
         "sources": NUM_SOURCES,
         "patience_seconds": PATIENCE_SECONDS,
@@ -112,14 +114,8 @@ def prepared(case: Case) -> PreparedSplit:
 def shortened(whole: PreparedSplit, num_samples: int) -> PreparedSplit:
     """Cut a job down to so few samples, and one to test on, to measure what training takes, not what it learns."""
     data = whole.dataset
-    part = replace(
-        data,
-        x_train=data.x_train[:num_samples],
-        y_train=data.y_train[:num_samples],
-        x_test=data.x_test[:1],
-        y_test=data.y_test[:1],
-    )
-    return replace(whole, dataset=part)
+    train, test = data.train.reordered(np.arange(num_samples)), data.test.reordered(np.arange(1))
+    return replace(whole, dataset=replace(data, train=train, test=test))
 
 
 def devices_of(case: Case) -> list[VirtualDevice]:

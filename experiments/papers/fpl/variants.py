@@ -7,7 +7,6 @@ trained once, and what its epochs take is found by short runs on each fleet.
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from paceline.topologies.split.topology import SplitPlan
 from papers.fpl.setting import NUM_SOURCES, PATIENCE_SECONDS, shortened
 from reproduction.keeping import kept
 from reproduction.rows import Row
-from reproduction.trials import drawn_part, play
+from reproduction.trials import checksum, drawn_part, play
 
 RANK, GROUPS = 64, 16
 LOW_RANK = JunctionSpec(form="low-rank", rank=RANK)
@@ -101,9 +100,8 @@ def learned(rules: Mapping[str, Any], size: Size, seed: int, *, is_kept: bool) -
 
     if not is_kept:
         return make()
-    data = prepared(rules, size, seed).dataset
     described = msgspec.json.encode(dict(rules), order="deterministic")
-    key = ("fpl variants", described, tuple(size), seed, zlib.crc32(data.x_train.tobytes() + data.x_test.tobytes()))
+    key = ("fpl variants", described, tuple(size), seed, checksum(prepared(rules, size, seed).dataset))
     return kept(key, (__file__,), make)
 
 
@@ -112,13 +110,14 @@ def _learned(job: PreparedSplit) -> list[Row]:
     trial = play(SplitPlan(job), VirtualFleet(devices))
     rows: list[Row] = []
     for ended in trial.events_of(SplitEpochEnded):
-        assert ended.loss is not None and ended.accuracy is not None
+        scores = ended.scores
+        assert scores is not None
         spent = [e for e in trial.events_of(NodeSpent) if e.epoch == ended.epoch and e.learner != TRUNK]
         rows.append(
             {
                 "epoch": ended.epoch,
-                "loss": round(ended.loss, 6),
-                "accuracy": round(100 * ended.accuracy, 4),
+                "loss": round(scores.loss, 6),
+                "accuracy": round(100 * scores.metrics["accuracy"], 4),
                 "num_bytes": sum(event.bytes_sent + event.bytes_received for event in spent),
             }
         )

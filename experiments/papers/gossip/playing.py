@@ -55,8 +55,8 @@ def learning_rows(case: Case, scheme: str, rules: Mapping[str, Any], part: str =
     """Train with gradients, and yield a row whenever each platform has, on average, trained another epoch."""
     trial = play_case(case, rules)
     for number, event in enumerate(trial.events_of(ConsensusMeasured), 1):
-        assert event.accuracy is not None
-        yield _row(trial, part, scheme, number, event.at, round(100 * event.accuracy, 4))
+        assert event.scores is not None
+        yield _row(trial, part, scheme, number, event.at, round(100 * event.scores.metrics["accuracy"], 4))
 
 
 def time_row(case: Case, scheme: str, rules: Mapping[str, Any], part: str = "time") -> Row:

@@ -54,7 +54,7 @@ def learning_rows(case: Case) -> Iterator[Row]:
                 "part": "learning",
                 "scheme": scheme,
                 **job_row(trial, job),
-                "accuracy": 100 * (closed[-1].accuracy or 0.0),
+                "accuracy": 100 * (closed[-1].metrics.get("accuracy") or 0.0),
                 "apart": max(abs(one.seconds - other.seconds) for one, other in rounds),
             }
 

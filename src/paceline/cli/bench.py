@@ -12,13 +12,14 @@ from rich.table import Table
 from paceline import topologies
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import NETWORK, JobFile, ResultAsJson, Threads, Token, option
+from paceline.cli.options import NETWORK, Compiles, DeviceName, JobFile, ResultAsJson, Threads, Token, option
 from paceline.devices.flops import measure_flops
 from paceline.devices.machines import LiveMachine
 from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import measure_training
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
+from paceline.learning.accelerators import find_accelerator
 from paceline.topologies.base import Node, Topology
 from paceline.topologies.job_files import load_job
 
@@ -26,6 +27,8 @@ from paceline.topologies.job_files import load_job
 def bench(
     job: JobFile,
     shards: Annotated[int | None, option("N", "Number of shards to train; by default the job's.", min=1)] = None,
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
     threads: Threads = None,
     as_json: ResultAsJson = False,
     url: Annotated[str | None, option("URL", "Orchestrator of the job, to measure the link, too.", NETWORK)] = None,
@@ -41,21 +44,26 @@ def bench(
         task, sampled = topology.prepare(spec).benchmark_work(shards)
     except ConfigError as error:
         raise ConfigError(f"{job}: {error}") from error
-    trainer = LiveMachine(threads=threads).trainer(task)
+    accelerator = find_accelerator(device, compiles=compiles)
+    trainer = LiveMachine(threads=threads, accelerator=accelerator).trainer(task)
     train = run_live(measure_training(trainer, sampled))
     figures: dict[str, Any] = {
         "shards": len(sampled),
         "samples_per_second": train.per_second,
         "spread": train.spread,
+        "device": accelerator.name,
+        "precision": task.precision,
         "threads": trainer.num_threads,
-        "flops": measure_flops(),
+        "flops": measure_flops(accelerator),
     }
     deadline_seconds = getattr(spec, "deadline_seconds", None)
     if deadline_seconds is not None:
         seconds_per_shard = getattr(spec, "local_epochs", 1) * sampled[0].num_samples / train.per_second
         figures["shards_by_deadline"] = int(deadline_seconds / seconds_per_shard)
     if url is not None:
-        profile = run_live(_measure(topology, url, token, trainer.num_threads))
+        profile = run_live(
+            _measure(topology, url, token, LiveMachine(threads=trainer.num_threads, accelerator=accelerator))
+        )
         figures |= {
             "down_bytes_per_second": profile.down.per_second,
             "up_bytes_per_second": profile.up.per_second,
@@ -67,13 +75,13 @@ def bench(
         _print(figures, deadline_seconds)
 
 
-async def _measure(topology: Topology[Any], url: str, token: str | None, threads: int | None) -> Profile:
+async def _measure(topology: Topology[Any], url: str, token: str | None, machine: LiveMachine) -> Profile:
     node = Node(
         name=f"bench-{secrets.token_hex(3)}",
         contacts=[parse_contact("--url", url)],
         transport=CountedTransport(HttpTransport()),
         trust={"token": token},
-        machine=LiveMachine(threads=threads),
+        machine=machine,
     )
     return await topology.join(node).measure()
 
@@ -84,7 +92,9 @@ def _print(figures: dict[str, Any], deadline_seconds: float | None) -> None:
     table.add_row(
         "trains, one local epoch", f"{figures['samples_per_second']:,.0f} samples/s ± {figures['spread']:.1%}"
     )
-    table.add_row("threads", str(figures["threads"]))
+    table.add_row("on", f"{figures['device']}, in {figures['precision']}")
+    if figures["threads"] is not None:
+        table.add_row("threads", str(figures["threads"]))
     if deadline_seconds is not None:
         table.add_row(f"shards in {deadline_seconds:g} s, network aside", f"{figures['shards_by_deadline']:,}")
     table.add_row("FLOPS baseline", f"{figures['flops'] / 1e9:,.1f} GFLOPS")

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from paceline import topologies
-from paceline.cli.options import JobFile, ResultAsJson, option
+from paceline.cli.options import DeviceName, JobFile, ResultAsJson, option
 from paceline.devices.contention.loads import loads_for
 from paceline.devices.contention.profiles import ContentionProfile, save_profile
 from paceline.devices.contention.profiling import profile_training
@@ -24,6 +24,7 @@ from paceline.devices.contention.regression import Observation, cross_validate, 
 from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
+from paceline.learning.accelerators import find_accelerator
 from paceline.topologies.job_files import load_job
 
 _QUIET_RATIO = 0.2  # share of the CPU that others may use while a device counts as left alone
@@ -33,6 +34,7 @@ def contention(
     job: JobFile,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the profile to (JSON).")],
     seconds: Annotated[float, option("SECONDS", "Approximate duration (120).", min=2, max=3600)] = 120,
+    device: DeviceName = "cpu",
     as_json: ResultAsJson = False,
 ) -> None:
     """Measure how much other processes slow down training here.
@@ -48,7 +50,7 @@ def contention(
         task, shards = topologies.of_job(spec).prepare(spec).benchmark_work()
     except ConfigError as error:
         raise ConfigError(f"{job}: {error}") from error
-    trainer = LiveMachine().trainer(task)
+    trainer = LiveMachine(accelerator=find_accelerator(device)).trainer(task)
     loads = loads_for(os.cpu_count() or 1)
     with _progress() as watch:
         observations = run_live(profile_training(trainer, shards, loads, seconds=seconds, watch=watch))

@@ -21,7 +21,22 @@ from paceline.axon import access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli.options import NETWORK, TRAINING, CaFile, Cert, Insecure, Key, Save, Threads, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    TRAINING,
+    CaFile,
+    Cert,
+    Compiles,
+    DeviceName,
+    Insecure,
+    Key,
+    Save,
+    Threads,
+    Tls,
+    Token,
+    flag,
+    option,
+)
 from paceline.cli.tls import identity_of
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
@@ -31,6 +46,7 @@ from paceline.events import Emit, Event
 from paceline.fleets.live import ListenOptions
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
+from paceline.learning.accelerators import find_accelerator
 from paceline.spelling import suggest
 from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
@@ -40,8 +56,8 @@ _EVERYWHERE = ("0.0.0.0", "::")
 _EMULATION = "Emulation"
 
 Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", TRAINING)]
-Data: TypeAlias = Annotated[str | None, option("FILE|I/N", "Own data (.npz), part I of N, or FILE:I/N.", TRAINING)]
-ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to the --data file.", TRAINING)]
+Data: TypeAlias = Annotated[str | None, option("PATH|I/N", "Own data, part I of N, or PATH:I/N.", TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to what --data names.", TRAINING)]
 MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", TRAINING)]
 Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", TRAINING)]
 Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to know what it can do.", TRAINING)]
@@ -133,6 +149,8 @@ def make_device(
     store: Store = None,
     contention: Contention = None,
     energy: Energy = "model",
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
     threads: Threads = None,
     patience: Patience = 300.0,
     token: Token = None,
@@ -183,6 +201,7 @@ def make_device(
             make_meter=_parse_energy(energy),
             watch_points=_PointsBar(),
             threads=threads,
+            accelerator=find_accelerator(device, compiles=compiles),
         ),
         transport=CountedTransport(_held_back(emulated)),
         listen=ListenOptions(
@@ -258,14 +277,14 @@ def print_json(event: Event) -> None:
     sys.stdout.flush()
 
 
-def _parse_data(text: str | None) -> tuple[Path | None, tuple[int, int] | None]:
+def _parse_data(text: str | None) -> tuple[str | None, tuple[int, int] | None]:
     found = re.fullmatch(r"(?:(.+):)?(\d{1,9})/(\d{1,9})", text or "")
     if found is None:
-        return (None if text is None else Path(text)), None
+        return text, None
     number, count = int(found[2]), int(found[3])
     if not 1 <= number <= count:
         raise ConfigError(f"--data is {text!r}; a part reads I/N, such as 1/8 for the first of eight")
-    return (None if found[1] is None else Path(found[1])), (number, count)
+    return found[1], (number, count)
 
 
 def _parse_listen(text: str) -> tuple[str, int]:

@@ -27,6 +27,7 @@ _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of c
 
 COMMANDS = {
     "demo": "Train on four unequal devices, emulated on this machine.",
+    "new": "Write a project that runs: task, data, job, fleet, and a test.",
     "run": "Run any job on this machine, with a process for each device.",
     "serve": "Serve a job; prints the command with which devices join.",
     "join": "Take part in a run, as a learner, a source or a peer.",
@@ -40,6 +41,7 @@ COMMANDS = {
     "allocate": "Solve one allocation problem, given as JSON.",
     "reproduce": "Reproduce a figure of a paper and check it against the paper.",
     "report": "Write a report on a run, as one HTML page that needs no network.",
+    "export": "Write the model that a run learned as an ONNX file.",
     "axon": "Serve functions of a Python file, or call those of others.",
 }
 """Every command, with the first line of its help; it is what has that name in the file of that name."""

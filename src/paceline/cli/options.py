@@ -40,6 +40,11 @@ ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JS
 
 Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]
 
+DeviceName: TypeAlias = Annotated[
+    str, option("NAME", "auto, cpu, cuda, cuda:N, mps or xpu: what to compute on (cpu).", TRAINING)
+]
+Compiles: TypeAlias = Annotated[bool, flag("--compile", "Compile the model by torch.compile.", TRAINING)]
+
 Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar="PACELINE_TOKEN")]
 CaFile: TypeAlias = Annotated[str | None, option("FILE", "CA certificates to verify others with (PEM).", NETWORK)]
 Tls: TypeAlias = Annotated[bool, flag("--tls", "Encrypt with a self-signed certificate.", NETWORK)]

@@ -9,7 +9,18 @@ import typer
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Folder, Overwrite, ResultAsJson, Resume, Rounds, Save, check_rounds, option
+from paceline.cli.options import (
+    Compiles,
+    DeviceName,
+    Folder,
+    Overwrite,
+    ResultAsJson,
+    Resume,
+    Rounds,
+    Save,
+    check_rounds,
+    option,
+)
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
@@ -28,6 +39,8 @@ def run(
     save: Save = None,
     store: Annotated[str | None, option("URL", "Redis server where peers share figures.")] = None,
     threads: Annotated[int, option("N", "Threads that each device trains with (1).", min=1)] = 1,
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on this machine, with a process for each device.
@@ -48,7 +61,8 @@ def run(
         started = load_fleet(fleet, LocalDevice)
     else:
         started = [LocalDevice(name=f"{topology.noun}-{number}") for number in range(1, (devices or 0) + 1)]
-    local = LocalFleet(started, options=() if store is None else ("--store", store), threads=threads)
+    options = [*(() if store is None else ("--store", store)), *(("--compile",) if compiles else ())]
+    local = LocalFleet(started, options=options, threads=threads, device=device)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
     again = ["run", *(["--devices", str(devices)] if fleet is None else ["--fleet", str(fleet)])]
     prepared = resumed or prepare(spec, folder, local, overwrite=overwrite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from pathlib import Path
@@ -19,6 +20,7 @@ from paceline.cli import show_run
 from paceline.cli.options import (
     NETWORK,
     Cert,
+    DeviceName,
     Folder,
     Insecure,
     Key,
@@ -32,9 +34,11 @@ from paceline.cli.options import (
     option,
 )
 from paceline.cli.tls import identity_of, public_url
+from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
+from paceline.learning.accelerators import find_accelerator
 from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
@@ -46,6 +50,7 @@ def serve(
     rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    device: DeviceName = "cpu",
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -65,6 +70,7 @@ def serve(
         raise ConfigError("give either a job file, or --resume with the folder of a run")
     check_rounds(rounds, resume)
     access.check_token(token)
+    machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -91,7 +97,9 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(prepared, JoinedFleet(listen, announce), as_json=as_json, resume=["serve"])
+    show_run.start_and_show(
+        prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
+    )
 
 
 def _prepared(

@@ -9,17 +9,21 @@ import time
 
 import torch
 
+from paceline.learning.accelerators import CPU, Accelerator
+
 _SIZE = 512
 _PRODUCTS = 100
 
 
-def measure_flops() -> float:
+def measure_flops(accelerator: Accelerator = CPU) -> float:
     """Measure the floating point operations per second of 100 products of two 512 × 512 matrices."""
-    left, right = torch.rand(_SIZE, _SIZE), torch.rand(_SIZE, _SIZE)
+    left, right = (accelerator.move(torch.rand(_SIZE, _SIZE)) for _ in range(2))
     torch.mm(left, right)  # warms up
+    accelerator.synchronise()
     start = time.perf_counter()
     for _ in range(_PRODUCTS):
         torch.mm(left, right)
+    accelerator.synchronise()
     return _PRODUCTS * 2 * _SIZE**3 / (time.perf_counter() - start)
 
 

@@ -16,6 +16,7 @@ from paceline.devices.energy import MakeMeter, Meter, PowerModel, ProcessMeter
 from paceline.devices.states import DeviceState
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.engines import Engine, ThreadEngine
 from paceline.learning.local_model import LocalModel
 from paceline.learning.trainers import ThreadTrainer, Trainer
@@ -27,9 +28,13 @@ class Machine(ABC):
 
     Attributes:
         meter: meter of its energy.
+        accelerator: what the work is really done on.
+        accelerator_name: name that a device states; None where it is modelled.
     """
 
     meter: Meter
+    accelerator: Accelerator = CPU
+    accelerator_name: str | None = None
 
     @abstractmethod
     def trainer(self, spec: TrainingSpec) -> Trainer:
@@ -66,6 +71,7 @@ class LiveMachine(Machine):
         make_meter: makes the meter, once there is a clock.
         watch_points: see `ThreadTrainer`.
         threads: number of threads to train with; None to try out one, and as many as PyTorch would use.
+        accelerator: what to compute on; on any but the CPU, numbers of threads are not tried out.
     """
 
     def __init__(
@@ -78,11 +84,14 @@ class LiveMachine(Machine):
         make_meter: MakeMeter = _MAKE_METER,
         watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
         threads: int | None = None,
+        accelerator: Accelerator = CPU,
     ) -> None:
         if not 1 <= slowdown < math.inf:
             raise ConfigError(f"slowdown is {slowdown:g}; it must be at least 1")
         self.slowdown = slowdown
         self.allowed = allowed
+        self.accelerator_name = accelerator.name
+        self.accelerator = accelerator
         self._states = states
         self._are_states_known = are_states_known
         self._make_meter = make_meter
@@ -92,7 +101,9 @@ class LiveMachine(Machine):
                 raise ConfigError(f"threads is {threads}; allowed: 1 to {_MOST_THREADS}")
             torch.set_num_threads(threads)
         most = torch.get_num_threads()
-        self._thread_counts = (1, most) if threads is None and most > 1 else (most,)
+        self._thread_counts: Sequence[int] = (1, most) if threads is None and most > 1 else (most,)
+        if threads is None and not accelerator.is_cpu:
+            self._thread_counts = ()
         self.background_load(_fetch_nothing)  # raises now if something is wrong with the states
 
     @functools.cached_property
@@ -101,14 +112,16 @@ class LiveMachine(Machine):
 
     def trainer(self, spec: TrainingSpec) -> Trainer:
         return ThreadTrainer(
-            LocalModel(spec, self.allowed),
+            LocalModel(spec, self.allowed, accelerator=self.accelerator),
             self.slowdown,
             watch_points=self._watch_points,
             thread_counts=self._thread_counts,
         )
 
     def engine(self, operations_per_sample: float) -> Engine:
-        return ThreadEngine(self.slowdown)
+        if self.accelerator.compiles:
+            raise ConfigError("--compile is for devices that train rounds or epochs by themselves: leave it out")
+        return ThreadEngine(self.slowdown, self.accelerator)
 
     def background_load(self, fetch: Fetch) -> BackgroundLoad:
         if not self._states:

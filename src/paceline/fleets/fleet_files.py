@@ -18,6 +18,7 @@ from paceline.fleets.devices import EmulatedDevice, in_cell
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.testbed.devices import TestbedDevice
+from paceline.learning.sources import is_import
 
 MAX_DEVICES = 100_000
 """Most devices in a fleet file, with their counts."""
@@ -56,7 +57,9 @@ def load_fleet(path: Path, kind: type[D]) -> list[D]:
 def _with_data_beside(path: Path, device: D) -> D:
     """Find a device's own data relative to the fleet file."""
     data = getattr(device, "data", None)
-    return device if data is None else msgspec.structs.replace(device, data=os.path.abspath(path.parent / data))
+    if data is None or (is_import(data) and not data.rpartition(":")[0].endswith(".py")):
+        return device
+    return msgspec.structs.replace(device, data=os.path.abspath(path.parent / data))
 
 
 def _placed(tables: Mapping[str, Any], devices: list[D], path: Path) -> list[D]:

@@ -21,6 +21,7 @@ from paceline.devices.states import DeviceState, draw_state
 from paceline.devices.stressors import Fetch
 from paceline.errors import ConfigError
 from paceline.fleets.devices import EmulatedDevice
+from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.aggregated_points import PointsSpec, remembered
 from paceline.learning.averaging import State
 from paceline.learning.engines import Engine
@@ -250,10 +251,18 @@ class ModelledEngine(Engine):
         operations_per_second: operations that the device can do when it has nothing else to do.
         load: background load of the device, which lowers its speed.
         seed: seed of the noise.
+        accelerator: what really does the work.
     """
 
-    def __init__(self, operations_per_second: float, load: ModelledLoad, meter: ModelledMeter, seed: int) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        operations_per_second: float,
+        load: ModelledLoad,
+        meter: ModelledMeter,
+        seed: int,
+        accelerator: Accelerator = CPU,
+    ) -> None:
+        super().__init__(accelerator)
         self._meter = meter
         self._per_second = operations_per_second
         self._load = load
@@ -281,9 +290,11 @@ class SharedModels:
 
     Args:
         is_trained: whether models learn; else only time passes.
+        accelerator: what they learn on, whatever the devices are like.
     """
 
-    def __init__(self, *, is_trained: bool) -> None:
+    def __init__(self, *, is_trained: bool, accelerator: Accelerator = CPU) -> None:
+        self.accelerator = accelerator
         self._is_trained = is_trained
         self._made: dict[str, tuple[LocalModel, Vectors]] = {}
 
@@ -291,7 +302,7 @@ class SharedModels:
         """Return the model of a task, None where only time passes, and its untrained parameters."""
         made = self._made.get(spec.name)
         if made is None:
-            model = LocalModel(spec, allowed=None)
+            model = LocalModel(spec, allowed=None, accelerator=self.accelerator)
             made = self._made[spec.name] = (model, model.parameters())
         return made if self._is_trained else (None, made[1])
 
@@ -308,6 +319,7 @@ class ModelledMachine(Machine):
         self._device = device
         self._seed = seed
         self._models = models
+        self.accelerator = models.accelerator
         self._load = ModelledLoad(device, link, random.Random(seed))
         self.meter: ModelledMeter = ModelledMeter(device.power, asyncio.get_running_loop().time)
 
@@ -317,7 +329,7 @@ class ModelledMachine(Machine):
 
     def engine(self, operations_per_sample: float) -> Engine:
         operations_per_second = self._device.speed("") * operations_per_sample
-        return ModelledEngine(operations_per_second, self._load, self.meter, self._seed)
+        return ModelledEngine(operations_per_second, self._load, self.meter, self._seed, self.accelerator)
 
     def background_load(self, fetch: Fetch) -> BackgroundLoad:
         return self._load
@@ -326,14 +338,15 @@ class ModelledMachine(Machine):
 class InstantMachine(Machine):
     """A machine whose work takes no time; nobody trains on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, accelerator: Accelerator = CPU) -> None:
+        self.accelerator = accelerator
         self.meter = ModelledMeter(PowerModel(), asyncio.get_running_loop().time)
 
     def trainer(self, spec: TrainingSpec) -> Trainer:
         raise NotImplementedError("a machine that takes no time cannot be trained on by the clock")
 
     def engine(self, operations_per_sample: float) -> Engine:
-        return InstantEngine()
+        return InstantEngine(self.accelerator)
 
     def background_load(self, fetch: Fetch) -> BackgroundLoad:
         return NoBackgroundLoad()

@@ -22,6 +22,7 @@ import msgspec
 from paceline import events
 from paceline.axon import access
 from paceline.devices.energy import PowerModel
+from paceline.devices.machines import LiveMachine, Machine
 from paceline.errors import PacelineError
 from paceline.events import Emit, Event
 from paceline.fleets.devices import EmulatedDevice
@@ -68,11 +69,14 @@ class ProcessFleet(LiveFleet):
 
     Args:
         listen: where the host listens; its token lets the processes in.
+        make_machine: see `LiveFleet`.
     """
 
-    def __init__(self, listen: ListenOptions, specs: Sequence[ProcessSpec]) -> None:
+    def __init__(
+        self, listen: ListenOptions, specs: Sequence[ProcessSpec], make_machine: Callable[[], Machine] = LiveMachine
+    ) -> None:
         check_is_no_device()
-        super().__init__(listen)
+        super().__init__(listen, make_machine)
         self._specs = specs
 
     @contextlib.asynccontextmanager
@@ -207,7 +211,7 @@ def check_is_no_device() -> None:
 def device_options(device: EmulatedDevice, *, patience_seconds: float, **emulation: float) -> list[str]:
     """Write a device, and how it is held back, as options of ``paceline join``; what is as by default is left out."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(device)}
-    given = [(name, getattr(device, name)) for name in ("name", "max_shards", "data", "price")]
+    given = [(name, getattr(device, name)) for name in ("name", "max_shards", "data", "price", "device")]
     options = [text for name, value in given if value != defaults[name] for text in (_as_option(name), str(value))]
     options += _option_of("--emulate", emulation, EMULATION)
     if device.states:

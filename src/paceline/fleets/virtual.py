@@ -24,6 +24,7 @@ from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.devices import singles
 from paceline.fleets.modelled import InstantMachine, ModelledMachine, SharedModels, VirtualDevice
+from paceline.learning.accelerators import Accelerator, find_accelerator
 from paceline.topologies.base import (
     CannotKeepUp,
     Contact,
@@ -49,19 +50,21 @@ class VirtualFleet(Fleet):
     Args:
         devices: as in a fleet file. The one that `is_server` is the host's, whose work else takes no time.
         is_time_only: leave the gradients out, for fleets of thousands.
+        device: what the gradients of all are really computed on; see `find_accelerator`.
     """
 
     devices: Sequence[VirtualDevice]
     is_in_this_process = True
 
-    def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False) -> None:
+    def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False, device: str = "cpu") -> None:
         every = singles(VirtualDevice, devices)
-        self.devices = [device for device in every if not device.is_server]
-        servers = [device for device in every if device.is_server]
+        self.devices = [one for one in every if not one.is_server]
+        servers = [one for one in every if one.is_server]
         if len(servers) > 1:
             raise ConfigError(f"{len(servers)} devices have is_server; a run has one")
         self._server = servers[0] if servers else None
         self._is_time_only = is_time_only
+        self._accelerator = find_accelerator(device)
 
     def check(self, plan: Plan[Any]) -> None:
         super().check(plan)
@@ -79,7 +82,9 @@ class VirtualFleet(Fleet):
             env, clock="virtual", run_blocking=run_in_place, trains=not self._is_time_only, rng=random.Random(plan.seed)
         )
         try:
-            outcome: Outcome = virtual_loop.run(_VirtualRun(self.devices, plan, env, started_at).run(self._server))
+            outcome: Outcome = virtual_loop.run(
+                _VirtualRun(self.devices, plan, env, started_at, self._accelerator).run(self._server)
+            )
         finally:
             gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
             gc.unfreeze()
@@ -91,13 +96,20 @@ class VirtualFleet(Fleet):
 class _VirtualRun:
     """One run on virtual time."""
 
-    def __init__(self, devices: Sequence[VirtualDevice], plan: Plan[Any], env: Environment, started_at: float) -> None:
+    def __init__(
+        self,
+        devices: Sequence[VirtualDevice],
+        plan: Plan[Any],
+        env: Environment,
+        started_at: float,
+        accelerator: Accelerator,
+    ) -> None:
         self._devices = devices
         self._plan = plan
         self._env = env
         self._started_at = started_at
         self._network = MemoryNetwork()
-        self._models = SharedModels(is_trained=env.trains)
+        self._models = SharedModels(is_trained=env.trains, accelerator=accelerator)
         self._failure: PacelineError | None = None
         self._too_slow: list[CannotKeepUp] = []
 
@@ -105,7 +117,7 @@ class _VirtualRun:
         """Run the plan; `server` is what the host runs on, if its work takes time."""
         seed = self._plan.seed
         transport = self._network.host(HOST)
-        machine: Machine = InstantMachine()
+        machine: Machine = InstantMachine(self._models.accelerator)
         if server is not None:
             transport = self._network.host(HOST, server.link(seed))
             machine = ModelledMachine(server, transport.link, seed, self._models)

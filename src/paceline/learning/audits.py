@@ -21,6 +21,7 @@ from msgspec import Meta
 
 from paceline.checks import Ratio, check_fields
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import Precision
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Shard
 from paceline.learning.update_validation import why_unlike
@@ -30,7 +31,9 @@ DEFAULT_TOLERANCE = 0.01
 """Distance up to which a claim is accepted at once: see `docs/decisions/0016-audits.md`."""
 
 _NUM_NUDGES = 3  # trainings that show how much the last digits matter
-_NUDGE = 8e-6  # relative: some sixty times the last digit of float32, and more than libraries differ by
+# Relative changes, whose effect is larger than that of what libraries differ by: some sixty times the last digit of
+# float32, and a quarter of that of the shorter types, to which every product is rounded. See docs/decisions/0032.
+_NUDGES: dict[Precision, float] = {"float32": 8e-6, "bfloat16": 2.0**-9, "float16": 2.0**-12}
 _LENIENCE = 1.5  # how many times farther than those trainings an honest one may be
 _MOST = 0.5  # a claim that is half the way off is rejected, whatever the last digits do
 _NOTHING_DONE = 1.0  # distance of the start itself
@@ -154,7 +157,8 @@ class Retraining:
     @functools.cached_property
     def _nudged_ends(self) -> list[Vectors]:
         generator = torch.Generator().manual_seed(self._work.seed)
-        starts = (_nudged(self._work.start, generator) for _ in range(_NUM_NUDGES))
+        nudge = _NUDGES[self._model.spec.precision]
+        starts = (_nudged(self._work.start, nudge, generator) for _ in range(_NUM_NUDGES))
         return [end for start in starts if (end := self._train(start)) is not None]
 
     def _train(self, start: Vectors) -> Vectors | None:
@@ -220,12 +224,12 @@ def _check_repeatable(model: LocalModel) -> None:
         )
 
 
-def _nudged(start: Vectors, generator: torch.Generator) -> Vectors:
+def _nudged(start: Vectors, nudge: float, generator: torch.Generator) -> Vectors:
     """Change the last digits at random."""
     nudged = dict(start)
     for kind, vector in start.items():
         if vector.is_floating_point() or vector.is_complex():
-            scale = max(_NUDGE, torch.finfo(vector.dtype).eps)
+            scale = max(nudge, torch.finfo(vector.dtype).eps)
             nudged[kind] = vector * (1 + scale * torch.randn(vector.shape, generator=generator)).to(vector.dtype)
     return nudged
 

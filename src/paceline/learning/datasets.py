@@ -1,26 +1,27 @@
-"""Datasets by name or from a file, all in one normal form.
+"""Datasets by name, and the user's own: training and test data as tables.
 
-Samples are uint8 images (N, channels, height, width), or float32 images or features (N, features). Labels are class
-numbers. See `paceline.learning.npz`.
+Those by name are uint8 images (N, channels, height, width) with class numbers as labels.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
+from paceline import plugins
 from paceline.checks import Count, check_fields
 from paceline.errors import ConfigError
-from paceline.learning import idx
-from paceline.learning.npz import MAX_CLASSES, labelled, read_npz
-from paceline.learning.tables import ArrayTable, Table
+from paceline.learning import idx, sources
+from paceline.learning.npz import MAX_CLASSES, in_normal_form, read_npz
+from paceline.learning.sources import ImageSize, ReadOptions, TestShare
+from paceline.learning.tables import ArrayTable, Source, Table
 from paceline.spelling import check_known
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -29,34 +30,83 @@ _KEYS = ("x_train", "y_train", "x_test", "y_test")
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The data that a job trains on: the ``[data]`` table of a job.
 
-    Either `name` or `path` is given; with neither, the name is ``digits``. `ValueError` for anything else.
+    One of `name`, `path` and `import_path` is given; with none, the name is ``digits``. `ValueError` for anything else.
 
     Attributes:
         name: name in `DATASETS`.
-        path: .npz file with the arrays x_train, y_train, x_test and y_test.
+        path: file or folder in one of the formats of `paceline.learning.sources`.
+        import_path: ``package.module:Source`` or ``path/to/file.py:Source``, encoded as ``import``: called without
+            arguments, it returns a source, or a pair of them for training and tests. A source has ``__len__`` and
+            ``__getitem__``, as a torch ``Dataset`` has.
+        target: column with the labels, or several, where columns have names.
+        test_share: share of the samples that is kept for tests, where there is no test part.
+        image_size: height and width that images in files are given; None to take them as they are.
+        transform: import path of a function from batch to batch, which devices apply in training.
         shard_size: samples in a shard.
         placement: ``served`` by the orchestrator, or ``local`` to the devices.
     """
 
     name: str | None = None
     path: str | None = None
-    shard_size: Count = 100
+    import_path: str | None = msgspec.field(default=None, name="import")
+    target: str | tuple[str, ...] = ()
+    test_share: TestShare = 0.2
+    image_size: ImageSize | None = None
     transform: str | None = None
+    shard_size: Count = 100
     placement: Literal["served", "local"] = "served"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.name is None and self.path is None:
+        given = {"name": self.name, "path": self.path, "import": self.import_path}
+        named = [f"{key} {value!r}" for key, value in given.items() if value is not None]
+        if not named:
             msgspec.structs.force_setattr(self, "name", "digits")
-        if self.name is not None and self.path is not None:
-            raise ValueError(f"data has either a name or a path, not name {self.name!r} and path {self.path!r}")
+        if len(named) > 1:
+            raise ValueError(f"data has either a name, a path or an import, not {' and '.join(named)}")
         if self.name is not None:
             check_known("dataset", self.name, DATASETS)
+        if self.name is not None and (self.target or self.image_size is not None):
+            raise ValueError(f"target and image_size do nothing for the dataset {self.name!r}: leave them out")
+        for path in filter(None, (self.import_path, self.transform)):
+            plugins.split_path(path)
+
+    @classmethod
+    def of(cls, train: Source | Callable[[], Any], test: Source | None = None, **fields: Any) -> DataSpec:
+        """Refer to sources for training and tests that are objects of this process, or to a function that makes them.
+
+        Only this process finds objects: it can serve them, and use them on virtual time. Devices that load data
+        themselves need a function or class, at the top level of a module or of the running script.
+        """
+        is_made = inspect.isclass(train) or inspect.isroutine(train)
+        if is_made and test is None:
+            return cls(import_path=plugins.path_of(train), **fields)
+        for name, source in {"train": train, "test": test}.items():
+            if source is not None and not sources.is_source(source):
+                raise ValueError(f"{name} is a {type(source).__name__}; it needs __len__ and __getitem__")
+        return cls(import_path=sources.keep_objects(cast(Source, train), test), **fields)
+
+    @classmethod
+    def at(cls, where: str, reading: ReadOptions) -> DataSpec:
+        """Refer to data at a path, or by import path."""
+        key = "import" if sources.is_import(where) else "path"
+        return msgspec.convert({key: where, **msgspec.to_builtins(reading)}, cls)
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How stored data is read."""
+        target = (self.target,) if isinstance(self.target, str) else self.target
+        return ReadOptions(target=target, image_size=self.image_size, test_share=self.test_share)
+
+    @property
+    def stored_at(self) -> str | None:
+        """Path, or import path; None for data by name."""
+        return self.path if self.import_path is None else self.import_path
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test data in normal form."""
+    """Training and test data."""
 
     name: str
     train: Table
@@ -64,31 +114,36 @@ class Dataset:
 
 
 def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
-    """Load the dataset of a job; raises `ConfigError` for a missing or invalid file.
+    """Load the dataset of a job; raises `ConfigError` for missing or invalid data.
 
     Args:
         directories: where to look for datasets by name; `default_directories` if None.
     """
-    if spec.path is not None:
-        path = Path(spec.path)
-        return _dataset(path.stem, path, read_npz(path, _KEYS))
-    assert spec.name is not None
-    return DATASETS[spec.name](default_directories() if directories is None else directories)
+    if spec.name is not None:
+        return DATASETS[spec.name](default_directories() if directories is None else directories)
+    assert spec.stored_at is not None
+    sources.check_options(spec.stored_at, spec.reading)
+    return load_stored(spec.stored_at, spec.reading)
 
 
-def load_unlabelled(path: str | Path) -> Dataset:
-    """Load samples from an .npz file with the arrays x_train and x_test, with 0 for labels; raises `ConfigError`."""
-    path = Path(path)
-    arrays = read_npz(path, ("x_train", "x_test"))
-    labels = {f"y_{part}": np.zeros(arrays[f"x_{part}"].shape[:1], np.uint8) for part in ("train", "test")}
-    return _dataset(path.stem, path, {**arrays, **labels})
+def load_stored(where: str, reading: ReadOptions) -> Dataset:
+    """Load training and test data at a path, or by import path; raises `ConfigError`."""
+    return Dataset(Path(where).stem, *sources.load_source(where, reading))
 
 
-def load_local(path: str | Path) -> Table:
-    """Load a device's own samples and labels from an .npz file with x_train and y_train; raises `ConfigError`."""
-    path = Path(path)
-    x, y = labelled(path, read_npz(path, _KEYS[:2]), "train")
-    return ArrayTable({"x": x, "y": y}, where=str(path))
+def importable(spec: DataSpec) -> str | None:
+    """Return where other processes of this machine find the data; None for data by name.
+
+    Raises `ConfigError` for data that only this process has.
+    """
+    if sources.are_objects(spec.import_path):
+        raise ConfigError(
+            "the data is objects of this process, and devices that are other processes load it themselves: make it by "
+            "a function in a file, and give that as data, or train on a VirtualFleet"
+        )
+    if spec.import_path is not None:
+        plugins.check_importable(spec.import_path)
+    return spec.stored_at
 
 
 def default_directories() -> list[Path]:
@@ -190,11 +245,8 @@ DATASETS: dict[str, Callable[[Sequence[Path]], Dataset]] = {
 
 
 def _dataset(name: str, path: Path, arrays: Mapping[str, NDArray[Any]], max_classes: int = MAX_CLASSES) -> Dataset:
-    x_train, y_train = labelled(path, arrays, "train", max_classes)
-    x_test, y_test = labelled(path, arrays, "test", max_classes)
-    if x_train.shape[1:] != x_test.shape[1:] or x_train.dtype != x_test.dtype:
-        kinds = " and ".join(f"{x.dtype} of shape {x.shape[1:]}" for x in (x_train, x_test))
-        raise ConfigError(f"{path}: the samples of x_train and x_test differ: {kinds}")
-    dtype = np.promote_types(y_train.dtype, y_test.dtype)
-    y_train, y_test = y_train.astype(dtype, copy=False), y_test.astype(dtype, copy=False)
-    return Dataset(name, ArrayTable({"x": x_train, "y": y_train}), ArrayTable({"x": x_test, "y": y_test}))
+    train, test = (
+        ArrayTable(in_normal_form(path, {"x": arrays[f"x_{part}"], "y": arrays[f"y_{part}"]}, part, max_classes))
+        for part in ("train", "test")
+    )
+    return Dataset(name, *sources.check_alike(str(path), train, test))

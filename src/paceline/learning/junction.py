@@ -96,6 +96,7 @@ class Junction(Merge):
         """Add a source; returns its new weights, which leave the output as it is at first."""
         block = self.blocks[_key(source)] = self._block()
         block.start("nothing", len(self.blocks), self._chance(source))
+        block.to(self.bias.device)
         return list(block.parameters())
 
     def remove(self, source: str) -> list[nn.Parameter]:

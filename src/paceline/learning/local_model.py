@@ -11,8 +11,10 @@ from torch import nn
 
 from paceline import plugins
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
 from paceline.learning.exchange import exchanged_names
+from paceline.learning.optimizers import set_learning_rates
 from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.scores import Scores
@@ -32,6 +34,7 @@ class LocalModel:
 
     Args:
         allowed: import paths that may be loaded; None for any. See `plugins.load_object`.
+        accelerator: what it trains on.
 
     Attributes:
         task: what is learned.
@@ -41,10 +44,14 @@ class LocalModel:
         initial_kept: its untrained values.
     """
 
-    def __init__(self, spec: TrainingSpec, allowed: Sequence[str] | None = ()) -> None:
+    def __init__(
+        self, spec: TrainingSpec, allowed: Sequence[str] | None = (), *, accelerator: Accelerator = CPU
+    ) -> None:
+        accelerator.check(spec.precision)
         self.spec = spec
+        self.accelerator = accelerator
         self.task = spec.make_task(allowed)
-        self.module = make_module(spec, self.task)
+        self.module = accelerator.place(make_module(spec, self.task))  # drawn on the CPU: all devices start alike
         state = self.module.state_dict()
         exchanged = exchanged_names(self.module, spec.exchange)
         self.layout = Layout({name: state[name] for name in exchanged})
@@ -54,19 +61,24 @@ class LocalModel:
         # Preprocessing does not learn: of many minibatches at once it takes less time.
         whole = self.module if isinstance(self.module, WholeModel) and self._transform is None else None
         self._preprocessing = None if whole is None else whole.preprocessing
-        self._learned = self.module if whole is None else whole.learned
+        self._learned = self.module if whole is None else accelerator.place(whole.learned)
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths or spec.normalisation is None:  # named models take what is standardised
-            try_out(self.task, self.module, spec)
+            try_out(self.task, self.module, spec, accelerator)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of what is measured besides the loss."""
         if self._metric_names is None:
             totals = ScoreTotals(self.task)
-            self._add_scores(totals, as_batch(self.spec.zeros(2), self.spec))
+            self._add_scores(totals, self.accelerator.move(as_batch(self.spec.zeros(2), self.spec)))
             self._metric_names = tuple(totals.scores.metrics)
         return self._metric_names
+
+    def move_to(self, accelerator: Accelerator) -> None:
+        """Move it to another accelerator, before it has an optimizer."""
+        self.accelerator = accelerator
+        self.module = accelerator.place(self.module)
 
     def state(self) -> State:
         """Copy the parameters and buffers, whether they travel or not."""
@@ -79,12 +91,12 @@ class LocalModel:
     def kept(self) -> State:
         """Copy what training changed and does not travel."""
         state = self.module.state_dict()
-        return {name: state[name].detach().clone() for name in self.kept_names}
+        return {name: state[name].detach().to("cpu", copy=True) for name in self.kept_names}
 
     def base(self) -> State:
         """Copy what does not travel, without what is fitted: all that a device has to have besides."""
         state, left_out = self.module.state_dict(), self.layout.names | fitted_buffers(self.module)
-        return {name: tensor.detach().clone() for name, tensor in state.items() if name not in left_out}
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items() if name not in left_out}
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set what travels, or all; what is left out stays. Raises `ConfigError` for what does not fit."""
@@ -132,25 +144,23 @@ class LocalModel:
             self.spec.check(shard)
         self.load(state)
         optimizer = optimizer or self.new_optimizer()
-        self._schedule(optimizer, round)
-        return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
-
-    def _schedule(self, optimizer: torch.optim.Optimizer, round: int) -> None:
         factor = self.task.schedule(round, self.spec.rounds) * self.spec.optimizer.factor(round, self.spec.rounds)
-        for group in optimizer.param_groups:
-            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+        set_learning_rates(optimizer, factor)
+        return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
 
     def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:
         self.module.train()
         held = [parameter for name, parameter in self.module.named_parameters() if self._is_held(name, parameter)]
         anchors = [parameter.detach().clone() for parameter in held]
+        steps = TrainingSteps(self.accelerator, self.spec.precision, optimizer)
         for batch, num_samples in batches:
-            optimizer.zero_grad()
-            self.task.loss(self._learned, batch).backward()  # type: ignore[no-untyped-call]
+            with steps.autocast():
+                loss = self.task.loss(self._learned, batch)
+            steps.backward(loss)
             for parameter, anchor in zip(held, anchors, strict=True):
                 if parameter.grad is not None:  # else the model does not use it, and it has not moved
                     parameter.grad.add_(parameter.detach() - anchor, alpha=self.spec.proximal_mu)
-            optimizer.step()
+            steps.step()
             yield num_samples
 
     def _is_held(self, name: str, parameter: nn.Parameter) -> bool:
@@ -175,7 +185,7 @@ class LocalModel:
         for start in range(0, len(batches), num_together):
             together = batches[start : start + num_together]
             chosen, sizes = torch.cat(together).numpy(), [len(batch) for batch in together]
-            taken = [torch.from_numpy(column[chosen]) for column in columns]
+            taken = [self.accelerator.move(torch.from_numpy(column[chosen])) for column in columns]
             if self._preprocessing is not None:
                 taken[0] = self._preprocessing(taken[0])
             parts = [torch.split(tensor, sizes) for tensor in taken]
@@ -208,7 +218,7 @@ class LocalModel:
     @torch.inference_mode()
     def _losses(self, batch: Batch) -> Array:
         self.module.eval()
-        losses: Array = self.task.losses(self.module, batch).float().numpy()
+        losses: Array = self.task.losses(self.module, batch).float().cpu().numpy()
         return losses
 
     def _test_batches(self, table: Table | Shard, step: int) -> Iterator[Batch]:
@@ -216,7 +226,7 @@ class LocalModel:
         for start in range(0, num_samples, step):
             rows = slice(start, start + step)
             part = Shard(*(column[rows] for column in table)) if isinstance(table, Shard) else table.take(rows)
-            yield as_batch(part, self.spec)
+            yield self.accelerator.move(as_batch(part, self.spec))
 
 
 def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
@@ -235,12 +245,12 @@ def make_module(spec: TrainingSpec, task: Task) -> nn.Module:
     return model
 
 
-def try_out(task: Task, module: nn.Module, spec: TrainingSpec) -> None:
+def try_out(task: Task, module: nn.Module, spec: TrainingSpec, accelerator: Accelerator) -> None:
     """Raise `ConfigError` if code of the user's does not take the data, or returns no loss."""
     model = spec.chosen_model
     own = spec.task.import_path or spec.task.kind
     what = f"task {own!r}" if spec.task.built_in is None else f"model {model.import_path or model.name!r}"
-    batch = as_batch(spec.zeros(2), spec)
+    batch = accelerator.move(as_batch(spec.zeros(2), spec))
     module.eval()
     with torch.inference_mode():
         if isinstance(task, SupervisedTask):

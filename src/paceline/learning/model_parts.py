@@ -15,10 +15,13 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps, on_cpu
 from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.local_model import make_module
+from paceline.learning.optimizers import set_learning_rates
+from paceline.learning.preprocessing import fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import copy_of, load_into
@@ -67,14 +70,19 @@ def make_merge(chain: Chain, cut: str, sources: Sequence[str], junction: Junctio
 
 
 def make_head(
-    spec: TrainingSpec, chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec | None
+    spec: TrainingSpec,
+    chain: Chain,
+    cut: str,
+    sources: Sequence[str],
+    junction: JunctionSpec | None,
+    accelerator: Accelerator = CPU,
 ) -> Head:
     """Make the head of a chain with its initial parameters; concatenated inputs get a wider first layer."""
     layers = chain.after(cut)
     if junction is None:
         torch.manual_seed(spec.seed)
         layers = widen(layers, len(sources))
-    return Head(spec, make_merge(chain, cut, sources, junction, spec.seed), layers)
+    return Head(spec, make_merge(chain, cut, sources, junction, spec.seed), layers, accelerator)
 
 
 def operations_of(chain: Chain, spec: TrainingSpec) -> Operations:
@@ -99,51 +107,81 @@ def sizes(chain: Chain, cut: str, sources: Sequence[str], junction: JunctionSpec
     }
 
 
+def learned_by(layers: nn.Module) -> State:
+    """Copy the parameters and buffers of some layers, without those of preprocessing."""
+    fitted = fitted_buffers(layers)
+    return {name: tensor for name, tensor in copy_of(layers).items() if name not in fitted}
+
+
+def load_learned(layers: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Set what `learned_by` copies; raises `ConfigError` if it does not fit."""
+    load_into(layers, state, required=layers.state_dict().keys() - fitted_buffers(layers))
+
+
 class Branch:
-    """Part of the model at a source; learns from the gradients of its outputs.
+    """Part of the model at a source; learns from the gradients of its outputs. All that comes and goes is on the CPU.
 
     Args:
         depth: outputs that may wait for their gradients at once. With more than one, the parameters of each forward
             pass are stashed, so that its gradient is computed with them.
+        accelerator: what it computes on.
     """
 
-    def __init__(self, spec: TrainingSpec, layers: nn.Sequential, shape: Sequence[int], depth: int = 1) -> None:
+    def __init__(
+        self,
+        spec: TrainingSpec,
+        layers: nn.Sequential,
+        shape: Sequence[int],
+        depth: int = 1,
+        accelerator: Accelerator = CPU,
+    ) -> None:
+        accelerator.check(spec.precision)
         self.shape = tuple(shape)
-        self._layers = layers
+        self.operations = _count(layers, example_inputs(spec, 1))
+        self._accelerator = accelerator
+        self._spec = spec
+        self._layers = layers.to(accelerator.device)
         self._is_stashing = depth > 1
         parameters = [parameter for parameter in layers.parameters() if parameter.requires_grad]
         self._optimizer = spec.optimizer.make(parameters) if parameters else None
+        self._steps = None if self._optimizer is None else TrainingSteps(accelerator, spec.precision, self._optimizer)
         self._waiting: dict[int, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
-        self.operations = _count(layers, example_inputs(spec, 1))
 
     @property
     def num_parameters(self) -> int:
         """Number of parameters."""
         return count_parameters(self._layers)
 
+    def begin(self, epoch: int) -> None:
+        """Set learning rates to those of an epoch."""
+        if self._optimizer is not None:
+            set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
+
     def forward(self, number: int, x: torch.Tensor) -> torch.Tensor:
         """Compute the output of a minibatch; `backward` takes its gradient under the same number."""
         self._layers.train()
-        stash: dict[str, torch.Tensor] = {}
-        if self._is_stashing:
-            stash = {name: tensor.detach().clone().requires_grad_() for name, tensor in self._layers.named_parameters()}
-            output: torch.Tensor = torch.func.functional_call(self._layers, stash, (x,))
-        else:
-            output = self._layers(x)
+        x, stash = self._accelerator.move(x), {}
+        with self._accelerator.autocast(self._spec.precision):
+            if self._is_stashing:
+                own = self._layers.named_parameters()
+                stash = {name: tensor.detach().clone().requires_grad_() for name, tensor in own}
+                output: torch.Tensor = torch.func.functional_call(self._layers, stash, (x,))
+            else:
+                output = self._layers(x)
+        output = output.float()
         self._waiting[number] = (output, stash)
-        return output.detach()
+        return on_cpu(output.detach())
 
     def backward(self, number: int, gradient: torch.Tensor) -> None:
         """Learn from the gradient of an output; that of a forgotten output is ignored."""
         output, stash = self._waiting.pop(number, (None, {}))
-        if output is None or self._optimizer is None:
+        if output is None or self._steps is None:
             return
-        self._optimizer.zero_grad()
-        output.backward(gradient)  # type: ignore[no-untyped-call]
+        self._steps.backward(output, self._accelerator.move(gradient))
         for name, parameter in self._layers.named_parameters():
             if name in stash:
                 parameter.grad = stash[name].grad
-        self._optimizer.step()
+        self._steps.step()
 
     def forget(self) -> None:
         """Drop all outputs that wait for gradients."""
@@ -153,27 +191,39 @@ class Branch:
     def infer(self, x: torch.Tensor) -> torch.Tensor:
         """Compute outputs for evaluation."""
         self._layers.eval()
-        output: torch.Tensor = self._layers(x)
-        return output
+        output: torch.Tensor = self._layers(self._accelerator.move(x))
+        return on_cpu(output)
 
     def state(self) -> State:
-        """Copy the parameters and buffers."""
-        return copy_of(self._layers)
+        """Copy the parameters and buffers, without those of preprocessing: they follow from the job."""
+        return learned_by(self._layers)
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Set the parameters; raises `ConfigError` if they do not fit."""
-        load_into(self._layers, state)
+        load_learned(self._layers, state)
 
 
 class Head(nn.Module):
-    """The merge and all layers behind it, with their optimizer."""
+    """The merge and all layers behind it, with their optimizer.
 
-    def __init__(self, spec: TrainingSpec, merge: Merge, layers: nn.Sequential) -> None:
+    What `step` and `evaluate` take and return is on the CPU.
+    """
+
+    def __init__(self, spec: TrainingSpec, merge: Merge, layers: nn.Sequential, accelerator: Accelerator = CPU) -> None:
         super().__init__()
+        accelerator.check(spec.precision)
+        self._accelerator = accelerator
         self.merge = merge
         self.layers = layers
+        self._spec = spec
         self._task = spec.make_task(None)
+        self.to(accelerator.device)
         self._optimizer = spec.optimizer.make(self.parameters())
+        self._steps = TrainingSteps(accelerator, spec.precision, self._optimizer)
+
+    def begin(self, epoch: int) -> None:
+        """Set learning rates to those of an epoch."""
+        set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""
@@ -182,17 +232,21 @@ class Head(nn.Module):
 
     def operations(self, shape: Sequence[int], sources: Sequence[str]) -> Operations:
         """Count the operations for one sample, with these sources."""
-        return _count(self, {source: torch.zeros(1, *shape, requires_grad=True) for source in sources})
+        device = self._accelerator.device
+        inputs = {source: torch.zeros(1, *shape, requires_grad=True, device=device) for source in sources}
+        return _count(self, inputs)
 
     def step(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor) -> tuple[float, dict[str, torch.Tensor]]:
         """Train on a minibatch; returns the mean loss, and the gradients of the inputs by source."""
         self.train()
+        inputs, labels = self._accelerator.move((inputs, labels))
         leaves = {source: x.detach().requires_grad_() for source, x in inputs.items()}
-        self._optimizer.zero_grad()
-        loss = self._task.loss(self, (leaves, labels))
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
-        return float(loss.detach()), {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
+        with self._steps.autocast():
+            loss = self._task.loss(self, (leaves, labels))
+        self._steps.backward(loss)
+        self._steps.step()
+        gradients = {source: leaf.grad for source, leaf in leaves.items() if leaf.grad is not None}
+        return float(loss.detach()), on_cpu(gradients)
 
     def new_totals(self) -> ScoreTotals:
         """Return what adds up how good this is on test data."""
@@ -202,7 +256,7 @@ class Head(nn.Module):
     def evaluate(self, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor, totals: ScoreTotals) -> None:
         """Add how good this is on some test data."""
         self.eval()
-        totals.add(self, (inputs, labels))
+        totals.add(self, self._accelerator.move((inputs, labels)))
 
     def add(self, source: str) -> None:
         """Add a source; the other weights and their optimizer state are kept."""
@@ -248,7 +302,7 @@ def assemble(spec: TrainingSpec, cut: str, junction: JunctionSpec, state: Mappin
     branches = {}
     for source in sources:
         branches[source] = make_chain(spec, None).before(cut)
-        load_into(branches[source], _below(state, f"branches.{source}."))
+        load_learned(branches[source], _below(state, f"branches.{source}."))
     head = make_head(spec, make_chain(spec, None), cut, sources, junction)
     load_into(head, _below(state, "head."))
     return SplitModel(branches, head).eval()

@@ -58,7 +58,8 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         known = [*inspect.signature(OPTIMIZERS[self.name]).parameters][1:]
         for option, value in self.options.items():
             if option not in known:
-                raise ValueError(f"{self.name} has no option {_shown(option)}; {suggest(option, known)}")
+                allowed = (*known, "schedule")  # in files it stands beside them
+                raise ValueError(f"{self.name} has no option {_shown(option)}; {suggest(option, allowed)}")
             _check_value(f"{self.name}: {option}", value)
         if (self.name, self.options) == ("SGD", _DEFAULT_OPTIONS):
             return  # known to work; a trial would load a good part of torch, and an orchestrator needs none of it
@@ -86,6 +87,12 @@ class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         parameter = torch.nn.Parameter(torch.zeros(1))
         parameter.grad = torch.zeros(1)
         self.make([parameter]).step()
+
+
+def set_learning_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set learning rates to those that the optimizer was made with, multiplied by a factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
 
 
 def _check_value(what: str, value: Option) -> None:

@@ -22,6 +22,9 @@ class Shard(tuple[Array, ...]):
     def __new__(cls, *columns: Array) -> Shard:
         return super().__new__(cls, columns)
 
+    def __getnewargs__(self) -> tuple[Array, ...]:
+        return tuple(self)  # a copy, or what is sent to another process, is made of columns as well
+
     @property
     def x(self) -> Array:
         """First column: the inputs."""

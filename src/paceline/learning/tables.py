@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -100,7 +100,7 @@ class ArrayTable(Table):
         _check_together(arrays, structure, where)
         self.columns = tuple(Column(name, array.dtype.name, array.shape[1:]) for name, array in arrays.items())
         self.structure = structure
-        self._arrays = [_Mapped(array) if _mapping_of(array) else _InMemory(array) for array in arrays.values()]
+        self._arrays = [_Mapped(array) if is_mapped(array) else _InMemory(array) for array in arrays.values()]
 
     def __len__(self) -> int:
         return len(self._arrays[0])
@@ -171,6 +171,8 @@ class SourceTable(Table):
     def _raw(self, number: int) -> Any:
         try:
             return self._source[number]
+        except ConfigError:
+            raise
         except Exception as error:  # whatever the user's code raises
             raise ConfigError(f"sample {number} of {self._name}: {in_one_line(error, is_named=True)}") from error
 
@@ -259,6 +261,11 @@ class _Mapped:
             self._mapped_bytes = 0
 
 
+def is_mapped(array: Array) -> bool:
+    """Return whether an array is mapped from a file, for reading only."""
+    return _mapping_of(array) is not None
+
+
 def _mapping_of(array: Any) -> mmap.mmap | None:
     """Return the file that an array is mapped from, for reading only; None if it is in memory."""
     if array.flags.writeable:  # what was written to it may be nowhere else
@@ -275,7 +282,7 @@ def _read_sample(where: str, sample: Any) -> tuple[Structure, dict[str, Array]]:
     if isinstance(sample, Mapping):
         structure, values = "dict", [(str(name), value) for name, value in sample.items()]
     elif isinstance(sample, tuple | list):
-        structure, values = "tuple", zip(_tuple_names(sample), sample, strict=True)
+        structure, values = "tuple", zip(tuple_names(len(sample)), sample, strict=True)
     else:
         structure, values = "tensor", [("x", sample)]
     arrays = {name: _as_array(f"{where}: {name}", value) for name, value in values}
@@ -284,11 +291,10 @@ def _read_sample(where: str, sample: Any) -> tuple[Structure, dict[str, Array]]:
     return structure, arrays
 
 
-def _tuple_names(sample: Sequence[Any]) -> Iterator[str]:
+def tuple_names(num_columns: int) -> list[str]:
     """Name the columns of a tuple: x and y, or x1, x2, … and y."""
-    num_inputs = len(sample) - 1
-    yield from ["x"] if num_inputs == 1 else [f"x{number}" for number in range(1, num_inputs + 1)]
-    yield from ["y"] if sample else []
+    inputs = ["x"] if num_columns == 2 else [f"x{number}" for number in range(1, num_columns)]
+    return [*inputs, "y"][:num_columns]
 
 
 def _as_array(where: str, value: Any) -> Array:
@@ -297,7 +303,7 @@ def _as_array(where: str, value: Any) -> Array:
     except Exception as error:  # types that NumPy lacks, lists of unequal lengths, the user's own classes
         raise ConfigError(f"{where} is no array: {in_one_line(error)}") from error
     _check_dtype(where, array)
-    return array.astype(np.float32) if isinstance(value, float) else array
+    return array.astype(np.float32) if type(value) is float else array
 
 
 def _check_like_first(where: str, place: int, column: Column, value: Array) -> None:

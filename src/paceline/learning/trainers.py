@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
@@ -181,28 +182,39 @@ class _Cancelled(Exception):
 class _PacedSteps:
     """Steps of work in a thread, each followed by a pause, so that they take as long as on a slower device.
 
+    Before a clock is read, the accelerator is waited for: what is only queued is not done.
+
     Attributes:
         start: when the work began, by the clock.
         last: when its last step ended, pause included.
     """
 
-    def __init__(self, clock: Clock, slowdown: float, is_cancelled: threading.Event) -> None:
+    def __init__(
+        self, clock: Clock, slowdown: float, is_cancelled: threading.Event, accelerator: Accelerator = CPU
+    ) -> None:
         self._clock = clock
+        self._accelerator = accelerator
         self._slowdown = slowdown
         self._is_cancelled = is_cancelled
+        accelerator.synchronise()
         self.start = self.last = clock.time()
-        self._busy = clock.busy_time()
+        self._busy = self._busy_time()
 
     def end_step(self) -> None:
         """Pause for as long as a slower device would still have worked on this step."""
         clock = self._clock
+        self._accelerator.synchronise()
         if self._slowdown > 1:
-            busy = clock.busy_time()
+            busy = self._busy_time()
             # What the work would have taken on the slower device; waiting for a core counts as part of it.
             rest = max(0.0, (busy - self._busy) * self._slowdown - (clock.time() - self.last))
             clock.pause(rest, self._is_cancelled)
-            self._busy = busy
+            self._busy = self._busy_time()
         self.last = clock.time()
+
+    def _busy_time(self) -> float:
+        # The processor idles while another one computes.
+        return self._clock.busy_time() if self._accelerator.is_cpu else self._clock.time()
 
     @property
     def seconds(self) -> float:
@@ -270,7 +282,7 @@ class ThreadTrainer(Trainer):
         self._use_threads()
         minibatches = self._kept.minibatches(self._model, parameters, shards, options)  # checks the shards
         num_samples, num_wanted = 0, options.local_epochs * sum(shard.num_samples for shard in shards)
-        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled, self._model.accelerator)
         num_batches, seconds_per_batch = 0, 0.0
         while not is_cancelled.is_set() and work.last + seconds_per_batch < halt_at:
             num_batch_samples = next(minibatches, None)
@@ -291,7 +303,7 @@ class ThreadTrainer(Trainer):
         self._use_threads()
         parts = []
         losses = self._model.losses(self._kept.state(self._model, parameters), shard)  # checks the shard
-        work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
+        work = _PacedSteps(self._clock, self._slowdown, is_cancelled, self._model.accelerator)
         for part in losses:
             work.end_step()
             parts.append(part)

@@ -16,6 +16,7 @@ from paceline import plugins
 from paceline.checks import Count, NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import models
+from paceline.learning.accelerators import Precision
 from paceline.learning.datasets import Dataset
 from paceline.learning.exchange import Exchange
 from paceline.learning.models import ModelSpec
@@ -53,6 +54,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             knows by itself.
         normalisation: what makes floats of mean 0 and variance 1 of the first column; None to leave it as it is.
         target_normalisation: the same for targets that are numbers.
+        precision: see `Precision`.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
         base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
@@ -71,6 +73,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     normalisation: Normalisation | None = None
     target_normalisation: Normalisation | None = None
     batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    precision: Precision = "float32"
     transform: str = ""
     exchange: Exchange = "all"
     base: Annotated[str, Meta(max_length=64)] = ""
@@ -92,6 +95,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             model=msgspec.structs.replace(job.model, start=None),  # a path of this machine
             optimizer=job.optimizer,
             batch_size=job.batch_size,
+            precision=job.precision,
             seed=job.seed,
             transform=job.data.transform or "",
             **settings,
@@ -167,11 +171,16 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return made
 
     def check(self, shard: Shard) -> None:
-        """Raise `ConfigError` for samples that do not fit."""
+        """Raise `ConfigError` for samples that do not fit.
+
+        Means of samples, as aggregated points are, fit as well: float32, where the first layer makes floats anyway.
+        """
         if len(shard) != len(self.columns):
             raise ConfigError(f"a shard has {len(shard)} columns; the task has {len(self.columns)}")
-        for array, column in zip(shard, self.columns, strict=True):
-            if not array.ndim or array.dtype != np.dtype(column.dtype) or array.shape[1:] != column.shape:
+        for place, (array, column) in enumerate(zip(shard, self.columns, strict=True)):
+            is_mean = place == 0 and self.normalisation is not None and array.dtype == np.float32
+            is_of_type = is_mean or array.dtype == np.dtype(column.dtype)
+            if not array.ndim or not is_of_type or array.shape[1:] != column.shape:
                 raise ConfigError(
                     f"a shard has {array.dtype} of shape {array.shape[1:]} in column {column.name!r}; "
                     f"the task wants {column.dtype} of shape {column.shape}"

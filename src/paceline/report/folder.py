@@ -21,7 +21,7 @@ from paceline.errors import ConfigError, PacelineError, in_one_line
 from paceline.events import Event
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting.base import Reporting, Summary
-from paceline.topologies.reporting.tables import GrowingTable, RecordedTable, csv_text
+from paceline.topologies.reporting.tables import GrowingTable, RecordedTable
 
 _NEW = ".new"  # ends the name of a file until it is whole
 START = "start.safetensors"
@@ -161,10 +161,8 @@ class RunFolder:
         kept = self.topology.events_to_keep(list(self.events()))
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
-            for table in self.reporting.recorded:
-                replace(self.path / table.file, _csv_bytes(table, kept))
             self.checkpoints.mkdir(exist_ok=True)
-            self._start_recording()
+            self._start_recording(kept)
         except OSError as error:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
         return kept
@@ -213,8 +211,8 @@ class RunFolder:
             if recorder.failure is not None:
                 raise PacelineError(f"{self._events_file} is not complete: {recorder.failure}")
 
-    def _start_recording(self) -> None:
-        self._recorder = _Recorder(self._events_file, self.reporting.recorded)
+    def _start_recording(self, kept: Sequence[Event] = ()) -> None:
+        self._recorder = _Recorder(self._events_file, self.reporting.recorded, kept)
 
     def _claim_it(self) -> None:
         """Keep other processes from recording; the system lets go if this one dies."""
@@ -242,12 +240,20 @@ class RunFolder:
 
 
 class _Recorder:
-    """Appends to the file of events and to those of tables, unbuffered; after a failure nothing more is written."""
+    """Appends to the file of events and to those of tables, unbuffered; after a failure nothing more is written.
 
-    def __init__(self, events_file: Path, tables: Sequence[RecordedTable]) -> None:
+    Args:
+        kept: events that are in the file already; tables are made of them anew.
+    """
+
+    def __init__(self, events_file: Path, tables: Sequence[RecordedTable], kept: Sequence[Event] = ()) -> None:
         self._events = events_file.open("ab", buffering=0)
-        self._tables = [(events_file.with_name(one.file).open("ab", buffering=0), one.begin()) for one in tables]
+        self._tables: list[tuple[io.FileIO, GrowingTable]] = []
         self.failure: OSError | None = None
+        for recorded in tables:
+            path, table = events_file.with_name(recorded.file), recorded.begin()
+            replace(path, "".join(map(table.csv_of, kept)).encode())
+            self._tables.append((path.open("ab", buffering=0), table))
 
     def record(self, event: Event) -> None:
         """Write an event, and its rows if it has any; one write each."""
@@ -256,11 +262,9 @@ class _Recorder:
         try:
             _write(self._events, events.to_line(event))
             for file, table in self._tables:
-                row = table.row(event)
-                if (row is not None or table.is_complete) and not file.tell():
-                    _write(file, _header_of(table))
-                if row is not None:
-                    _write(file, csv_text([row]).encode())
+                text = table.csv_of(event)
+                if text:
+                    _write(file, text.encode())
         except OSError as error:
             self.failure = error
 
@@ -283,16 +287,6 @@ def _table_of(path: Path) -> str | None:
     is_recorded = (path / "events.jsonl").is_file()
     tables = topologies.announcing_tables() if is_recorded else []
     return next((table for table in tables if (path / f"{table}.json").is_file()), None)
-
-
-def _csv_bytes(recorded: RecordedTable, kept: Sequence[Event]) -> bytes:
-    table = recorded.begin()
-    rows = [row for row in map(table.row, kept) if row is not None]
-    return _header_of(table) + csv_text(rows).encode() if rows or table.is_complete else b""
-
-
-def _header_of(table: GrowingTable) -> bytes:
-    return csv_text([[column.name for column in table.columns]]).encode()
 
 
 def _as_json(value: object) -> bytes:

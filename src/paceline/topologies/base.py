@@ -185,10 +185,10 @@ class DeviceOptions:
     Attributes:
         max_shards: the most it takes in a round; None for what the policy says.
         price: what it asks for a shard, where work is paid for.
-        data: a file with data of its own (.npz), which never leaves the device.
-        part: number and count of the part that it holds of that file or, without one, of the job's data, from 1.
+        data: path, or import path, of data of its own, which never leaves the device.
+        part: number and count of the part that it holds of that data or, without any, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
-        allowed: import paths of models, tasks and transforms that it may load; None for any.
+        allowed: import paths of models, tasks, policies and others that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
@@ -197,7 +197,7 @@ class DeviceOptions:
 
     max_shards: int | None = None
     price: float = 0.0
-    data: Path | None = None
+    data: str | None = None
     part: tuple[int, int] | None = None
     applies_view: bool = False
     allowed: Collection[str] | None = None
@@ -363,10 +363,12 @@ class Member(Role):
 J = TypeVar("J", bound=JobSpec)
 
 
-def import_paths_of(job: Any) -> Sequence[str]:
-    """Return what a device has to import for a job, and so to allow."""
-    paths = (job.task.import_path, job.model.import_path, job.data.transform)
-    return tuple(path for path in paths if path)
+def import_paths_of(job: JobSpec) -> Sequence[str]:
+    """Return what of the user's own a device has to import for a job, and so to allow."""
+    policy = getattr(job, "allocation", None)
+    kept = (("task", "import_path"), ("model", "import_path"), ("data", "transform"))
+    paths = [getattr(getattr(job, table, None), name, None) for table, name in kept]
+    return tuple(path for path in (*paths, policy and allocation.describe(policy)["policy"]) if path and ":" in path)
 
 
 class Plan(ABC, Generic[J]):
@@ -392,7 +394,7 @@ class Plan(ABC, Generic[J]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        """What devices have to import: models, tasks and transforms of the user's."""
+        """What devices have to import."""
         return import_paths_of(self.job)
 
     @property
@@ -560,8 +562,9 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     def flat(self) -> dict[str, Any]:
         """Return the fields by name, and the metrics side by side with them."""
-        fields = msgspec.to_builtins(self)
-        return {**fields, **fields.pop("metrics")}
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        metrics = fields.pop("metrics")
+        return {**fields, **metrics}
 
 
 class TakesJobs(ABC):

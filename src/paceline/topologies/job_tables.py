@@ -18,7 +18,9 @@ from paceline.checks import build, fit
 from paceline.errors import ConfigError, one_line
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
+from paceline.learning.datasets import DataSpec
 from paceline.learning.optimizers import OptimizerSpec, Option
+from paceline.learning.sources import is_source
 
 
 class TableField(typing.NamedTuple):
@@ -68,6 +70,8 @@ class TableField(typing.NamedTuple):
             return build(given, {})
         if hasattr(self.kind, "of") and (is_class or inspect.isroutine(given)):
             return self.kind.of(given)
+        if self.kind is DataSpec and is_source(given):
+            return DataSpec.of(*given) if isinstance(given, tuple) and len(given) == 2 else DataSpec.of(given)
         own = " a class or function of yours," if hasattr(self.kind, "of") else ""
         raise ValueError(f"it must be a name, a table,{own} or a {self.kind.__name__}, not {_shown(given)}")
 
@@ -93,7 +97,7 @@ class TableField(typing.NamedTuple):
     def _fitting(self, policy: AllocationPolicy) -> Any:
         if not isinstance(policy, self.kind):
             name = allocation.describe(policy)["policy"]
-            others = [other for other, kind in allocation.POLICIES.items() if issubclass(kind, self.kind)]
+            others = [other for other, kind in allocation.POLICIES.members.items() if issubclass(kind, self.kind)]
             raise ValueError(f"policy {name!r} is not for such a job; allowed: {', '.join(sorted(others))}")
         return policy
 
@@ -121,7 +125,7 @@ def _naming_key(kind: Any, given: str | os.PathLike[str]) -> str:
     keys = [field.encode_name for field in msgspec.structs.fields(kind)]
     if ":" in str(given) and "import" in keys:
         return "import"
-    if "path" in keys and (isinstance(given, os.PathLike) or os.path.splitext(given)[1]):
+    if "path" in keys and (isinstance(given, os.PathLike) or os.sep in given or os.path.splitext(given)[1]):
         return "path"
     return "name" if "name" in keys else keys[0]
 

@@ -3,6 +3,7 @@
 import pytest
 
 from papers.gossip.setting import FOUR, LINKS, base_job, devices_of, drawn_speeds, edge_gossip, job_of, sgd
+from reproduction.trials import checksum
 
 
 def test_platforms_are_as_many_times_slower_as_there_are_fewer_samples(case):
@@ -27,10 +28,10 @@ def test_a_job_has_the_papers_optimizer_and_the_cases_size(case):
     assert job.optimizer.options == {"lr": 0.01, "momentum": 0.9}
     assert job_of(case, {"optimizer": sgd(0.1)}, ground.job.data).optimizer.options["lr"] == 0.1
     assert (job.epochs, job.batch_size, job.min_peers, job.ranks) == (3, 16, 4, "class")
-    assert len(ground.dataset.y_train) == 360
-    assert len(ground.dataset.y_test) == 100
+    assert len(ground.dataset.train) == 360
+    assert len(ground.dataset.test) == 100
 
 
 def test_each_seed_has_a_part_of_its_own(case):
-    one, other = (base_job(case.workload, case.size, seed).dataset.x_train.tobytes() for seed in (0, 1))
+    one, other = (checksum(base_job(case.workload, case.size, seed).dataset) for seed in (0, 1))
     assert one != other

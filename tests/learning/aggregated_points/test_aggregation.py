@@ -7,6 +7,13 @@ import pytest
 
 from paceline.errors import ConfigError
 from paceline.learning.aggregated_points import DIVISIONS, REDUCTIONS, PointsSpec, aggregate, aggregation
+from paceline.learning.datasets import Dataset
+from paceline.learning.local_model import LocalModel
+from paceline.learning.models import ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.shards import Shard
+from paceline.learning.tables import ArrayTable
+from paceline.learning.training_spec import TrainingSpec
 from tests.learning.aggregated_points.samples import HEAP_SAMPLES, heaps
 
 PAIRS = list(itertools.product(REDUCTIONS, DIVISIONS))
@@ -29,6 +36,20 @@ def test_each_sample_is_in_one_set_of_its_class_and_points_are_means(reduction, 
     for number, members in enumerate(points.sets):
         assert set(y[members]) == {points.y[number]}
         np.testing.assert_allclose(points.x[number], x[members].mean(0), rtol=1e-5)
+
+
+def test_points_are_rated_and_trained_as_the_samples_that_they_are_means_of():
+    x, y, _ = heaps()
+    table = ArrayTable({"x": x, "y": y})
+    spec = TrainingSpec.fitted(
+        Dataset("heaps", table, table), model=ModelSpec(name="two-nn"), optimizer=OptimizerSpec(), batch_size=8
+    )
+    model, points = LocalModel(spec), aggregate(x, y, PointsSpec(ratio=5))
+    few = [members[:1] for members in points.sets]  # one sample for each point, which is like it
+    like = Shard(x[np.concatenate(few)], points.y)
+    (of_points,), (of_samples,) = (list(model.losses(model.state(), shard)) for shard in (points.shard, like))
+    assert np.abs(of_points - of_samples).max() < 0.1
+    assert sum(model.minibatches(model.state(), [points.shard], seed=0)) == len(points)
 
 
 @pytest.mark.parametrize(("reduction", "division"), PAIRS)

@@ -75,6 +75,7 @@ class DriftingJob(PreparedJob):
     """A job without data and without a model."""
 
     model_bytes = 1 << 16
+    metric_names = ()
 
     def __init__(self, job):
         super().__init__(job, None, None, None)

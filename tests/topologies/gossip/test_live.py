@@ -14,7 +14,6 @@ from paceline import events
 from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.local_model import LocalModel
-from paceline.learning.shards import Shard
 from paceline.topologies.events import MemberListening
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.prepared import prepare_job
@@ -99,9 +98,9 @@ def central_accuracy(prepared):
     """Of one run with all the data in one place, and the same epochs and optimizer."""
     torch.set_num_threads(1)  # several would wait for each other on a busy machine
     model, data = LocalModel(prepared.task), prepared.dataset
-    for _ in model.minibatches(model.state(), [Shard(data.x_train, data.y_train)], prepared.job.seed, EPOCHS):
+    for _ in model.minibatches(model.state(), [data.train.take(slice(None))], prepared.job.seed, EPOCHS):
         pass
-    return model.evaluate(model.state(), data.x_test, data.y_test)[1]
+    return model.evaluate(model.state(), data.test).metrics["accuracy"]
 
 
 @pytest.mark.slow
@@ -139,7 +138,9 @@ def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
     assert len(newcomer.events(EpochEnded)) == EPOCHS - began_at + 1
 
     prepared = prepare_job(load_job(tmp_path / "job.toml"))
-    finals = [prepared.evaluate(checkpoints.read(peer.model))[1] for peer in (*survivors, newcomer)]
+    finals = [prepared.evaluate(checkpoints.read(peer.model)).metrics["accuracy"] for peer in (*survivors, newcomer)]
     assert len(set(finals)) == 1  # they agree
     assert finals[0] >= central_accuracy(prepared) - 0.01
-    assert prepared.evaluate(checkpoints.read(tmp_path / "asked.safetensors"))[1] > 0.5  # a model on its way
+    assert (
+        prepared.evaluate(checkpoints.read(tmp_path / "asked.safetensors")).metrics["accuracy"] > 0.5
+    )  # a model on its way

@@ -80,10 +80,10 @@ def test_the_dead_and_those_that_ended_are_not_waited_for():
     lines = printed([*starts(fleet), ended(fleet[0], 1), ended(fleet[1], 1), *gone])
     assert lines[4:] == ["c is gone: silent (reported by a)", lines[5], "d is gone: silent (reported by a)"]
     assert lines[5].startswith("epoch 1  2 peers")
-    ends = [PeerEnded(at=20.0, learner=name, reason="target accuracy reached", epochs=1) for name in "bcd"]
+    ends = [PeerEnded(at=20.0, learner=name, reason="stopped early", epochs=1) for name in "bcd"]
     lines = printed([*starts(fleet), ended(fleet[0], 1), *ends])
-    assert lines[4:6] == [f"{name} ended: target accuracy reached, 1 epoch" for name in "bc"]
-    assert lines[6].startswith("epoch 1  1 peer")
+    assert len(lines) == 5
+    assert lines[4].startswith("epoch 1  1 peer")
 
 
 def test_the_end_of_one_of_many_is_no_news_if_it_has_done_all():

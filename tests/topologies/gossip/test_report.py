@@ -19,13 +19,16 @@ from tests.report.synthetic_gossip import JOB, accuracy_after, gossip_events
 REPORTING = GossipReporting()
 
 
+BEGUN = GossipStarted(at=0.0, job=JOB, clock="live", metric_names=("accuracy",), num_parameters=1, paceline="0")
+
+
 @pytest.fixture(scope="module")
 def summary():
     return REPORTING.summary(gossip_events(), JOB)
 
 
-def summed_up(*events, **gossip):
-    return REPORTING.summary(events, {**JOB, "gossip": {**JOB["gossip"], **gossip}})
+def summed_up(*events):
+    return REPORTING.summary(events, JOB)
 
 
 def started(name, at, epoch=1, known=()):
@@ -101,20 +104,6 @@ def test_the_whole(summary):
     assert summary.tables["outages"].rows[0] == ("jetson", "redis://shelf", 10.0, 10.0, "connection refused")
 
 
-def test_time_to_the_target():
-    def times(target):
-        summary = summed_up(*gossip_events(), target_accuracy=target)
-        return summary.target_seconds, summary.median_target_seconds
-
-    # After epoch 3, at 21 s, the models of jetson and laptop have 0.7, and that of pi-4 just 0.69.
-    assert times(0.8)[0] == pytest.approx(3 + 24 - 0.1)
-    assert (times(0.7)[1], times(0.69)[1]) == (27.0, 21.0)
-    assert times(0.99) == (None, None)
-    one, other = epoch("a", 1, 3.0, accuracy=0.9), epoch("b", 1, 4.0, accuracy=0.1)
-    half = summed_up(started("a", 1.0), started("b", 1.0), one, other, target_accuracy=0.9)
-    assert half.median_target_seconds == 3.0
-
-
 def test_peers_that_come_back_or_were_never_gone():
     back = [started("a", 1.0), started("b", 1.0), epoch("b", 1, 4.0), lost("a", "b", 6.0)]
     back += [started("b", 9.0, epoch=3), epoch("b", 3, 12.0), epoch("a", 3, 13.0)]
@@ -125,13 +114,14 @@ def test_peers_that_come_back_or_were_never_gone():
     cut_off = (started("a", 1.0), started("b", 1.0), lost("a", "b", 3.0), epoch("b", 1, 4.0), epoch("b", 2, 6.0))
     summary = summed_up(*cut_off)
     assert (stays_of(summary, "b"), row_of(summary, "b")["end"], summary.num_lost) == ([(1.0, 6.0)], "there", 1)
-    ended = PeerEnded(at=3.0, learner="b", reason="target accuracy reached", epochs=1)
+    ended = PeerEnded(at=3.0, learner="b", reason="stopped early", epochs=1)
     summary = summed_up(started("a", 1.0), started("b", 1.0), ended, lost("a", "b", 4.0), epoch("a", 1, 5.0))
     assert (stays_of(summary, "b"), row_of(summary, "b")["end"], summary.num_lost) == ([(1.0, 3.0)], ended.reason, 0)
 
 
 def test_the_record_of_a_lone_peer():
     summary = summed_up(
+        BEGUN,
         PhaseStarted(at=0.5, learner="a", round=0, phase="benchmark"),
         PeerSeen(at=0.6, learner="a", other="b"),
         started("a", 1.0, known=("b",)),
@@ -139,7 +129,7 @@ def test_the_record_of_a_lone_peer():
         epoch("a", 1, 4.0),
         lost("a", "c", 5.0),
         PeerSeen(at=7.0, learner="a", other="c"),
-        epoch("a", 2, 8.0, loss=0.5, accuracy=0.8),
+        epoch("a", 2, 8.0, loss=0.5, metrics={"accuracy": 0.8}),
     )
     assert stays_of(summary, "b") == [(0.6, 8.0)]
     assert stays_of(summary, "c") == [(2.0, 5.0), (7.0, 8.0)]
@@ -153,12 +143,11 @@ def test_the_record_of_a_lone_peer():
 
 def test_the_last_average_that_was_evaluated_counts():
     summary = summed_up(
-        GossipStarted(at=2.0, job=JOB, clock="live", num_parameters=1, paceline="0"),
-        ConsensusMeasured(at=5.0, epoch=1, num_learners=2, distance=0.1, loss=0.4, accuracy=0.7),
+        BEGUN,
+        ConsensusMeasured(at=5.0, epoch=1, num_learners=2, distance=0.1, loss=0.4, metrics={"accuracy": 0.7}),
         ConsensusMeasured(at=9.0, epoch=2, num_learners=2, distance=0.1),
-        target_accuracy=0.7,
     )
-    assert (summary.loss, summary.accuracy, summary.seconds, summary.target_seconds) == (0.4, 0.7, 7.0, 3.0)
+    assert (summary.loss, summary.accuracy, summary.seconds) == (0.4, 0.7, 9.0)
 
 
 def test_a_store_that_never_came_back_and_nothing_at_all():

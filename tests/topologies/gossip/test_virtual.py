@@ -16,7 +16,6 @@ from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     EpochEnded,
-    GossipEnded,
     GossipStarted,
     PartTakenOver,
     PeerLost,
@@ -49,12 +48,13 @@ def play(devices, *, is_time_only=False, **rules):
         "optimizer": OptimizerSpec(name="SGD", options={"lr": 0.05, "momentum": 0.9}),
     }
     plan, events, saved = TOPOLOGY.prepare(GossipJob(**{**small, **rules})), [], {}
-    env = Environment(emit=events.append, save=saved.__setitem__)
+    env = Environment(emit=events.append, save=lambda key, state, model: saved.update({key: state}))
     outcome = VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
     started, *events, ended = events
     assert isinstance(started, GossipStarted)
     assert started.clock == "virtual"
-    assert ended == GossipEnded(at=events[-1].at, **outcome.metrics)
+    assert ended.at == events[-1].at
+    assert outcome.metrics == {"accuracy": None, **ended.metrics, "loss": ended.loss, "averaged": ended.averaged}
     assert list(saved) == ["final"]
     assert saved["final"] is outcome.state
     return outcome, events, plan.prepared
@@ -91,7 +91,7 @@ def test_all_learn_together_and_the_same_each_time(rules):
     assert all((outcome.state[name] == again.state[name]).all() for name in again.state)
     assert len(of(EpochEnded, events)) == 4 * 5
     assert of(PeerLost, events) == []
-    assert all(event.distance > 0 and event.accuracy is not None for event in of(ConsensusMeasured, events))
+    assert all(event.distance > 0 and event.metrics for event in of(ConsensusMeasured, events))
 
 
 def test_an_epoch_takes_energy():
@@ -107,7 +107,7 @@ def test_an_epoch_takes_energy():
 
 def test_with_time_only_nothing_is_learned_or_evaluated_and_consensus_is_measured_once_per_epoch():
     outcome, events, prepared = play(fleet(), is_time_only=True)
-    measured = [(event.epoch, event.num_learners, event.accuracy) for event in of(ConsensusMeasured, events)]
+    measured = [(event.epoch, event.num_learners, event.scores) for event in of(ConsensusMeasured, events)]
     assert measured == [(epoch, 4, None) for epoch in range(1, 6)]
     start = prepared.state(prepared.model.parameters())
     assert all((outcome.state[name] == start[name]).all() for name in start)

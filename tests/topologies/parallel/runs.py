@@ -15,8 +15,7 @@ from paceline.fleets import virtual_loop
 from paceline.fleets.modelled import ModelledMachine, SharedModels, VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.datasets import DataSpec
-from paceline.learning.vectors import Layout
-from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, serving
+from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, save_nothing, serving
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import prepare_job
@@ -64,7 +63,7 @@ class ByHand:
     def __init__(self, policy="dab", make=SingleJob, **changes):
         data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
         self.prepared = prepare_job(small_job(policy, **{"data": data, **changes}))
-        self.parameters = Layout(self.prepared.state).pack(self.prepared.state)
+        self.parameters = self.prepared.model.parameters()
         self.events = []
         env = Environment(clock="virtual", emit=self.events.append, run_blocking=run_in_place)
         self.orchestrator = make(self.prepared, env)
@@ -106,6 +105,7 @@ async def node_of(host, plan, events, **options):
             transport=CountedTransport(transport),
             options=DeviceOptions(**options),
             emit=events.append,
+            run_blocking=run_in_place,
             machine=ModelledMachine(device("a"), transport.link, 0, SharedModels(is_trained=True)),
         )
 
@@ -159,9 +159,7 @@ def play_pool(jobs, devices, *, policy=None, visit=None, at_seconds=0.0, is_time
         return run.host
 
     plan.host = host
-    env = Environment(
-        emit=run.pool.append, open_nested=lambda job: (run.jobs[job.name].append, lambda round, state: None)
-    )
+    env = Environment(emit=run.pool.append, open_nested=lambda job: (run.jobs[job.name].append, save_nothing))
     VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
     for task in visits:
         task.result()

@@ -17,7 +17,7 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import aggregation
 from paceline.learning.aggregation import AGGREGATIONS, FedAdamAggregation, FedAvgAggregation, MedianAggregation
 from paceline.learning.datasets import DataSpec
-from paceline.learning.vectors import Layout
+from paceline.learning.scores import Scores
 from paceline.report import RunFolder
 from paceline.topologies.base import Environment
 from paceline.topologies.events import LearnerLeft
@@ -67,7 +67,7 @@ def test_updates_count_by_what_the_job_says(weight, expected):
         return orchestrator.outcome.state
 
     state = by_hand.play(main)
-    change = state["1.weight"] - by_hand.prepared.state["1.weight"]
+    change = state["model.1.weight"] - by_hand.prepared.state["model.1.weight"]
     assert change.mean().item() == pytest.approx(expected, abs=1e-4)
 
 
@@ -121,7 +121,7 @@ def by_hand_with_a_late_one(**changes):
         receipts = [await orchestrator.update(b, 1, late, 64) for _ in range(2)]
         await orchestrator.update(a, 2, start, 64)
         await asyncio.sleep(5)
-        return receipts, orchestrator.outcome.state["1.weight"] - by_hand.prepared.state["1.weight"]
+        return receipts, orchestrator.outcome.state["model.1.weight"] - by_hand.prepared.state["model.1.weight"]
 
     return by_hand, *by_hand.play(main)
 
@@ -230,10 +230,10 @@ def test_late_updates_count_on_the_real_clock_also_while_a_round_closes():
     def test_slowly(state):
         is_testing.set()
         time.sleep(0.3)
-        return 1.0, 0.5
+        return Scores(1.0, {})
 
     host = SingleJob(replace(prepared, evaluate=test_slowly), Environment(emit=recorded.append))
-    start = Layout(prepared.state).pack(prepared.state)
+    start = prepared.model.parameters()
 
     async def main():
         running = asyncio.ensure_future(host.run(""))
@@ -246,7 +246,7 @@ def test_late_updates_count_on_the_real_clock_also_while_a_round_closes():
         receipt = await host.update(sessions[1], 1, {name: vector + 1 for name, vector in start.items()}, 16)
         await host.next_round(sessions[0], 1, None)
         await asyncio.wait_for(running, 10)
-        return receipt, host.outcome.state["1.weight"] - prepared.state["1.weight"]
+        return receipt, host.outcome.state["model.1.weight"] - prepared.state["model.1.weight"]
 
     receipt, change = asyncio.run(main())
     assert receipt.is_accepted
@@ -318,7 +318,7 @@ def test_a_method_of_a_users_own_trains_and_resumes(tmp_path):
     job = small_job(rounds=2, aggregation={"method": f"{OWN}:PartOfTheWay", "part": 0.5})
     ended = run.train(job, VirtualFleet([device("a")]), folder=tmp_path / "run")
     plain = run.train(small_job(rounds=2), VirtualFleet([device("a")]), folder=tmp_path / "plain")
-    assert not torch.equal(ended.state["1.weight"], plain.state["1.weight"])
+    assert not torch.equal(ended.state["model.1.weight"], plain.state["model.1.weight"])
     assert RunFolder.open(ended.folder).settings["aggregation"]["method"] == f"{OWN}:PartOfTheWay"
 
 

@@ -31,7 +31,7 @@ def test_dab_beats_equal_shares_at_equal_time():
         for policy in accuracies:
             _, events = play(small_job(policy, rounds=4, seed=seed, **RULES), fleet())
             assert sum(event.seconds for event in closed(events)) <= 4 * 15.0
-            accuracies[policy].append(closed(events)[-1].accuracy)
+            accuracies[policy].append(closed(events)[-1].metrics["accuracy"])
             samples[policy] += sum(event.num_samples for event in closed(events))
     assert statistics.mean(accuracies["dab"]) > statistics.mean(accuracies["eta"]) + 0.02
     assert samples["dab"] > 1.3 * samples["eta"]

@@ -229,7 +229,7 @@ def test_learners_are_placed_anew_when_their_states_prove_to_be_others():
 
 def test_real_training_works_in_all_jobs():
     run = play_pool({"a": {"rounds": 8}, "b": {"rounds": 8, "local_epochs": 2}}, paid_fleet(4), is_time_only=False)
-    accuracies = {event.job: event.accuracy for event in run.of(events.JobEnded)}
+    accuracies = {event.job: event.metrics["accuracy"] for event in run.of(events.JobEnded)}
     assert min(accuracies.values()) > 0.8
     assert {name: one.metrics["accuracy"] for name, one in run.host.outcome.jobs.items()} == accuracies
 

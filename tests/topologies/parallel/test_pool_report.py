@@ -35,7 +35,7 @@ def test_metrics_per_job_and_averaged(summary):
     assert (mnist["accuracy"], mnist["rounds"], mnist["planned_rounds"]) == (0.9, 2, 2)
     assert summary.tables["jobs"].values("state") == ["rounds done", "rounds done", "budget spent"]
     assert (summary.num_jobs, summary.num_over, summary.num_played, summary.num_audits) == (3, 3, 3, 1)
-    assert ("mnist", 1, 0.6, pytest.approx(0.4)) in summary.tables["learning"].rows
+    assert ("mnist", 1, pytest.approx(0.4), 0.6) in summary.tables["learning"].rows
 
 
 def test_jobs_without_a_round_do_not_count_in_the_mean():

@@ -55,7 +55,7 @@ def test_the_whole_of_a_run():
         == "digits-cnn on digits · 61,706 parameters · shares by adaptive-dab · aggregation by fedavg · virtual clock"
     )
     assert (summary.ended, summary.rounds, summary.planned_rounds) == ("rounds done", 10, 10)
-    assert (summary.accuracy, summary.loss) == (rounds[-1].accuracy, rounds[-1].loss)
+    assert (summary.accuracy, summary.loss) == (rounds[-1].metrics["accuracy"], rounds[-1].loss)
     assert summary.seconds == events[-1].at
     assert summary.num_samples == sum(event.num_samples for event in rounds)
     assert (summary.num_late, summary.num_learner_rounds) == (3, sum(event.num_learners for event in rounds))
@@ -133,7 +133,7 @@ def test_a_resumed_run_and_one_that_is_not_over():
     assert (summary.ended, summary.seconds) == (None, 5)
     nothing = summed_up(settings=JOB)
     assert nothing.about == "digits-cnn on digits · shares by adaptive-dab · aggregation by fedavg · nothing recorded"
-    assert (nothing.accuracy, nothing.truancy_max) == (None, None)
+    assert (nothing.loss, nothing.truancy_max) == (None, None)
 
 
 def test_events_that_contradict_each_other_and_a_profile_that_holds_anything():

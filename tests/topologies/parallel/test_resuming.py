@@ -6,8 +6,8 @@ from paceline import run
 from paceline.errors import ConfigError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.report import RunFolder
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened
-from tests.topologies.parallel.runs import closed, device, small_job
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded
+from tests.topologies.parallel.runs import closed, device, of, small_job
 
 JOB = small_job(rounds=6)
 
@@ -49,7 +49,19 @@ def test_runs_with_nothing_left_to_do_are_not_resumed(tmp_path):
     run.train(JOB, fleet(), folder=tmp_path / "done")
     with pytest.raises(ConfigError, match="done: all 6 rounds are done; there is nothing to resume"):
         run.reopen(tmp_path / "done")
-    reached = small_job(rounds=50, local_epochs=2, target_accuracy=0.5)
+    reached = small_job(rounds=50, local_epochs=2, target="accuracy >= 0.5")
     run.train(reached, fleet(), folder=tmp_path / "reached")
-    with pytest.raises(ConfigError, match=r"target_accuracy, 0.5, is reached; there is nothing to resume"):
+    with pytest.raises(ConfigError, match=r"target, accuracy >= 0.5, is reached; there is nothing to resume"):
         run.reopen(tmp_path / "reached")
+
+
+def test_rounds_without_improvement_count_across_a_resume(tmp_path):
+    still = small_job(rounds=50, optimizer={"name": "SGD", "lr": 0.0}, patience=4, watch="max accuracy")
+    with pytest.raises(Crash):
+        run.train(still, fleet(), folder=tmp_path / "run", callbacks=[crash_at(RoundOpened, 4)])
+    events = []
+    run.reopen(tmp_path / "run").start(fleet(), [events.append])
+    (ended,) = of(RunEnded, events)
+    assert (ended.reason, ended.rounds) == ("no improvement", 5)
+    with pytest.raises(ConfigError, match="max accuracy has not improved for 4 rounds; there is nothing to resume"):
+        run.reopen(tmp_path / "run")

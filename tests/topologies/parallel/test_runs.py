@@ -14,8 +14,8 @@ def test_a_fleet_learns(policy):
     outcome, events = play(small_job(policy, rounds=8, min_learners=4, local_epochs=2), FLEET)
     [ended] = of(RunEnded, events)
     assert ended.reason == "rounds done"
-    assert outcome.metrics == {"loss": ended.loss, "accuracy": ended.accuracy, "rounds": 8}
-    assert ended.accuracy > 0.85
+    assert outcome.metrics == {"loss": ended.loss, **ended.metrics, "rounds": 8}
+    assert ended.metrics["accuracy"] > 0.85
     assert [event.round for event in closed(events)] == list(range(1, 9))
     assert all(event.num_updates == 4 and not event.late for event in closed(events))
 
@@ -75,11 +75,11 @@ def test_the_wait_for_enough_learners_is_recorded():
     assert of(RoundOpened, events)[0].at > 100
 
 
-def test_target_accuracy_ends_the_run():
-    _, events = play(small_job(rounds=50, local_epochs=2, target_accuracy=0.8), FLEET)
+def test_a_target_ends_the_run():
+    _, events = play(small_job(rounds=50, local_epochs=2, target="accuracy >= 0.8"), FLEET)
     [ended] = of(RunEnded, events)
-    assert ended.reason == "target accuracy reached"
-    assert closed(events)[-2].accuracy < 0.8 <= ended.accuracy
+    assert ended.reason == "target reached"
+    assert closed(events)[-2].metrics["accuracy"] < 0.8 <= ended.metrics["accuracy"]
     assert len(closed(events)) == ended.rounds < 50
 
 

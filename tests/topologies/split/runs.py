@@ -3,14 +3,15 @@
 import dataclasses
 import functools
 
+import numpy as np
 import torch
 
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import datasets
-from paceline.learning.datasets import DataSpec
-from paceline.learning.model_parts import SplitModel, epoch_order, make_chain, make_head
-from paceline.learning.models import ModelSpec, loss_function
+from paceline.learning.datasets import Dataset, DataSpec
+from paceline.learning.model_parts import SplitModel, epoch_order, learned_by, make_chain, make_head
+from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.vectors import copy_of
@@ -19,7 +20,7 @@ from paceline.topologies.base import Environment
 from paceline.topologies.split.events import JunctionChanged, SplitEnded, SplitEpochEnded
 from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.prepared import prepare_split
-from paceline.topologies.split.samples import inputs_of, labels_of, view_of
+from paceline.topologies.split.samples import as_tensor, view_of
 from paceline.topologies.split.topology import SplitPlan
 
 CUT = "3"
@@ -54,14 +55,12 @@ def digits():
 def small_split(num_samples=320, num_test_samples=300, **changes):
     """A job for the first of the digits, prepared: ten steps an epoch, and two parts to test, unless changed."""
     data = digits()
-    few = dataclasses.replace(
-        data,
-        x_train=data.x_train[:num_samples],
-        y_train=data.y_train[:num_samples],
-        x_test=data.x_test[:num_test_samples],
-        y_test=data.y_test[:num_test_samples],
-    )
+    few = Dataset("digits", first_of(data.train, num_samples), first_of(data.test, num_test_samples))
     return dataclasses.replace(prepare_split(small_job(**changes)), dataset=few)
+
+
+def first_of(table, count):
+    return table.reordered(np.arange(count))
 
 
 def device(name, samples_per_second=1000.0, **changes):
@@ -133,22 +132,24 @@ def play(prepared, devices):
 def in_one_process(prepared, sources, epochs=None, cut=CUT):
     """The state of the same model, all of whose parts one optimizer of one process has trained."""
     task, data = prepared.task, prepared.dataset
-    chain = make_chain(task, None)
+    chain, labels = make_chain(task, None), data.train.labels()
     branches = {source: make_chain(task, None).before(cut) for source in sources}
     model = SplitModel(branches, make_head(task, chain, cut, sources, prepared.job.merge)).train()
-    optimizer, loss = task.optimizer.make(model.parameters()), loss_function(task.model)
+    optimizer = task.optimizer.make(model.parameters())
     terms = {source: prepared.terms(number, (cut,)) for number, source in enumerate(sources, 1)}
     views = {source: view_of(data, terms[source], number).train.x for number, source in enumerate(sources, 1)}
     for epoch in range(1, (epochs or prepared.job.epochs) + 1):
-        order = epoch_order(len(data.y_train), prepared.job.seed, epoch)
+        order = epoch_order(len(labels), prepared.job.seed, epoch)
         for batch in torch.split(order, minibatch_sizes(len(order), task.batch_size)):
             chosen = batch.numpy()
-            logits = model({source: inputs_of(x[chosen], terms[source]) for source, x in views.items()})
+            logits = model({source: as_tensor(x[chosen]) for source, x in views.items()})
             optimizer.zero_grad()
-            loss(logits, labels_of(data.y_train[chosen])).backward()
+            torch.nn.functional.cross_entropy(logits, as_tensor(labels[chosen]).long()).backward()
             optimizer.step()
     own = {
-        f"branches.{source}.{name}": tensor for source in sources for name, tensor in copy_of(branches[source]).items()
+        f"branches.{source}.{name}": tensor
+        for source in sources
+        for name, tensor in learned_by(branches[source]).items()
     }
     return {**own, **{f"head.{name}": tensor for name, tensor in copy_of(model.head).items()}}
 

@@ -101,7 +101,7 @@ def test_without_measurements_nothing_can_be_chosen(run_virtual):
         ({"scheme": "split-learning", "cut": "2"}, "split learning widens that layer, which must be linear"),
         ({"scheme": "gfl", "averaging": AveragingSpec(layers=("9",))}, "[averaging] layers has '9'; "),
         ({"model": ModelSpec(name="resnet-8"), "cut": "block1"}, "cut is 'block1'; "),
-        ({"model": ModelSpec(import_path="tests.learning.own_models:Skipping")}, "Skipping cannot be cut"),
+        ({"model": ModelSpec(import_path="tests.learning.own_models:SkippingDigits")}, "SkippingDigits cannot be cut"),
     ],
 )
 def test_jobs_that_cannot_be_are_refused_in_one_line(rules, said):

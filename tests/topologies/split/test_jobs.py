@@ -9,12 +9,15 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.job_files import load_job
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 
 RULES = {"scheme": "gfl", "cut": "f1", "epochs": 7, "batch_size": 48, "sources": 2, "depth": 3, "bits": 8, "seed": 11}
-RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "stop_epochs": 4, "target_accuracy": 0.9}
+RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "patience": 4, "watch": "max accuracy"}
+RULES |= {"target": "accuracy >= 0.9"}
+RULES["precision"] = "bfloat16"
 TABLES = """
 [junction]
 form = "low-rank"
@@ -24,10 +27,13 @@ start = "plain"
 [averaging]
 layers = ["f1", "f2"]
 mu = 0.5
+[task]
+loss = "cross-entropy-of-softmax"
 [model]
 name = "resnet-8"
 [optimizer]
 name = "Adam"
+schedule = "cosine"
 lr = 0.002
 [data]
 name = "mnist"
@@ -59,8 +65,9 @@ def test_a_file_makes_a_job(load):
         **RULES,
         junction=JunctionSpec(form="low-rank", rank=6, groups=2, start="plain"),
         averaging=AveragingSpec(layers=("f1", "f2"), mu=0.5),
+        task=TaskSpec(loss="cross-entropy-of-softmax"),
         model=ModelSpec(name="resnet-8"),
-        optimizer=OptimizerSpec(name="Adam", options={"lr": 0.002}),
+        optimizer=OptimizerSpec(name="Adam", schedule="cosine", options={"lr": 0.002}),
         data=DataSpec(name="mnist"),
         view=(ViewSpec(kind="blur", sigma_pixels=0.5), ViewSpec(kind="erase", erased_share=0.3)),
     )
@@ -79,11 +86,17 @@ WRONG = [
     ("[split]\ncut = 3", "[split]: cut is 3; it must be text"),
     ("[split]\nbits = 7", "[split]: bits is 7; allowed: 32, 16, 8, 4"),
     *((f"[split]\n{key} = 0", f"{key} is 0") for key in ("epochs", "batch_size", "sources", "depth", "test_epochs")),
-    *((f"[split]\n{key} = -1", f"{key} is -1") for key in ("backup_epochs", "stop_epochs", "seed")),
+    *((f"[split]\n{key} = -1", f"{key} is -1") for key in ("backup_epochs", "seed")),
     ("[split]\ndepth = 65", "depth is 65; allowed: 1 to 64"),
     *((f"[split]\npatience_seconds = {wrong}", f"patience_seconds is {wrong}") for wrong in ("0.0", "inf", "nan")),
-    ("[split]\ntarget_accuracy = 90", "target_accuracy is 90"),
+    ("[split]\npatience = 0", "patience is 0; it must be at least 1"),
+    ("[split]\ntarget = 'accuracy >= 90'", "target is 'accuracy >= 90'; accuracy is a ratio, from 0 to 1"),
     ("[split]\nscheme = 'split-learning'", '[split]: cut is "auto", which weighs junctions; split-learning needs'),
+    (
+        "[split]\nprecision = 'float8'",
+        "precision is 'float8'; did you mean 'float32'? Allowed: float32, bfloat16, float16",
+    ),
+    ("[split]\nprecision = 'float16'", '[split]: precision is "float16", but the parts of a model (fpl) cannot share'),
     ("[split]\n[junction]\nform = 'ful'", "[junction]: form is 'ful'; did you mean 'full'? Allowed: full, low-"),
     ("[split]\n[junction]\nrank = 0", "rank is 0; it must be at least 1"),
     ("[split]\n[averaging]\nlayers = [1]", "[averaging]: layers 1 is 1; it must be text"),

@@ -3,8 +3,7 @@
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.learning.model_parts import make_chain
-from paceline.learning.vectors import copy_of
+from paceline.learning.model_parts import learned_by, make_chain
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.split.events import JunctionChanged, SourceBack, SourceMasked
 from tests.topologies.split.runs import CUT, SGD, WIDTH, device, farthest, fleet, play, small_split
@@ -41,7 +40,7 @@ def test_a_source_that_dies_is_masked_and_training_goes_on(away):
     assert [event.num_steps for event in away.epochs] == [10] * 12
     assert masked_by_epoch(away)[:8] == [0, 0, 0, 0, 10 - masked.step + 1, 10, 10, 10]
     assert [event.num_sources for event in away.epochs][3:6] == [3, 2, 2]
-    assert away.epochs[7].accuracy > away.epochs[3].accuracy
+    assert away.epochs[7].metrics["accuracy"] > away.epochs[3].metrics["accuracy"]
 
 
 def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
@@ -51,9 +50,9 @@ def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
     assert masked_by_epoch(away)[back.epoch :] == [0] * (12 - back.epoch)
     kept = branch_of("c", away.states[4])
     assert farthest(kept, branch_of("c", away.states[back.epoch - 1])) == 0  # none newer came while it was away
-    new, initial = branch_of("c", away.states[back.epoch]), copy_of(make_chain(small_split().task, None).before(CUT))
+    new, initial = branch_of("c", away.states[back.epoch]), learned_by(make_chain(small_split().task, None).before(CUT))
     assert 0 < farthest(new, kept) < 0.5 * farthest(new, initial)
-    assert away.epochs[-1].accuracy > 0.8
+    assert away.epochs[-1].metrics["accuracy"] > 0.8
 
 
 def test_without_copies_it_begins_anew():
@@ -77,7 +76,7 @@ def test_a_newcomer_is_taken_in_before_the_next_epoch():
     assert sources == [3] * (changed.epoch - 1) + [4] * (7 - changed.epoch)
     assert masked_by_epoch(played) == [0] * 6
     assert played.state["head.merge.blocks.d.weight"].abs().max() > 1e-3  # it learned to heed it
-    accuracies = [event.accuracy for event in played.epochs]
+    accuracies = [event.metrics["accuracy"] for event in played.epochs]
     assert accuracies[changed.epoch - 1] > accuracies[changed.epoch - 2] - 0.05
 
 
@@ -91,7 +90,7 @@ def test_a_source_that_leaves_takes_its_columns_along():
     assert farthest(before, then) == 0
     assert not any(".c." in name for name in played.state)
     assert max(event.seconds for event in played.epochs) < 0.4  # nobody waited for it
-    assert played.epochs[-1].accuracy > played.epochs[0].accuracy
+    assert played.epochs[-1].metrics["accuracy"] > played.epochs[0].metrics["accuracy"]
 
 
 def test_who_leaves_before_training_begins_is_no_part_of_it():
@@ -136,7 +135,7 @@ def test_a_newcomer_goes_on_when_all_others_are_gone():
     assert (changed.epoch, changed.sources) == (3, ("a", "b", "new"))
     assert [event.num_steps for event in played.epochs][2:] == [10] * 4  # the rest of the second was nobody's
     assert [event.num_sources for event in played.epochs][2:] == [1] * 4
-    assert played.epochs[-1].accuracy > 0.5
+    assert played.epochs[-1].metrics["accuracy"] > 0.5
 
 
 def test_one_that_is_always_too_slow_does_not_stop_the_others():
@@ -150,7 +149,7 @@ def test_one_that_is_always_too_slow_does_not_stop_the_others():
     # It is sent ever farther ahead, so that it seldom lets the others wait.
     assert len(masks) <= 12
     assert played.ended.at < alone.ended.at + (len(masks) + 1) * 0.3 + 1
-    assert played.epochs[-1].accuracy > alone.epochs[-1].accuracy - 0.1
+    assert played.epochs[-1].metrics["accuracy"] > alone.epochs[-1].metrics["accuracy"] - 0.1
 
 
 @pytest.mark.parametrize("depth", [2, 8])
@@ -160,7 +159,7 @@ def test_a_source_may_be_lost_from_a_pipeline(depth):
     assert [event.num_steps for event in played.epochs] == [10] * 8
     assert played.of(SourceBack, "c")
     assert masked_by_epoch(played)[-1] == 0
-    assert played.epochs[-1].accuracy > 0.5
+    assert played.epochs[-1].metrics["accuracy"] > 0.5
 
 
 @pytest.mark.parametrize("scheme", ["split-learning", "gfl", "images"])
@@ -171,7 +170,7 @@ def test_other_schemes_go_on_without_a_source_too(scheme):
     assert len(played.epochs) == 8
     assert {event.learner for event in played.of(SourceMasked)} <= {"c"}
     assert played.epochs[-1].num_sources == 3
-    assert played.epochs[-1].accuracy > played.epochs[0].accuracy
+    assert played.epochs[-1].metrics["accuracy"] > played.epochs[0].metrics["accuracy"]
 
 
 @pytest.mark.parametrize("scheme", ["split-learning", "images"])

@@ -133,7 +133,8 @@ async def test_who_cannot_join_learns_why(harness):
 @beside_trunk(scheme="images", sources=1)
 async def test_images_that_are_not_those_of_the_trunk_are_refused(harness):
     (alone,) = await harness.begin("alone")
-    train, test = (torch.from_numpy(x) for x in (harness.prepared.dataset.x_train, harness.prepared.dataset.x_test))
+    dataset = harness.prepared.dataset
+    train, test = (torch.from_numpy(part.take(slice(None)).x) for part in (dataset.train, dataset.test))
     wrong = {
         "images are torch.float32 of shape (64, 1, 8, 8), not torch.uint8": train.float(),
         "of shape (63, 1, 8, 8), not torch.uint8 of shape (64, 1, 8, 8): sources see the same samples": train[1:],

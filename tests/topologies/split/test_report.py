@@ -42,6 +42,14 @@ def ended(epoch, **more):
     return SplitEpochEnded(at=epoch, epoch=epoch, seconds=1.0, num_steps=1, num_samples=1, num_sources=2, **more)
 
 
+def started(**more):
+    return SplitStarted(at=0, job={}, clock="live", num_parameters={}, paceline="0", metric_names=("accuracy",), **more)
+
+
+def judged(epoch, loss, accuracy):
+    return ended(epoch, loss=loss, metrics={"accuracy": accuracy})
+
+
 def spent(name, epoch, **more):
     figures = {"seconds": 2.0, "compute_seconds": 1.5, "wait_seconds": 0.5, "bytes_sent": 3, "bytes_received": 4}
     return NodeSpent(at=epoch, learner=name, epoch=epoch, **{**figures, **more})
@@ -91,12 +99,11 @@ def test_parts_are_those_of_the_last_junction(summary):
 
 def test_the_best_epoch_has_the_lowest_loss(summary):
     assert (summary.best_epoch, summary.loss, summary.accuracy) == (6, loss_after(6), accuracy_after(6))
-    events = [ended(1, loss=0.9, accuracy=0.5), ended(2, loss=0.6, accuracy=0.8), ended(3, loss=0.7, accuracy=0.9)]
+    events = [started(), judged(1, 0.9, 0.5), judged(2, 0.6, 0.8), judged(3, 0.7, 0.9)]
     so_far = summed_up(*events)
     assert (so_far.best_epoch, so_far.loss, so_far.accuracy) == (2, 0.7, 0.9)
     assert summed_up(*events, ended(4, loss=math.nan), ended(5)).best_epoch == 2
-    assert summed_up(ended(1, accuracy=0.5), ended(2, accuracy=0.7)).best_epoch == 2
-    over = summed_up(*events, SplitEnded(at=9, reason="epochs done", epochs=3, loss=0.7, accuracy=0.9))
+    over = summed_up(*events, SplitEnded(at=9, reason="epochs done", epochs=3, loss=0.7, metrics={"accuracy": 0.9}))
     assert (over.best_epoch, over.accuracy) == (2, 0.9)
 
 
@@ -129,5 +136,5 @@ def test_waits_are_listed_once_and_nothing_at_all():
     ]
     assert summed_up(*waits).tables["happenings"].values("at") == [1, 3]
     nothing = summed_up()
-    assert (nothing.seconds, nothing.mean_seconds, nothing.bytes_moved, nothing.accuracy) == (0.0, None, 0, None)
+    assert (nothing.seconds, nothing.mean_seconds, nothing.bytes_moved, nothing.loss) == (0.0, None, 0, None)
     assert [type(section).__name__ for section in REPORTING.shown(nothing.tables)] == ["Tiles"]

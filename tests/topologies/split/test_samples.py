@@ -7,8 +7,9 @@ from paceline.errors import ConfigError
 from paceline.learning.model_parts import epoch_order
 from paceline.learning.views import ViewSpec, apply_view
 from paceline.topologies.split.messages import SyncPoint
-from paceline.topologies.split.samples import Minibatches, inputs_of, load_samples, view_of
+from paceline.topologies.split.samples import Minibatches, as_tensor, load_samples, view_of
 from paceline.topologies.split.schedule import part, schedule_of
+from tests.learning.small_data import arrays_of
 from tests.topologies.split.runs import digits, small_split
 
 
@@ -16,23 +17,27 @@ def terms_of(**rules):
     return small_split(**rules).terms(1, ("3",))
 
 
+def inputs(split):
+    """All training samples, as they are stored."""
+    return split.dataset.train.take(slice(None)).x
+
+
 def written(path, **arrays):
     data = digits()
-    few = {"x_train": data.x_train[:320], "y_train": data.y_train[:320]}
-    few |= {"x_test": data.x_test[:300], "y_test": data.y_test[:300]}
+    few = {**arrays_of(data, slice(320), ["train"]), **arrays_of(data, slice(300), ["test"])}
     np.savez(path, **{**few, **arrays})
-    return path
+    return str(path)
 
 
 def test_sources_see_the_same_samples_each_in_a_way_of_its_own():
     split = small_split()
     views = [view_of(split.dataset, split.terms(number, ()), number) for number in (1, 2, 3, 4)]
     plain, erased, flipped, again = (view.train.x for view in views)
-    assert np.array_equal(plain, split.dataset.x_train)
-    assert np.array_equal(flipped, split.dataset.x_train[..., ::-1])
+    assert np.array_equal(plain, inputs(split))
+    assert np.array_equal(flipped, inputs(split)[..., ::-1])
     assert np.array_equal(again, plain)  # the fourth begins from the first kind of view
     assert 0 < (erased != plain).mean() < 0.5
-    assert all(np.array_equal(view.train.y, split.dataset.y_train) for view in views)
+    assert all(np.array_equal(view.train.y, split.dataset.train.labels()) for view in views)
     assert all(len(view.test.x) == 300 for view in views)
 
 
@@ -49,17 +54,17 @@ def test_a_file_is_taken_as_it_is_or_seen_as_the_trunk_says(tmp_path):
     split = small_split()
     terms, path = split.terms(3, ("3",)), written(tmp_path / "mine.npz")
     as_it_is = load_samples(terms, 3, path)
-    assert np.array_equal(as_it_is.train.x, split.dataset.x_train)
+    assert np.array_equal(as_it_is.train.x, inputs(split))
     seen = load_samples(terms, 3, path, is_viewed=True)
-    assert np.array_equal(seen.train.x, apply_view(split.dataset.x_train, ViewSpec(kind="flip-horizontal"), 0))
+    assert np.array_equal(seen.train.x, apply_view(inputs(split), ViewSpec(kind="flip-horizontal"), 0))
 
 
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"x_train": digits().x_train[:319], "y_train": digits().y_train[:319]}, "x_train has 319 samples of shape"),
-        ({"x_test": digits().x_test[:10], "y_test": digits().y_test[:10]}, "x_test has 10 samples"),
-        ({"x_train": digits().x_train[:320, :, 1:], "x_test": digits().x_test[:300, :, 1:]}, "of shape (1, 7, 8)"),
+        (arrays_of(digits(), slice(319), ["train"]), "x_train has 319 samples of shape"),
+        (arrays_of(digits(), slice(10), ["test"]), "x_test has 10 samples"),
+        ({"x_train": np.zeros((320, 1, 7, 8), np.uint8), "x_test": np.zeros((300, 1, 7, 8), np.uint8)}, "(1, 7, 8)"),
     ],
 )
 def test_a_file_of_other_samples_is_refused(tmp_path, arrays, said):
@@ -88,12 +93,12 @@ def test_minibatches_are_the_same_for_all_and_new_in_each_epoch():
     assert np.array_equal(others.samples(2, 1), minibatches.samples(2, 1))
 
 
-def test_a_model_is_fed_normalised_samples():
+def test_a_branch_begins_with_what_standardises_samples():
     split = small_split()
-    how = split.task.normalisation
-    fed = inputs_of(split.dataset.x_train[:5], split.terms(1, ())).numpy()
-    expected = (split.dataset.x_train[:5] * how.scale - how.mean[0]) / how.std[0]
-    assert np.allclose(fed, expected, atol=1e-6)
+    how, x = split.task.normalisation, as_tensor(inputs(split)[:5])
+    fed = split.chain().before("1")(x).numpy()
+    expected = (x.numpy() * how.scale - how.mean[0]) / how.std[0]
+    assert np.allclose(fed, expected.reshape(5, -1), atol=1e-6)
 
 
 def phases(terms, epoch):

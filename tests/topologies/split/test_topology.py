@@ -8,10 +8,11 @@ from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.learning.datasets import DataSpec
 from paceline.report import RunFolder
-from paceline.run import load_model, train
+from paceline.run import load, train
 from paceline.topologies.base import Environment
 from paceline.topologies.split.events import SplitEnded, SplitEpochEnded
 from paceline.topologies.split.topology import TOPOLOGY
+from tests.learning.small_data import arrays_of
 from tests.topologies.split.runs import device, digits, farthest, fleet, small_job
 from tests.topologies.split.trunk_harness import beside_trunk
 
@@ -33,7 +34,7 @@ def test_what_was_learned_and_all_that_happened_is_kept_and_summed_up(ran):
     assert run.state["head.merge.blocks.late.weight"].shape == (1, 50, 50)
     assert list(RunFolder.open(run.folder).events())[1:] == events[1:]
     (ended,) = [event for event in events if isinstance(event, SplitEnded)]
-    assert run.metrics == {"epochs": 5, "loss": ended.loss, "accuracy": ended.accuracy}
+    assert run.metrics == {"epochs": 5, "loss": ended.loss, **ended.metrics}
     summary = run.summary()
     nodes = summary.tables["totals"].records()
     assert {node["learner"] for node in nodes} == {"trunk", "a", "b", "c", "late"}
@@ -48,9 +49,9 @@ def test_the_parts_of_a_model_are_put_together_again(ran, tmp_path):
     head = {name: tensor for name, tensor in run.state.items() if name.startswith("head.")}
     assert farthest({name: state[name] for name in head}, head) == 0
     chosen = train(small_job(cut="auto", epochs=1), VirtualFleet(fleet()), folder=tmp_path / "chosen")
-    assert load_model(chosen.folder).branches[0].state_dict().keys() >= {"1.weight", "1.bias"}
+    assert load(chosen.folder).branches[0].state_dict().keys() >= {"1.weight", "1.bias"}
     averaged = train(small_job(scheme="gfl", epochs=1), VirtualFleet(fleet()), folder=tmp_path / "averaged")
-    with pytest.raises(ConfigError, match="averaged: this is a run of gfl, whose parts are no single model"):
+    with pytest.raises(ConfigError, match="averaged/.*: a run of gfl learns parts that are no single model"):
         averaged.model()
 
 
@@ -68,7 +69,7 @@ def test_time_alone_cannot_be_simulated():
 def test_devices_are_started_with_the_data_of_the_job(tmp_path):
     assert TOPOLOGY.prepare(small_job()).device_options(1, 3) == ()
     path, data = str(tmp_path / "mine.npz"), digits()
-    np.savez(path, **{name: getattr(data, name) for name in ("x_train", "y_train", "x_test", "y_test")})
+    np.savez(path, **arrays_of(data))
     plan = TOPOLOGY.prepare(small_job(data=DataSpec(path=path)))
     assert plan.device_options(1, 3) == ("--data", path, "--apply-view")
 

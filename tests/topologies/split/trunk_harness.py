@@ -14,7 +14,8 @@ from paceline.axon.transports.links import Fault, Link
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.fleets import virtual_loop
 from paceline.fleets.modelled import InstantMachine
-from paceline.learning.vectors import Layout, copy_of
+from paceline.learning.model_parts import learned_by
+from paceline.learning.vectors import Layout
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, serving
 from paceline.topologies.split.messages import TrunkService
 from paceline.topologies.split.samples import view_of
@@ -144,7 +145,7 @@ class ManualSource:
 
     def branch(self):
         """The initial parameters of a branch, as they travel."""
-        state = copy_of(self._prepared.chain().before(CUT))
+        state = learned_by(self._prepared.chain().before(CUT))
         return Layout(state).pack(state)
 
     async def sync_all(self, epoch, first=0):

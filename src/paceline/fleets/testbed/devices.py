@@ -23,12 +23,14 @@ class TestbedDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         cpu_share: the most it gets of one core of this machine; above 1, it trains on several.
         states: kept by real stressors, so their names are those of `paceline.devices.stressors`, and what is said of
             speed and bandwidth is not needed.
-        data: a file with its own data (.npz), for federated jobs.
+        data: path, or import path, of its own data, for federated jobs.
+        device: what it computes on, see `find_accelerator`; the processor if None. `cpu_share` limits that alone.
         cut_at_seconds: when its link goes dead, in seconds since the first round opened.
         mended_at_seconds: when its link is alive again.
     """
 
     data: str | None = None
+    device: str | None = None
     cpu_share: Annotated[float, Meta(ge=LEAST_CPU_SHARE, le=1e6)] = 1.0
     cut_at_seconds: NotNegative | None = None
     mended_at_seconds: float | None = None

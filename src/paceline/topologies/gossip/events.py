@@ -27,7 +27,8 @@ class PeerStarted(EpochEvent, frozen=True, tag="peer_started"):
         epoch: the first that it trains.
         num_samples: samples of its own.
         known: peers that it knew as it began.
-        power: what its energy is computed from, as for `DeviceMeasured`; likewise `threads`.
+        power: what its energy is computed from, as for `DeviceMeasured`; likewise `threads`,
+            `device` and `precision`.
     """
 
     address: str
@@ -35,6 +36,8 @@ class PeerStarted(EpochEvent, frozen=True, tag="peer_started"):
     known: tuple[str, ...] = ()
     power: dict[str, Any] | None = None
     threads: int | None = None
+    device: str | None = None
+    precision: str = "float32"
 
 
 class PeerSeen(DeviceEvent, frozen=True, tag="peer_seen"):

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import msgspec
 
 from paceline.allocation import AllocationPolicy
-from paceline.allocation.edge_gossip import AllDataAllocation
+from paceline.allocation.edge_gossip import AllDataAllocation, BalancingPolicy
 from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
+from paceline.learning.accelerators import Precision
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
@@ -42,6 +43,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
         ranks: whether sets of samples are ranked over ``all`` classes, or within each ``class``, so that none is left
             out.
         batch_size: samples per minibatch.
+        precision: type in which peers compute the products of their training.
         min_peers: the first epoch begins when so many are there.
         probe_seconds: how often a peer probes another, and exchanges with it what both know of the others.
         patience_seconds: how long a peer may be out of reach before it counts as gone.
@@ -65,6 +67,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     order: Literal["ranked", "shuffled"] = "shuffled"
     ranks: Literal["all", "class"] = "all"
     batch_size: Count = 64
+    precision: Precision = "float32"
     min_peers: Count = 2
     probe_seconds: Positive = 5.0
     patience_seconds: Positive = 5.0
@@ -86,8 +89,8 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
             )
         if self.partition.replicas > MAX_PARTS:
             raise ValueError(f"replicas is {self.partition.replicas}; a peer holds at most {MAX_PARTS} parts")
-        if self.allocation.decided_by != "peers":
-            raise ValueError("this policy needs an orchestrator; peers decide by all-data or edge-gossip")
+        if not isinstance(self.allocation, BalancingPolicy):
+            raise ValueError("this policy is for an orchestrator; peers decide by all-data or edge-gossip")
 
     @property
     def graph_spec(self) -> GraphSpec:

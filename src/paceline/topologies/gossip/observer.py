@@ -86,6 +86,7 @@ class Observer(Host):
     def __init__(self, prepared: PreparedJob, env: Environment) -> None:
         super().__init__(env)
         self._prepared = prepared
+        prepared.model.move_to(env.machine.accelerator)
         self._changes = Changes()
         self._consensus = Consensus(env.emit, env.now, self._evaluated)
         self._numbers: dict[str, int] = {}
@@ -105,7 +106,7 @@ class Observer(Host):
         return 0 if self._training or self._final else self._prepared.job.min_peers
 
     async def run(self, address: str) -> None:
-        prepared, env, metric_names = self._prepared, self.env, self._prepared.model.metric_names
+        prepared, env, metric_names = self._prepared, self.env, self._prepared.metric_names
         env.emit(
             GossipStarted(
                 at=0.0,

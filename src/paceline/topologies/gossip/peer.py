@@ -114,6 +114,7 @@ class Peer(Member, PeerService):
         self._evaluates = evaluates
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
+        prepared.model.move_to(node.machine.accelerator)
         if prepared.task.base:
             trainer.load_base(prepared.model.base())
         start = prepared.model.layout.pack(prepared.start)
@@ -213,7 +214,8 @@ class Peer(Member, PeerService):
         known = tuple(record.name for record in self._membership.others())
         data, machine = self._data, self._node.machine
         about = {"address": self._membership.me.address, "num_samples": data.num_samples, "threads": data.threads}
-        self._report(events.PeerStarted, **about, epoch=first, known=known, power=machine.meter.described)
+        computing = {"device": machine.accelerator_name, "precision": self._job.precision}
+        self._report(events.PeerStarted, **about, **computing, epoch=first, known=known, power=machine.meter.described)
         return first
 
     async def _catch_up(self, introducer: str) -> int:
@@ -319,7 +321,7 @@ class Peer(Member, PeerService):
         return {
             "learner": self.name,
             **_figures(progress),
-            **figures_of(progress.scores, self._prepared.model.metric_names),
+            **figures_of(progress.scores, self._prepared.metric_names),
             "epochs": self._job.epochs,
             "living": [record.name for record in self._membership.living()],
             "gone": [record.name for record in self._membership.everybody() if not record.is_living],

@@ -50,6 +50,11 @@ class PreparedJob:
         """Number of parameters of the model, buffers included."""
         return sum(vector.numel() for vector in self.model.parameters().values())
 
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Metrics that models are evaluated by."""
+        return self.model.metric_names
+
     @functools.lru_cache(maxsize=1)  # noqa: B019  (one job, one fleet)
     def holdings(self, num_parts: int) -> Sequence[Holding]:
         """Split the training data among so many peers; raises `ConfigError` if there is too little of it."""

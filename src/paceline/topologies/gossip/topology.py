@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paceline.errors import ConfigError
-from paceline.learning import datasets
+from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
+from paceline.learning.sources import load_own
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure, check_consent
@@ -66,6 +67,7 @@ class GossipPlan(Plan[GossipJob]):
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         self.prepared.holdings(count)  # raises now if there is too little data
+        importable(self.job.data)
         return ("--data", f"{number}/{count}")
 
     def host(self, env: Environment) -> Host:
@@ -87,15 +89,13 @@ class GossipPlan(Plan[GossipJob]):
                 "a peer holds a part of the job's own data: name the file in the job, and the part as I/N"
             )
         if options.data is not None:
-            return self.prepared.own_holding(datasets.load_local(options.data))
+            return self.prepared.own_holding(load_own(options.data, self.job.data.reading))
         if options.part is not None:
             number, count = options.part
             return self.prepared.holdings(count)[number - 1]
         if is_of_fleet:
             return self.prepared.holdings(node.num_devices)[node.number]
-        raise ConfigError(
-            "say which data this peer has by --data: I/N for a part of the job's, or a file of its own (.npz)"
-        )
+        raise ConfigError("say which data this peer has by --data: I/N for a part of the job's, or the path of its own")
 
 
 TOPOLOGY = Gossip()

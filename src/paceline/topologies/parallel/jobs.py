@@ -14,6 +14,7 @@ from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllo
 from paceline.allocation.base import MAX_OVERTIME
 from paceline.checks import Count, NotNegative, Positive, Ratio, Seed
 from paceline.errors import ConfigError
+from paceline.learning.accelerators import Precision
 from paceline.learning.aggregation import Aggregation, FedAvgAggregation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
@@ -38,6 +39,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
             and training halts in time for that; else, it waits so long, and all that was taken is trained.
         local_epochs: passes of each learner over its shards.
         batch_size: samples per minibatch.
+        precision: type in which devices compute the products of their training.
         seed: seed of everything that is drawn at random.
         min_learners: a round opens when so many are ready.
         learners_per_round: draw so many of the learners that are ready for each round, and let the others wait; None
@@ -60,6 +62,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     rounds: Count = 10
     local_epochs: Count = 1
     batch_size: Count = 32
+    precision: Precision = "float32"
     seed: Seed = 0
     min_learners: Count = 1
     learners_per_round: Count | None = None
@@ -90,6 +93,11 @@ class Job(JobSpec, frozen=True, kw_only=True):
             raise ValueError(f"replicas is {self.partition.replicas}; only peers of a gossip job hold copies")
         if self.data.placement == "local" and self.audit_rate:
             raise ValueError('placement is "local", but audit_rate is above 0: data on the devices cannot be audited')
+        if self.audit_rate and self.aggregation.compression != "none":
+            raise ValueError(
+                f'compression is "{self.aggregation.compression}", but audit_rate is above 0: a compressed update '
+                "holds what earlier ones left out, so it cannot be compared with the same work done again"
+            )
         if self.data.placement == "local" and isinstance(self.allocation, PoolPolicy):
             raise ValueError(
                 'placement is "local", but this policy divides shards that the orchestrator has; use another, such as '

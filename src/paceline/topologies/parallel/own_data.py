@@ -9,6 +9,7 @@ from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
 from paceline.learning.partitions import PartitionSpec, split
+from paceline.learning.sources import load_own
 from paceline.learning.tables import Table
 from paceline.topologies.base import DeviceOptions
 from paceline.topologies.parallel.messages import Offer
@@ -24,18 +25,25 @@ def own_data_of(options: DeviceOptions) -> OwnData | None:
 
         def part_of(offer: Offer) -> Table:
             if options.data is None and not offer.dataset:
-                raise ConfigError("this job's data is a file: pass a part of your copy of it, --data FILE:I/N")
-            try:
-                data = DataSpec(name=offer.dataset) if options.data is None else DataSpec(path=str(options.data))
-            except ValueError as error:
-                raise ConfigError(f"the data of this job is not known here: {error}") from error
+                raise ConfigError("this job's data is a file: pass a part of your copy of it, --data PATH:I/N")
+            data = _data_of(offer, options.data)
             return cut(data, count, offer.partition, offer.task.seed)[number - 1]
 
         return part_of
     if options.data is None:
         return None
-    own = datasets.load_local(options.data)
-    return lambda offer: own
+    own = options.data
+    return lambda offer: load_own(own, offer.reading)
+
+
+def _data_of(offer: Offer, own: str | None) -> DataSpec:
+    """Return the data that a part is of: the job's, or a copy that the device has."""
+    try:
+        if own is None:
+            return DataSpec(name=offer.dataset)
+        return DataSpec.at(own, offer.reading)
+    except ValueError as error:
+        raise ConfigError(f"the data of this job is not known here: {error}") from error
 
 
 def cut(data: DataSpec, num_devices: int, partition: PartitionSpec, seed: int) -> Sequence[Table]:

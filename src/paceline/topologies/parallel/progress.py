@@ -50,16 +50,17 @@ class LearnerProgress(Progress):
         match event:
             case PhaseStarted(phase="benchmark"):
                 yield "joined; measuring this device …"
-            case events.DeviceMeasured(profile=profile, seconds=seconds, threads=threads):
+            case events.DeviceMeasured(profile=profile, seconds=seconds, threads=threads, device=device):
                 rates = {name: profile[name]["per_second"] for name in ("train", "down", "up")}
                 with_threads = "" if threads is None else f" with {format_count(threads, 'thread')}"
+                where = "" if device in (None, "cpu") else f" on {printable(str(device))}"
                 yield (
                     f"measured in {seconds:.1f} s: trains {rates['train']:,.0f} samples/s"
-                    f"{with_threads}, downloads "
+                    f"{where}{with_threads}, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
             case events.RoundSpent():
-                yield _round_of_a_learner(event)
+                yield Milestone(_round_of_a_learner(event))
 
 
 def _round_of_a_learner(spent: events.RoundSpent) -> str:

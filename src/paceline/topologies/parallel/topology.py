@@ -13,9 +13,21 @@ from paceline import allocation
 from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
+from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.base import (
+    DeviceOptions,
+    Environment,
+    Host,
+    JobSpec,
+    Load,
+    Member,
+    Node,
+    Plan,
+    Topology,
+    import_paths_of,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.events import RoundClosed, UpdateKept
@@ -51,7 +63,7 @@ class Parallel(Topology[JobSpec]):
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         source = "the job there"
-        policy = allocation.from_config(table_named(tables, "allocation", source))
+        policy = allocation.from_config(table_named(tables, "allocation", source), options.allowed)
         has_own_data = table_named(tables, "data", source).get("placement") == "local"
         return disclosures_of(policy, options, has_own_data=has_own_data)
 
@@ -105,7 +117,7 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        job, largest = prepared.job, max(prepared.terms.model_bytes, prepared.base_bytes)
+        job, largest = prepared.job, max(prepared.largest_bytes, prepared.base_bytes)
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
@@ -126,8 +138,8 @@ class JobPlan(Plan[Job]):
         if self.prepared.store is not None:
             return ()
         self._parts(count)  # raises now if the data cannot be split
-        path = self.job.data.path
-        return ("--data", f"{number}/{count}" if path is None else f"{path}:{number}/{count}")
+        stored_at = importable(self.job.data)
+        return ("--data", f"{number}/{count}" if stored_at is None else f"{stored_at}:{number}/{count}")
 
     def host(self, env: Environment) -> Host:
         return SingleJob(self.prepared, env, self.first_round)
@@ -143,7 +155,7 @@ class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
     def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
-        largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
+        largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
 
@@ -153,7 +165,7 @@ class PoolPlan(Plan[Pool]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        return [path for prepared in self.jobs for path in prepared.task.import_paths]
+        return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
         return JobPool(self.job, self.jobs, env)

@@ -97,12 +97,7 @@ class GrowingTable:
         self._recorded = recorded
         self._make_row = recorded.make_rows()
         self._metric_names: tuple[str, ...] = ()
-        self._has_started = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all columns are known."""
-        return self._has_started or not self._recorded.has_metrics
+        self._has_started = self._has_header = False
 
     def row(self, event: Any) -> tuple[Value, ...] | None:
         """Return the row of the next event; None if it has none."""
@@ -111,6 +106,15 @@ class GrowingTable:
             self.columns = (*self._recorded.columns, *metric_columns(event.metric_names))
         row = self._make_row(event)
         return None if row is None else (*row, *(event.metrics.get(name) for name in self._metric_names))
+
+    def csv_of(self, event: Any) -> str:
+        """Return what the next event adds to the table as CSV: the header once columns are known, and its row."""
+        row = self.row(event)
+        rows: list[Iterable[object]] = [] if row is None else [row]
+        if not self._has_header and (rows or self._has_started or not self._recorded.has_metrics):
+            self._has_header = True
+            rows.insert(0, [column.name for column in self.columns])
+        return csv_text(rows)
 
 
 def columns(*specs: str) -> tuple[Column, ...]:

@@ -91,7 +91,7 @@ async def measure_cuts(terms: SplitTerms, engine: Engine, allowed: Collection[st
 
 async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine) -> CutCost:
     """Run the subset benchmark of a branch, on a minibatch of zeros."""
-    branch = Branch(terms.task, chain.before(cut), chain.shapes[cut])
+    branch = Branch(terms.task, chain.before(cut), chain.shapes[cut], accelerator=engine.accelerator)
     x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
     gradient = torch.zeros(terms.task.batch_size, *chain.shapes[cut])
     operations = branch.operations
@@ -111,9 +111,8 @@ async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine
 
 async def _time_head(prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> float:
     """Measure how long a step takes the trunk, by a few of them on zeros."""
-    head = await engine.run(
-        functools.partial(make_head, prepared.task, prepared.chain(), cut, sources, prepared.job.merge), 0
-    )
+    make = functools.partial(make_head, prepared.task, prepared.chain(), cut, sources, prepared.job.merge)
+    head = await engine.run(functools.partial(make, engine.accelerator), 0)
     size, shape = prepared.job.batch_size, prepared.shapes[cut]
     inputs = {source: torch.zeros(size, *shape) for source in sources}
     labels = torch.zeros(size, dtype=torch.int64)

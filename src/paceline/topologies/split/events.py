@@ -30,10 +30,14 @@ class NodeStarted(DeviceEvent, frozen=True, tag="node_started"):
     Attributes:
         number: number of the source, from 1, which decides on its view; 0 for the trunk.
         power: power model or meter that its energy is from.
+        device: what it computes on, such as ``cuda:0``; None if that is only modelled.
+        precision: precision that it trains in.
     """
 
     number: int
     power: dict[str, Any] | None = None
+    device: str | None = None
+    precision: str = "float32"
 
 
 class CutChosen(Event, frozen=True, tag="cut_chosen"):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from paceline.checks import Count, CountOrZero, NotNegative, Positive, Seed, check_fields
+from paceline.learning.accelerators import Precision
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
 from paceline.learning.junction import JunctionSpec
@@ -15,6 +16,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.quantisation import Bits
 from paceline.learning.tasks import TaskSpec
+from paceline.learning.tasks.classification import Classification
 from paceline.learning.views import PAPER_VIEWS, ViewSpec
 from paceline.topologies.base import JobSpec
 
@@ -22,6 +24,9 @@ AUTO = "auto"
 """Stands for the cut that is expected to learn fastest."""
 
 MAX_DEPTH = 64
+
+USUAL_MODEL = ModelSpec(name="leaf-cnn")
+"""Model of a job that classifies and names none: its layers have names, so that a cut can be told by them."""
 
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_DEPTH)]
 Scheme: TypeAlias = Literal["fpl", "split-learning", "images", "gfl"]
@@ -52,6 +57,8 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
         cut: the layer that the branches end before, or ``auto``.
         epochs: passes over the training data.
         batch_size: samples per minibatch.
+        precision: type in which all compute the products of their training; a model that is spread over the nodes takes
+            no ``float16``, since its parts would have to share the scale of their gradients.
         sources: training begins when so many have joined.
         depth: minibatches that a source may be ahead of the gradients; 1 learns exactly as one process would.
         bits: size of each value that sources and trunk send each other.
@@ -74,6 +81,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     cut: str = AUTO
     epochs: Count = 10
     batch_size: Count = 32
+    precision: Precision = "float32"
     sources: Count = 5
     depth: Depth = 1
     bits: Bits = 32
@@ -87,18 +95,25 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     junction: JunctionSpec = JunctionSpec()
     averaging: AveragingSpec = AveragingSpec()
     task: TaskSpec = TaskSpec()
-    model: ModelSpec = ModelSpec(name="leaf-cnn")
+    model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
     data: DataSpec = DataSpec()
     view: tuple[ViewSpec, ...] = PAPER_VIEWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.model.is_given and self.task.built_in is Classification:
+            msgspec.structs.force_setattr(self, "model", USUAL_MODEL)
         self.early_stopping()  # raises if it cannot be
         if not self.view:
             raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')
         if self.scheme == "split-learning" and self.cut == AUTO:
             raise ValueError('cut is "auto", which weighs junctions; split-learning needs the name of a layer')
+        if self.is_split and self.precision == "float16":
+            raise ValueError(
+                f'precision is "float16", but the parts of a model ({self.scheme}) cannot share the scale that its '
+                'gradients need; allowed: "float32" and "bfloat16"'
+            )
 
     def early_stopping(self) -> EarlyStopping:
         """Begin to decide whether the run ends before its last epoch."""

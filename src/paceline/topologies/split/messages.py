@@ -14,6 +14,7 @@ import torch
 from msgspec import Meta
 
 from paceline.learning.quantisation import Bits
+from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.split.jobs import Depth, Scheme
@@ -45,7 +46,8 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cuts: where the model may be cut; one, unless sources have to measure which is best.
-        data: the dataset that all have, by name; empty if sources must have a file.
+        data: the dataset that all have, by name; empty if sources must have it stored.
+        reading: how they read what they have stored.
         layers: names of the layers that are averaged.
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
     """
@@ -61,6 +63,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
     backup_epochs: int
     test_epochs: int
     data: str
+    reading: ReadOptions = ReadOptions()
     view: ViewSpec
     layers: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from paceline.learning.chain import Chain
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import Operations, make_chain, operations_of, sizes
+from paceline.learning.tasks import Task
 from paceline.learning.training_spec import TrainingSpec
 from paceline.spelling import suggest
 from paceline.topologies.reporting.shared import check_metric_names
@@ -75,7 +76,8 @@ class PreparedSplit:
             bits=job.bits,
             backup_epochs=job.backup_epochs,
             test_epochs=job.test_epochs,
-            data="" if job.data.path is not None else job.data.name or "",
+            data=job.data.name or "",
+            reading=job.data.reading,
             view=job.view[(number - 1) % len(job.view)],
             layers=job.averaging.layers,
         )
@@ -98,7 +100,9 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
     task = TrainingSpec.of(
         job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
     )
-    metric_names = LocalModel(task, allowed=None).metric_names
+    model = LocalModel(task, allowed=None)
+    _check_task(job, model.task)
+    metric_names = model.metric_names
     check_metric_names(metric_names, SplitTables({}).tables())
     job.early_stopping().check(metric_names)
     chain = make_chain(task, None)
@@ -118,6 +122,16 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
         operations=operations_of(chain, task),
         metric_names=metric_names,
     )
+
+
+def _check_task(job: SplitJob, task: Task) -> None:
+    """Raise `ConfigError` for what a task of the user's decides, but parts of a model cannot follow."""
+    own = [name for name in ("optimizer", "schedule") if getattr(type(task), name) is not getattr(Task, name)]
+    if own and job.is_split:
+        raise ConfigError(
+            f"task {job.task.import_path or job.task.kind!r} has {own[0]}() of its own, but the parts of a model that "
+            f"is cut are trained as [optimizer] says: leave it out, or choose the scheme gfl or images"
+        )
 
 
 def _cuts(job: SplitJob, chain: Chain) -> tuple[str, ...]:

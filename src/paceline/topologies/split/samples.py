@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,23 +24,22 @@ class Samples:
     test: Shard
 
 
-def load_samples(terms: SplitTerms, number: int, file: Path | None = None, *, is_viewed: bool = False) -> Samples:
-    """Load a source's view of the data that all have, or what it has in a file; raises `ConfigError`.
+def load_samples(terms: SplitTerms, number: int, stored_at: str | None = None, *, is_viewed: bool = False) -> Samples:
+    """Load a source's view of the data that all have, or what it has stored; raises `ConfigError`.
 
     Args:
         number: number of the source; what its view draws at random follows from it.
-        file: holds x_train and x_test in the trunk's order, and y_train and y_test where a source needs labels.
+        stored_at: path, or import path, of samples in the trunk's order; with labels where a source needs them.
         is_viewed: whether it is seen as the trunk says, as data by name is; else it is taken as it is.
     """
-    if file is None and not terms.data:
+    if stored_at is None and not terms.data:
         raise ConfigError("the trunk's data is a file of its own; say where this source's view of it is, with --data")
-    if file is None:
-        data = datasets.load(DataSpec(name=terms.data))
-    elif terms.scheme == "gfl":
-        data = datasets.load(DataSpec(path=str(file)))
+    if stored_at is None:
+        data, where = datasets.load(DataSpec(name=terms.data)), f"dataset {terms.data}"
     else:
-        data = datasets.load_unlabelled(file)
-    where = f"dataset {terms.data}" if file is None else str(file)
+        data, where = datasets.load_stored(stored_at, terms.reading), stored_at
+    if terms.scheme == "gfl" and len(data.train.columns) < 2:
+        raise ConfigError(f"{where}: there are no labels, and sources of gfl train a model of their own")
     wanted = {"train": terms.num_samples, "test": terms.num_test_samples}
     for (name, count), table in zip(wanted.items(), (data.train, data.test), strict=True):
         shape = table.columns[0].shape
@@ -50,7 +48,7 @@ def load_samples(terms: SplitTerms, number: int, file: Path | None = None, *, is
                 f"{where}: x_{name} has {len(table)} samples of shape {shape}; the trunk has {count} of shape "
                 f"{terms.task.input_shape}: sources see the same samples, in the same order"
             )
-    if file is not None and not is_viewed:
+    if stored_at is not None and not is_viewed:
         return Samples(data.train.take(slice(None)), data.test.take(slice(None)))
     return view_of(data, terms, number)
 

@@ -122,8 +122,16 @@ class Source(Member):
     # Epochs.
 
     async def _take_part(self) -> str:
-        node = self._node
-        node.record(NodeStarted, learner=node.name, number=self._number, power=node.machine.meter.described)
+        node, terms = self._node, self._terms
+        assert terms is not None
+        node.record(
+            NodeStarted,
+            learner=node.name,
+            number=self._number,
+            power=node.machine.meter.described,
+            device=node.machine.accelerator_name,
+            precision=terms.task.precision,
+        )
         self._start("idle", self._last_epoch)
         while True:
             ticket: messages.EpochTicket = await self._call(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paceline.config import table_named
+from paceline.learning.datasets import importable
 from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.reporting.base import Reporting
@@ -60,7 +61,8 @@ class SplitPlan(Plan[SplitJob]):
         return {"split": {"scheme": self.job.scheme, "cut": AUTO if is_measured else "".join(self.prepared.cuts)}}
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
-        return () if self.job.data.path is None else ("--data", self.job.data.path, "--apply-view")
+        stored_at = importable(self.job.data)
+        return () if stored_at is None else ("--data", stored_at, "--apply-view")
 
     def host(self, env: Environment) -> Host:
         return Trunk(self.prepared, env)

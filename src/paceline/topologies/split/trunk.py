@@ -101,7 +101,14 @@ class Trunk(Host, messages.TrunkService):
         if job.is_split and not self._cut:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
-        env.record(events.NodeStarted, learner=events.TRUNK, number=0, power=env.machine.meter.described)
+        env.record(
+            events.NodeStarted,
+            learner=events.TRUNK,
+            number=0,
+            power=env.machine.meter.described,
+            device=env.machine.accelerator_name,
+            precision=job.precision,
+        )
         try:
             self._end(await self._train())
         except DivergedError:

@@ -35,10 +35,9 @@ class AveragingAtTrunk(TrunkScheme):
         super().__init__()
         self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
         model = LocalModel(terms.task, allowed=None)
-        state, self._metric_names = model.state(), model.metric_names
-        self._layout = Layout(state)
-        self._validator = UpdateValidator(self._layout.pack(state))
-        self._shared_validator = UpdateValidator(Layout(shared := _shared(state, terms.layers)).pack(shared))
+        self._layout, self._metric_names = model.layout, model.metric_names
+        self._validator = UpdateValidator(model.parameters())
+        self._shared_validator = UpdateValidator(_shared_layout(model, terms.layers).pack(model.state()))
         self._num_steps = len(minibatch_sizes(terms.num_samples, terms.task.batch_size))
         self._copies: dict[str, Vectors] = {}
 
@@ -92,13 +91,14 @@ class AveragingAtSource(SourceScheme):
         self._samples = samples
         self._engine = engine
         self._operations = operations_of(make_chain(terms.task, allowed), terms.task)
-        self._model = LocalModel(terms.task, None if allowed is None else list(allowed))
+        own = None if allowed is None else list(allowed)
+        self._model = LocalModel(terms.task, own, accelerator=engine.accelerator)
         self._state = self._model.state()
-        self._shared_layout = Layout(_shared(self._state, terms.layers))
+        self._shared_layout = _shared_layout(self._model, terms.layers)
         self._optimizer = self._model.new_optimizer()
 
     def load(self, parameters: Vectors) -> None:
-        self._state = {name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()}
+        self._state.update({name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()})
 
     async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
         if point.phase == "backup":
@@ -141,6 +141,7 @@ def _why_no_test(tensors: Tensors, count: int) -> str | None:
     return None if math.isfinite(loss) else f"the loss is {loss:g}"
 
 
-def _shared(state: State, layers: Sequence[str]) -> State:
-    """Return the part of a state that is averaged."""
-    return {name: tensor for name, tensor in state.items() if not layers or layer_of(name) in layers}
+def _shared_layout(model: LocalModel, layers: Sequence[str]) -> Layout:
+    """Return the layout of what is averaged: all that travels, or that of some layers."""
+    state = model.layout.unpack(model.parameters())
+    return Layout({name: tensor for name, tensor in state.items() if not layers or layer_of(name) in layers})

@@ -15,7 +15,7 @@ import torch
 from paceline.learning.averaging import State
 from paceline.learning.divergence import are_finite, diverged, has_exploded
 from paceline.learning.engines import Engine
-from paceline.learning.model_parts import Branch, count_parameters, make_chain, make_head
+from paceline.learning.model_parts import Branch, count_parameters, learned_by, make_chain, make_head
 from paceline.learning.quantisation import decode, encode
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors, copy_of
@@ -37,10 +37,10 @@ class BranchesAtTrunk(TrunkScheme):
         self._engine = engine
         chain = prepared.chain()
         self._shape = chain.shapes[cut]
-        branch = copy_of(chain.before(cut))
+        branch = learned_by(chain.before(cut))
         self._layout = Layout(branch)
         self._validator = UpdateValidator(self._layout.pack(branch))
-        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge)
+        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge, engine.accelerator)
         self._tested = self._head.new_totals()
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
@@ -72,6 +72,7 @@ class BranchesAtTrunk(TrunkScheme):
         labels = as_tensor(self._labels["step"][self._minibatches.samples(epoch, point.number)])
 
         def step() -> tuple[float, dict[str, Tensors]]:
+            self._head.begin(epoch)
             loss, gradients = self._head.step(inputs, labels)
             return loss, {
                 source: encode(gradient, self._bits, _rounding_seed(epoch, point, f"to {source}"))
@@ -139,8 +140,8 @@ class BranchAtSource(SourceScheme):
         self._engine = engine
         chain = make_chain(terms.task, allowed)
         layers = chain.before(cut)
-        self._layout = Layout(layers.state_dict())
-        self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth)
+        self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth, engine.accelerator)
+        self._layout = Layout(self._branch.state())
         self._minibatches = Minibatches(terms)
 
     def load(self, parameters: Vectors) -> None:
@@ -167,6 +168,7 @@ class BranchAtSource(SourceScheme):
             return
         num_samples = self._minibatches.size(point.number)
         gradient = decode(reply, (num_samples, *self._branch.shape), self._terms.bits)
+        self._branch.begin(epoch)
         learn = functools.partial(self._branch.backward, point.number, gradient)
         await self._engine.run(learn, self._branch.operations.backward * num_samples)
 

@@ -32,7 +32,7 @@ class ImagesAtTrunk(TrunkScheme):
         self._test = prepared.dataset.test.take(slice(None))
         self._engine = engine
         self._operations = prepared.operations
-        self._model = LocalModel(terms.task, allowed=None)
+        self._model = LocalModel(terms.task, allowed=None, accelerator=engine.accelerator)
         self._state = self._model.state()
         self._optimizer = self._model.new_optimizer()
         self._handed: dict[str, dict[int, Array]] = {}
