@@ -64,7 +64,7 @@ class Accelerator:
         module.to(self.device)
         if self.compiles:
             # `Module.compile` leaves an nn.Sequential as it is.
-            module.forward = torch.compile(module.forward)  # type: ignore[method-assign]
+            module.forward = torch.compile(module.forward)
         return module
 
     def move(self, batch: _T) -> _T:
