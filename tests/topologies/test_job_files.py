@@ -218,7 +218,7 @@ KINDS = "job, pool, gossip, split"
         (JOB + "[model]\nimport = 'nets'", "[model]: import 'nets' must read package.module:Name or path/to/file.p"),
         (JOB + "[model]\nlayers = 3", "[model]: unknown key 'layers'; allowed: name, import, loss"),
         (JOB + "[data]\nname = 'digit'", "[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: "),
-        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name or a path, not name 'digits' an"),
+        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name, a path or an import, not name"),
         (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nplacement = 'remote'", "[data]: placement is 'remote'; allowed: served, local"),
         (JOB + "[optimizer]\nname = 'sgd'", "[optimizer]: optimizer 'sgd' is unknown; did you mean 'SGD'? Allowed: AS"),

@@ -9,6 +9,7 @@ import torch
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
 from paceline.learning.models import build
+from paceline.learning.tables import ArrayTable
 from paceline.learning.tasks import OptimizerSpec
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.jobs import AveragingSpec
@@ -184,10 +185,13 @@ def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
 
 def test_images_of_floats_may_not_hold_nan():
     split = small_split(scheme="images", num_samples=4, num_test_samples=2)
-    floats = {name: getattr(split.dataset, name).astype(np.float32) for name in ("x_train", "x_test")}
-    data = dataclasses.replace(split.dataset, **floats)
+    train, test = (
+        ArrayTable({"x": table.take(slice(None)).x.astype(np.float32), "y": table.labels()})
+        for table in (split.dataset.train, split.dataset.test)
+    )
+    data = dataclasses.replace(split.dataset, train=train, test=test)
     trunk = ImagesAtTrunk(dataclasses.replace(split, dataset=data), None)
-    x = torch.from_numpy(floats["x_train"])
-    assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), data.x_train)
+    x = torch.from_numpy(train.take(slice(None)).x)
+    assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), x)
     with pytest.raises(ValueError, match="images hold NaN or infinity"):
         trunk.unpack(1, SyncPoint("images", 0), {"values": x / 0})
