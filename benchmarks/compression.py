@@ -79,13 +79,8 @@ def case_of(method: str, settings: Settings) -> Case:
         )
         return {
             BYTES: sum(closed.up_bytes for closed in fast) / sum(closed.num_updates for closed in fast),
-<<<<<<< HEAD
             "accuracy": fast[-1].metrics["accuracy"],
             "slow_accuracy": slow[-1].metrics["accuracy"],
-=======
-            "accuracy": fast[-1].accuracy or 0.0,
-            "slow_accuracy": slow[-1].accuracy or 0.0,
->>>>>>> compression
             "samples": statistics.mean(closed.num_samples for closed in fast),
             "slow_samples": statistics.mean(closed.num_samples for closed in slow),
         }
