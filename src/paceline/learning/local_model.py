@@ -79,6 +79,8 @@ class LocalModel:
         """Move it to another accelerator, before it has an optimizer."""
         self.accelerator = accelerator
         self.module = accelerator.place(self.module)
+        if self._preprocessing is not None:
+            self._learned = accelerator.place(self._learned)
 
     def state(self) -> State:
         """Copy the parameters and buffers, whether they travel or not."""
