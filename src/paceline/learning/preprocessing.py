@@ -156,13 +156,14 @@ class WholeModel(nn.Module):
 
     def __init__(self, model: nn.Module, first: Standardise | None, last: Rescale | None) -> None:
         super().__init__()
-        self.preprocessing = nn.Identity() if first is None else first
+        self.preprocessing = first
         self.model = model
-        self.postprocessing = nn.Identity() if last is None else last
+        self.postprocessing = last
 
     def forward(self, x: torch.Tensor) -> Any:
         """Compute the outputs for samples as stored."""
-        return self.postprocessing(self.model(self.preprocessing(x)))
+        outputs = self.model(x if self.preprocessing is None else self.preprocessing(x))
+        return outputs if self.postprocessing is None else self.postprocessing(outputs)
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:
