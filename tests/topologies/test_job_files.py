@@ -271,7 +271,7 @@ KINDS = "job, pool, gossip, split"
         (JOB + "[task]\nimport = 'tasks:Own'\nloss = 'mse'", "[task]: loss, outputs and target are for built-in tasks"),
         (JOB + "[task]\noutputs = 0", "[task]: outputs is 0; it must be at least 1"),
         (JOB + "[data]\nname = 'digit'", "[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: "),
-        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name, a path or an import, not name 'digi"),
+        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name, a path or an import, not na"),
         (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nplacement = 'remote'", "[data]: placement is 'remote'; allowed: served, local"),
         (JOB + "[optimizer]\nname = 'sgd'", "[optimizer]: optimizer 'sgd' is unknown; did you mean 'SGD'? Allowed: AS"),
