@@ -29,6 +29,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/med.py --markdown benchmarks/results/med.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
 	$(BIN)/python benchmarks/robust.py --markdown benchmarks/results/robust.md
+	$(BIN)/python benchmarks/compression.py --markdown benchmarks/results/compression.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 	$(BIN)/python benchmarks/points.py --markdown benchmarks/results/points.md
 	$(BIN)/python benchmarks/larger_than_memory.py --markdown benchmarks/results/larger_than_memory.md

@@ -21,6 +21,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("simulate.py", "paceline", "rounds_per_second"),
         ("policies.py", "dab,eta", "accuracy"),
         ("robust.py", "fedavg,median", "clean"),
+        ("compression.py", "none,int4", "accuracy"),
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),

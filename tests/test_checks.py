@@ -108,6 +108,13 @@ def test_a_path_is_text(tmp_path):
     assert paceline.DataSpec(path=tmp_path / "own.npz").path == str(tmp_path / "own.npz")
 
 
+def test_what_does_not_fit_is_a_value_error_by_name():
+    for wrong in (lambda: paceline.DataSpec(shard_size=0), lambda: fit("key", "a", int)):
+        with pytest.raises(ValueError, match="it must be") as caught:
+            wrong()
+        assert caught.type is ValueError
+
+
 def test_fields_of_dataclasses_are_checked_and_kept_alike():
     policy = allocation.MedAllocation(budget=3)
     assert (policy.budget, type(policy.budget)) == (3.0, float)
@@ -139,7 +146,7 @@ def test_what_is_made_in_python_is_checked(make, message):
 
 # Every field of every spec: what a file refuses, Python refuses in the same words.
 
-POLICIES = {kind: name for name, kind in allocation.POLICIES.items()}
+POLICIES = {kind: name for name, kind in allocation.POLICIES.members.items()}
 AGGREGATIONS = {kind: name for name, kind in aggregation.AGGREGATIONS.members.items()}
 PLUGINS = {*POLICIES, *AGGREGATIONS}
 OTHERS = (Cell, GraphSpec)

@@ -6,12 +6,14 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+import tqdm
 from torch import nn
 
 from paceline import Job, Task, VirtualDevice, VirtualFleet, export, load, train
 from paceline.cli.main import main
 from paceline.errors import ConfigError
 
+tqdm.tqdm.monitor_interval = 0  # of the exporter: it would leave a thread behind
 FLEET = VirtualFleet([VirtualDevice(name="one", samples_per_second=2000)])
 
 

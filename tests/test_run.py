@@ -31,6 +31,19 @@ def in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("job", "on", "message"),
+    [
+        ("job.toml", fleet(), r"^job is 'job.toml'; it must be a job, such as Job\(…\), or what load_job returns$"),
+        (JOB, "fleet.toml", r"^fleet is 'fleet.toml'; it must be a fleet, such as VirtualFleet\(\[…\]\)$"),
+    ],
+)
+def test_what_is_no_job_or_no_fleet_is_named(job, on, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        train(job, on)
+    assert not list(tmp_path.iterdir())
+
+
 # Folders.
 
 

@@ -9,6 +9,7 @@ from .allocation import MmttAllocation as MmttAllocation
 from .allocation import SyncAllocation as SyncAllocation
 from .devices.energy import PowerModel as PowerModel
 from .devices.states import DeviceState as DeviceState
+from .fleets.fleet_files import load_fleet as load_fleet
 from .fleets.joined import JoinedFleet as JoinedFleet
 from .fleets.local import LocalDevice as LocalDevice
 from .fleets.local import LocalFleet as LocalFleet

@@ -48,7 +48,7 @@ def check_fields(owner: Any) -> None:
     """
     for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
         value = getattr(owner, field.name)
-        fitted = field.fit(key, value)
+        fitted = _part(field.fit, key, value)
         if fitted is not value:
             # Frozen owners, too: whoever calls this is making them.
             is_struct = isinstance(owner, msgspec.Struct)
@@ -64,18 +64,18 @@ def build(kind: Any, table: Mapping[str, Any]) -> Any:
     for key, field in fields.items():
         if field.is_required and key not in table:
             raise ValueError(f"{key} is missing")
-    return kind(**{fields[key].name: fields[key].fit(key, value) for key, value in table.items()})
+    return kind(**{fields[key].name: _part(fields[key].fit, key, value) for key, value in table.items()})
 
 
 def fit(key: str, value: Any, hint: Any) -> Any:
     """Return a value as its annotation has it; raises `ValueError` that begins with the key if it does not fit."""
-    return _fitter(hint)(key, value)
+    return _part(_fitter(hint), key, value)
 
 
 def why_refused(value: Any, hint: Any) -> str | None:
     """Return what is allowed if a value does not fit its annotation; else None."""
     try:
-        fit("", value, hint)
+        _fitter(hint)("", value)
     except _Unfit as error:
         return error.allowed
     except ValueError as error:
@@ -282,7 +282,7 @@ def _table(inner: _Fit) -> _Fit:
 
 
 def _part(inner: _Fit, key: str, value: Any) -> Any:
-    """Fit a part of a value; what is wrong with it says nothing about the type of the whole."""
+    """Fit a field, or a part of a value; what is wrong with it says nothing about the type of the whole."""
     try:
         return inner(key, value)
     except _Unfit as error:

@@ -6,8 +6,10 @@ path, ``package.module:Name`` or ``path/to/file.py:Name``. A device imports only
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
+import reprlib
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from paceline.axon import modules
+from paceline.checks import build
 from paceline.errors import ConfigError, in_one_line
 from paceline.spelling import suggest
 
@@ -79,6 +82,48 @@ class Family(Generic[T]):
         return {entry.name: entry for entry in importlib.metadata.entry_points(group=self.group)}
 
 
+@dataclass(frozen=True)
+class TableFamily(Family[type[T]]):
+    """Members that are dataclasses, each made of a table with its name, and its fields.
+
+    Attributes:
+        key: key of the table that holds the name, or import path.
+        base: class that all members are derived from.
+    """
+
+    key: str
+    base: type[Any]
+
+    def make(self, table: Mapping[str, Any], default: str = "", allowed: Collection[str] | None = None) -> T:
+        """Make what a table describes; raises `ConfigError`. A user's own code is imported here.
+
+        Args:
+            default: name of the member if the table has none.
+            allowed: import paths that may be loaded, see `load_object`; None for any.
+        """
+        fields = dict(table)
+        name = fields.pop(self.key, default)
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{self.key} is {reprlib.repr(name)}; {suggest(name, self.names())}")
+        try:
+            self.check(name)
+            kind = self.find(name, allowed)
+            if not (isinstance(kind, type) and issubclass(kind, self.base) and dataclasses.is_dataclass(kind)):
+                base = f"{self.base.__module__}.{self.base.__qualname__}"
+                raise ConfigError(f"{self.noun} {name!r} is no dataclass derived from {base}")
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        try:
+            made: T = build(kind, fields)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from None
+        return made
+
+    def describe(self, made: T) -> dict[str, Any]:
+        """Return the table of what `make` made; raises `ConfigError` for a class that nothing can import."""
+        return {self.key: self.name_of(type(made)), **dataclasses.asdict(made)}  # type: ignore[call-overload]
+
+
 def split_path(path: str) -> tuple[str, str]:
     """Split an import path into module or file, and name; raises `ValueError` if it is none."""
     location, _, name = path.rpartition(":")
@@ -114,9 +159,10 @@ def check_importable(path: str) -> None:
         )
 
 
-def is_allowed(path: str, allowed: Collection[str]) -> bool:
-    """Return whether a device that allows these paths, modules or packages allows an import path."""
-    return any(_allows(entry, path) for entry in allowed)
+def check_allowed(path: str, noun: str, allowed: Collection[str]) -> None:
+    """Raise `ConfigError` for an import path that is not among the paths, modules and packages that a device allows."""
+    if not any(_allows(entry, path) for entry in allowed):
+        raise ConfigError(f"{noun} {path!r} is not allowed on this device; to allow it, pass --allow {path}")
 
 
 def load_object(path: str, noun: str, allowed: Collection[str] | None = None) -> Any:
@@ -127,8 +173,8 @@ def load_object(path: str, noun: str, allowed: Collection[str] | None = None) ->
         allowed: import paths that this device allows: whole ones, modules, or packages (``"mypackage"`` allows
             ``mypackage.sub:Net``). None allows all, where the user wrote the job.
     """
-    if allowed is not None and not is_allowed(path, allowed):
-        raise ConfigError(f"{noun} {path!r} is not allowed on this device; to allow it, pass --allow {path}")
+    if allowed is not None:
+        check_allowed(path, noun, allowed)
     location, name = split_path(path)
     found = getattr(guarded(f"{noun} {path!r}", "importing it", _load, location), name, None)
     if found is None:
@@ -147,7 +193,7 @@ def guarded(what: str, doing: str, function: Callable[..., Any], /, *arguments: 
 
 
 def _allows(entry: str, path: str) -> bool:
-    location, _ = split_path(path)
+    location = path.rpartition(":")[0]
     # A file is allowed by its whole path alone: "nets" is a package, and "nets.py" is not in it.
     is_inside = not location.endswith(".py") and location.startswith(f"{entry}.")
     return entry in (path, location) or is_inside

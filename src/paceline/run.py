@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from paceline import topologies
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, one_line
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
@@ -164,6 +164,10 @@ def prepare(
     overwrite: bool = False,
 ) -> PreparedRun:
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
+    if not isinstance(job, JobSpec):
+        raise ConfigError(f"job is {one_line(repr(job))}; it must be a job, such as Job(…), or what load_job returns")
+    if not isinstance(fleet, Fleet | None):
+        raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
     with _kept_start(start) as source:
         if source is not None:
             job = _starting_from(job, source)

@@ -15,10 +15,12 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(params=[(name, fields) for name in POLICIES for fields in ({}, *SETTINGS.get(name, ()))], ids=str)
+@pytest.fixture(
+    params=[(name, fields) for name in POLICIES.members for fields in ({}, *SETTINGS.get(name, ()))], ids=str
+)
 def policy(request):
     name, fields = request.param
-    return POLICIES[name](**fields)
+    return POLICIES.members[name](**fields)
 
 
 class TestPolicies(PolicyContract):

@@ -61,7 +61,8 @@ def test_bad_options_of_a_device_get_one_clear_line(refused, tmp_path, options, 
         (("gossip", "job.toml"), "devices of this job join a server; start it with paceline serve job.toml"),
         (("gossip", "gossip.toml"), "--data"),
         (("gossip", "gossip.toml", "--data", "1/100000"), "1438 samples of digits are too few for 100000 devices"),
-        (("gossip", "gossip.toml", "--data", "x.npz"), "x.npz"),
+        (("gossip", "gossip.toml", "--data", "x.npz"), "x.npz: no such file or folder"),
+        (("gossip", "gossip.toml", "--data", "x.py:Data"), "data 'x.py:Data': x.py: no such file"),
         (("gossip", "gossip.toml", "--data", "1/2", "--peer", "http://[x"), "--peer: "),
         (("gossip", "gossip.toml", "--data", "1/2", "--peer", "http://b:1#sha256:ab"), "--peer: "),
         (("gossip", "gossip.toml", "--data", "1/2", "--store", "http://x"), "redis://"),
@@ -271,3 +272,29 @@ def test_a_peer_is_joined_by_its_address_alone(paceline_in, printed, refused, ch
         assert "- which parts of the job's data it holds\n" in out
         first.communicate(timeout=60)
         assert first.returncode == 0
+
+
+OWN_MODEL = """
+import os
+from torch import nn
+
+open(f"imported-by-{os.getpid()}", "w").close()
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+"""
+
+
+def test_a_peer_imports_nothing_that_its_owner_does_not_allow(paceline_in, refused):
+    own = paceline_in.folder / "own.py"
+    own.write_text(OWN_MODEL)
+    (paceline_in.folder / "own.toml").write_text("[gossip]\nmin_peers = 2\n[model]\nimport = 'own.py:Net'\n")
+    command = [sys.executable, "-m", "paceline", "gossip", "own.toml", "--data", "1/2", "--json", "--allow", f"{own}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=paceline_in.folder, text=True) as first:
+        url = json.loads(first.stdout.readline())["address"]
+        message = f"import '{own}:Net' is not allowed on this device; to allow it, pass --allow {own}:Net"
+        assert message in refused("join", url, "--data", "2/2")
+        first.kill()
+    imported = {path.name for path in paceline_in.folder.glob("imported-by-*")}
+    assert imported == {f"imported-by-{first.pid}"}

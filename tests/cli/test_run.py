@@ -32,8 +32,8 @@ class InterruptedFleet(Fleet):
     [
         ("job.toml", [1], ["run", "--devices", "2"], RESUMED),
         ("job.toml", [], ["run", "--devices", "2"], RESUMED),
-        ("job.toml", [1], [], "a run of this kind cannot go on; what it has learned is in my run/checkpoints\n"),
-        ("gossip.toml", [], ["run"], "nothing was learned yet; the record of the run is in my run\n"),
+        ("job.toml", [1], [], "this command cannot go on with a run; what it has learned is in my run/checkpoints\n"),
+        ("gossip.toml", [], ["run"], "no model was kept yet; the record of the run is in my run\n"),
     ],
 )
 def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, resume, line):

@@ -108,7 +108,7 @@ def test_a_run_is_not_written_over_unless_asked(simulate, printed, refused, tmp_
     ("file", "old", "new", "message"),
     [
         ("job.toml", "rounds = 2", "rounds = 0", "job.toml: [job]: rounds is 0; it must be at least 1"),
-        ("job.toml", '"dab"', '"dap"', "job.toml: [allocation]: policy is 'dap'; did you mean 'dab'?"),
+        ("job.toml", '"dab"', '"dap"', "job.toml: [allocation]: policy 'dap' is unknown; did you mean 'dab'?"),
         ("job.toml", '"digits"', '"digit"', "job.toml: [data]: dataset 'digit' is unknown"),
         ("job.toml", "[job]", "[job", "job.toml: not TOML"),
         ("job.toml", "rounds = 2", "min_learners = 3", "the fleet has 2 devices; the job needs 3 to begin"),

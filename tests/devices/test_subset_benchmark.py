@@ -219,7 +219,7 @@ async def over(link, num_shards=8, trainer=None):
     """A benchmark over a link."""
     async with reached(link) as far:
         trainer = trainer or PacedTrainer(0.5)
-        return await benchmark(AxonLink(far), trainer, num_shards=num_shards, model_bytes=MODEL_BYTES)
+        return await benchmark(AxonLink(far), trainer, num_shards=num_shards, up_bytes=MODEL_BYTES)
 
 
 LINKS = [(5e6, 1e6, 0.02), (1e5, 1e4, 0.5), (1e8, 1e8, 0.001), (1e6, 1e8, 0.0)]
@@ -268,7 +268,7 @@ class PlainLink(subset_benchmark.MeasuredLink):
 @pytest.mark.parametrize("shard", [None, Shard(SHARD.x[:0], SHARD.y[:0])])
 def test_an_orchestrator_that_sends_nothing_is_told(run_virtual, shard):
     with pytest.raises(ConfigError, match="no bytes came"):
-        run_virtual(benchmark(PlainLink(shard), PacedTrainer(0.5), num_shards=2, model_bytes=100))
+        run_virtual(benchmark(PlainLink(shard), PacedTrainer(0.5), num_shards=2, up_bytes=100))
 
 
 class SlowerLoad(BackgroundLoad):
@@ -299,7 +299,7 @@ class SlowerLoad(BackgroundLoad):
 def test_a_device_is_measured_in_each_state(run_virtual):
     trainer = PacedTrainer(60.0)
     load = SlowerLoad(trainer)
-    profiles = run_virtual(benchmark_states(load, PlainLink(), trainer, num_shards=2, model_bytes=800))
+    profiles = run_virtual(benchmark_states(load, PlainLink(), trainer, num_shards=2, up_bytes=800))
     assert [profile.train.per_second for profile in profiles] == pytest.approx([200, 100, 200 / 3])
     assert load.told == [f"{way} {state}" for state in load.states for way in ("into", "out of")]
     assert load.state == "downloading"
@@ -309,7 +309,7 @@ def test_a_device_that_cannot_be_measured_is_held_no_longer(run_virtual):
     trainer = PacedTrainer(0.5)
     load = SlowerLoad(trainer)
     with pytest.raises(ConfigError, match="no bytes came"):
-        run_virtual(benchmark_states(load, PlainLink(None), trainer, num_shards=2, model_bytes=800))
+        run_virtual(benchmark_states(load, PlainLink(None), trainer, num_shards=2, up_bytes=800))
     assert (load.state, load.told) == ("downloading", ["into idle", "out of idle"])
 
 
@@ -323,7 +323,7 @@ def test_downloads_beside_are_felt_by_the_link(run_virtual):
             load.enter_phase("benchmark")
             try:
                 return await benchmark_states(
-                    load, AxonLink(far), PacedTrainer(0.5), num_shards=8, model_bytes=MODEL_BYTES
+                    load, AxonLink(far), PacedTrainer(0.5), num_shards=8, up_bytes=MODEL_BYTES
                 )
             finally:
                 await load.aclose()

@@ -55,6 +55,12 @@ def test_what_does_not_fit_a_cell_is_refused(fields, message):
         in_cell(Cell(), [device("pi", **fields)])
 
 
+@pytest.mark.parametrize("given", [2, "pi", {"name": "pi"}], ids=str)
+def test_devices_are_a_list(given):
+    with pytest.raises(ConfigError, match="^devices is .*; it must be a list$"):
+        VirtualFleet(given)
+
+
 def test_a_distance_needs_a_cell():
     with pytest.raises(ConfigError, match="device pi: distance_metres is given, but there is no cell for it to be in"):
         VirtualFleet([device("pi", distance_metres=30)])

@@ -70,6 +70,8 @@ def test_processes_of_this_machine_are_devices_too(fleet, tmp_path):
     text = '[[device]]\nname = "pi"\nslowdown = 4\ndown_mbit = 20\ndata = "pi.npz"\ndevice = "cuda:1"\n'
     expected = {"name": "pi", "slowdown": 4, "down_mbit": 20, "data": str(tmp_path / "pi.npz"), "device": "cuda:1"}
     assert fleet(text, LocalDevice) == [LocalDevice(**expected)]
+    for given, meant in (("own.py:Data", str(tmp_path / "own.py:Data")), ("own.pets:Data", "own.pets:Data")):
+        assert fleet(text.replace("pi.npz", given), LocalDevice)[0].data == meant
     with pytest.raises(ConfigError, match="device 1: slowdown is for paceline run; paceline simulate cannot do it"):
         fleet(DEVICE + "slowdown = 4")
 

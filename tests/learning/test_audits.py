@@ -85,7 +85,7 @@ def test_work_in_a_short_precision_is_judged_in_that_precision(precision):
     verdict = auditor.judge(claim._replace(claimed=claimed))
     assert verdict.is_honest
     assert 0 < verdict.distance < 0.1
-    half, _ = trained(LocalModel(task), claim.start, shards, claim.seed, num_minibatches=3)
+    half, _ = trained(LocalModel(spec), claim.start, shards, claim.seed, num_minibatches=3)
     assert not auditor.judge(claim._replace(claimed=half)).is_honest
 
 

@@ -76,7 +76,7 @@ def test_groups_come_from_the_data_file(tmp_path):
 
     keys = np.repeat([7, 9], 20)
     assert sorted({*keys[part]} for part in split_among(file_with(key_train=keys))) == [{7}, {9}]
-    with pytest.raises(ConfigError, match="it needs data of a file, with the array key_train"):
+    with pytest.raises(ConfigError, match="it needs an .npz file with the array key_train"):
         split_among(DataSpec(name="digits"))
     with pytest.raises(ConfigError, match="lacks key_train"):
         split_among(file_with())

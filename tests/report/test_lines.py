@@ -6,9 +6,9 @@ from rich.console import Console
 
 from paceline.report import LinePrinter
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.events import UpdateAudited, UpdateRefused
+from paceline.topologies.parallel.events import RoundSpent, UpdateAudited, UpdateRefused
 from paceline.topologies.parallel.pool_progress import PoolProgress
-from paceline.topologies.parallel.progress import RunProgress
+from paceline.topologies.parallel.progress import LearnerProgress, RunProgress
 from tests.report.synthetic import run_events
 from tests.report.synthetic_pool import placed, play, pool_events, submitted
 
@@ -54,6 +54,12 @@ def test_very_many_alike_are_counted():
     assert len(lines) == 22
     assert lines[-2:] == ["... and 980 more like these", "d1 left: goodbye"]
     assert sum("accuracy" in line for line in printed(run_events(rounds=60))) == 60
+
+
+def test_a_device_shows_all_its_rounds():
+    rounds = [event for event in run_events(rounds=60) if isinstance(event, RoundSpent)]
+    assert len(rounds) > 20
+    assert len(printed(rounds, progress=LearnerProgress())) == len(rounds)
 
 
 def test_a_pool():

@@ -29,7 +29,7 @@ def refused(job):
     return [one.what for one in disclosed(job) if one.is_private]
 
 
-@pytest.mark.parametrize("policy", [name for name, kind in POLICIES.items() if kind.decided_by != "peers"])
+@pytest.mark.parametrize("policy", [name for name, kind in POLICIES.members.items() if kind.decided_by != "peers"])
 @pytest.mark.parametrize("placement", ["served", "local"])
 def test_what_a_policy_needs_is_what_is_said(policy, placement):
     made = allocation.from_config({"policy": policy})
@@ -86,6 +86,13 @@ def test_a_host_that_says_less_than_it_wants_gets_no_profile():
 def test_tables_that_do_not_say_what_is_needed_are_refused(tables):
     with pytest.raises(ConfigError):
         TOPOLOGY.disclosures(tables, PRIVATE)
+
+
+def test_what_a_device_does_not_allow_is_not_imported_to_see_what_it_needs(tmp_path):
+    (tmp_path / "mine.py").write_text("raise AssertionError")
+    tables = {"allocation": {"policy": f"{tmp_path}/mine.py:Mine"}}
+    with pytest.raises(ConfigError, match="is not allowed on this device; to allow it, pass --allow .*mine.py:Mine"):
+        TOPOLOGY.disclosures(tables, DeviceOptions(allowed=()))
 
 
 def test_a_topology_that_does_not_say_is_refused_by_a_private_device():

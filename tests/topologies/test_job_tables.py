@@ -38,6 +38,9 @@ def job(**fields):
     return Job(deadline_seconds=1, **fields)
 
 
+TRAIN, TEST = [(0.0, 0), (1.0, 1)], [(2.0, 0)]
+
+
 def test_names_stand_for_tables():
     assert job(model="lenet-5", data="mnist", optimizer="Adam", allocation="dab", aggregation="fedavg") == job(
         model=ModelSpec(name="lenet-5"),
@@ -57,6 +60,12 @@ def test_names_stand_for_tables():
         (job(model=make_net), job(model=ModelSpec(import_path=f"{__name__}:make_net"))),
         (job(data="own.npz"), job(data=DataSpec(path="own.npz"))),
         (job(data=Path("data/own")), job(data=DataSpec(path="data/own"))),
+        (job(data="./photos"), job(data=DataSpec(path="./photos"))),
+        (job(data="own.py:Parts"), job(data=DataSpec(import_path="own.py:Parts"))),
+        (job(data=make_net), job(data=DataSpec(import_path=f"{__name__}:make_net"))),
+        (job(data=(TRAIN, TEST)), job(data=DataSpec.of(TRAIN, TEST))),
+        (job(data=TRAIN), job(data=DataSpec.of(TRAIN))),
+        (job(data={"path": "a.csv", "target": ["y"]}), job(data=DataSpec(path="a.csv", target=("y",)))),
         (job(data={"name": "mnist", "shard_size": 7}), job(data=DataSpec(name="mnist", shard_size=7))),
         (job(optimizer={"lr": 0.5}), job(optimizer=OptimizerSpec(options={"lr": 0.5}))),
         (
@@ -94,12 +103,12 @@ def test_what_stands_for_a_table(given, same):
         ),
         (lambda: job(model=Net()), r"model: it must be a name, .* a class .*, or a ModelSpec, not Net\(\)"),
         (lambda: job(model=None), "model is None; it must be a table, or a ModelSpec"),
-        (lambda: job(data=3), "data: it must be a name, a table, or a DataSpec, not 3"),
+        (lambda: job(data=3), "data: it must be a name, a table, a class or function of yours, or a DataSpec, not 3"),
         (lambda: job(data={"shard_size": 0}), "data: shard_size is 0; it must be at least 1"),
         (lambda: job(data={"shards": 0}), "data: unknown key 'shards'; did you mean 'shard_size'?"),
         (lambda: job(optimizer="adam"), "optimizer: optimizer 'adam' is unknown; did you mean 'Adam'?"),
         (lambda: job(optimizer={"lr": []}), "optimizer: SGD does not work with"),
-        (lambda: job(allocation="dap"), "allocation: policy is 'dap'; did you mean 'dab'?"),
+        (lambda: job(allocation="dap"), "allocation: policy 'dap' is unknown; did you mean 'dab'?"),
         (lambda: job(allocation=MmttAllocation(knowledge="ideel")), "knowledge is 'ideel'; did you mean 'ideal'?"),
         (
             lambda: Pool(allocation=DabAllocation()),

@@ -56,8 +56,8 @@ class AdaptiveDabAllocation(AllocationPolicy):
     def upload_seconds(self, terms: RoundTerms, candidate: Candidate) -> float:
         """Return the slow side of the uploads observed, at least their median plus the margin."""
         up = self._pace(candidate, "up")
-        usual_seconds = terms.model_bytes * up.middle
-        kept_seconds = max(terms.model_bytes * up.slow, usual_seconds + self.margin * terms.deadline_seconds)
+        usual_seconds = terms.up_bytes * up.middle
+        kept_seconds = max(terms.up_bytes * up.slow, usual_seconds + self.margin * terms.deadline_seconds)
         most_seconds = max(usual_seconds, _MOST_KEPT_FREE * terms.deadline_seconds)
         return _latency_seconds(candidate) + min(kept_seconds, most_seconds)
 

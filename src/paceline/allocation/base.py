@@ -31,11 +31,12 @@ class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         deadline_seconds: time from the start of a learner's work until its update must have arrived.
         local_epochs: passes over the allocated shards.
-        model_bytes: size of the parameters as sent, the same in both directions.
+        model_bytes: size of the parameters as sent to a learner.
         shard_bytes: size of a shard as sent; 0 if data stays on the devices.
         shard_samples: samples in a shard.
         num_shards: shards to hand out; 0 if each candidate has its own.
         overtime: how far past the deadline the round waits for updates, as a ratio of it; training halts only then.
+        compressed_bytes: size of an update as sent; None if it is not compressed, and so of the size of the parameters.
     """
 
     deadline_seconds: Positive
@@ -45,9 +46,15 @@ class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
     shard_samples: Count
     num_shards: CountOrZero
     overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
+    compressed_bytes: CountOrZero | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def up_bytes(self) -> int:
+        """Size of an update as sent."""
+        return self.model_bytes if self.compressed_bytes is None else self.compressed_bytes
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +170,6 @@ class AllocationPolicy(ABC):
         if candidate.profile is not None:
             up, latency_seconds = candidate.profile.up, candidate.profile.latency_seconds
             margin = min(_SPREADS_KEPT_FREE * up.spread, _MOST_MARGIN)
-            return latency_seconds + terms.model_bytes / up.per_second * (1 + margin)
+            return latency_seconds + terms.up_bytes / up.per_second * (1 + margin)
         past = [past.up_seconds / past.up_bytes for past in candidate.history if past.up_bytes > 0]
-        return max(past) * terms.model_bytes if past else _UNKNOWN_UPLOAD * terms.deadline_seconds
+        return max(past) * terms.up_bytes if past else _UNKNOWN_UPLOAD * terms.deadline_seconds

@@ -9,7 +9,7 @@ from paceline.devices.profiles import Profile
 def fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
     """Return the time of a round apart from its shards: latency and both transfers of the parameters."""
     down_seconds = terms.model_bytes / profile.down.per_second
-    up_seconds = terms.model_bytes / profile.up.per_second
+    up_seconds = terms.up_bytes / profile.up.per_second
     return 2 * profile.latency_seconds + down_seconds + up_seconds
 
 

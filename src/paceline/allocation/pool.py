@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
+from paceline.allocation.costs import fixed_seconds, shard_seconds
 from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne
-from paceline.devices.profiles import Outlook, Profile
+from paceline.devices.profiles import Outlook
 from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -168,8 +169,8 @@ class PoolPolicy(AllocationPolicy):
         for row, (_, terms, candidates) in enumerate(demands):
             for column, candidate in enumerate(candidates):
                 for outlook in self.foreseen(candidate):
-                    fixed[row, column] += outlook.probability * _fixed_seconds(terms, outlook.profile)
-                    unit[row, column] += outlook.probability * _shard_seconds(terms, outlook.profile)
+                    fixed[row, column] += outlook.probability * fixed_seconds(terms, outlook.profile)
+                    unit[row, column] += outlook.probability * shard_seconds(terms, outlook.profile)
         return Instance(
             fixed_seconds=np.minimum(fixed, _MOST_SECONDS),
             unit_seconds=np.clip(unit, 1 / _MOST_SECONDS, _MOST_SECONDS),
@@ -220,18 +221,6 @@ class MmttAllocation(PoolPolicy):
         if not known:
             raise ConfigError(f"{candidate.name} did not report its state, which mmtt needs")
         return [Outlook(state=known[0].state, probability=1.0, profile=known[0].profile)]
-
-
-def _fixed_seconds(terms: RoundTerms, profile: Profile) -> float:
-    """Return the time of both transfers of the parameters."""
-    per_byte = 1 / profile.down.per_second + 1 / profile.up.per_second
-    return 2 * profile.latency_seconds + terms.model_bytes * per_byte
-
-
-def _shard_seconds(terms: RoundTerms, profile: Profile) -> float:
-    """Return the time of a shard: its download and its training."""
-    training = terms.local_epochs * terms.shard_samples / profile.train.per_second
-    return terms.shard_bytes / profile.down.per_second + training
 
 
 def _placements(instance: Instance, plan: Plan, demands: Sequence[Demand]) -> dict[str, Placement]:

@@ -17,7 +17,9 @@ def export(
     output: Annotated[Path, typer.Argument(metavar="FILE", help="File to write (.onnx).")],
     as_json: ResultAsJson = False,
 ) -> None:
-    """Write the model that a run learned as an ONNX file, which takes samples as the data has them.
+    """Write the model that a run learned as an ONNX file.
+
+    It takes samples as the data has them, any number at once.
 
     Example: paceline export runs/digits digits.onnx
     """

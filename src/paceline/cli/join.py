@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from paceline import topologies
+from paceline import plugins, topologies
 from paceline.axon.retry import retry
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
@@ -18,7 +18,7 @@ from paceline.fleets.live import run_live
 from paceline.learning import checkpoints
 from paceline.report import LinePrinter
 from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService
-from paceline.topologies.job_files import parse_job
+from paceline.topologies.job_files import imports_of, parse_job
 
 
 @takes_device
@@ -67,10 +67,9 @@ async def _join(device: Device, contact: Contact) -> Finished:
             f"the job at {contact.address} names data of that device; with a job file of your own, run "
             f"paceline {COMMAND_WITHOUT_HOST} JOB --peer {contact.address}"
         )
+    for path in imports_of(found.job):  # first: what is prepared is imported
+        plugins.check_allowed(path, "import", device.options.allowed or ())
     plan = topology.prepare(parse_job(found.job, contact.address))
-    unknown = [path for path in plan.import_paths if path not in (device.options.allowed or ())]
-    if unknown:
-        raise ConfigError(f"the job's model is {unknown[0]}; allow it with --allow {unknown[0]}")
     member = plan.member(node, None)
     _show(consent, device)
     return await run_member(member, node, plan, device.listen, address=device.address)

@@ -27,6 +27,7 @@ _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of c
 
 COMMANDS = {
     "demo": "Train on four unequal devices, emulated on this machine.",
+    "new": "Write a project that runs: task, data, job, fleet, and a test.",
     "run": "Run any job on this machine, with a process for each device.",
     "serve": "Serve a job; prints the command with which devices join.",
     "join": "Take part in a run, as a learner, a source or a peer.",

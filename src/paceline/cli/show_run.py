@@ -86,8 +86,8 @@ def _how_to_go_on(prepared: PreparedRun, resume: Sequence[str]) -> str:
         return f"to go on, run\n  {shlex.join(['paceline', *resume, '--resume', str(path)])}"
     kept = sorted(path.glob("**/checkpoints/*.safetensors"))
     if not kept:
-        return f"nothing was learned yet; the record of the run is in {path}"
-    return f"a run of this kind cannot go on; what it has learned is in {kept[-1].parent}"
+        return f"no model was kept yet; the record of the run is in {path}"
+    return f"this command cannot go on with a run; what it has learned is in {kept[-1].parent}"
 
 
 def _print_result(run: Run, console: Console, *, as_json: bool) -> None:

@@ -55,13 +55,13 @@ class MeasuredLink(ABC):
         """Upload so many bytes."""
 
 
-async def benchmark(link: MeasuredLink, trainer: Trainer, *, num_shards: int, model_bytes: int) -> Profile:
+async def benchmark(link: MeasuredLink, trainer: Trainer, *, num_shards: int, up_bytes: int) -> Profile:
     """Measure a device's link and its trainer.
 
     Args:
         trainer: trainer of the job's model; it trains a dummy, whose parameters are discarded.
         num_shards: shards to measure with; more take longer and are more accurate.
-        model_bytes: size of the job's model.
+        up_bytes: size of an update.
     """
     shards: list[Shard] = []
 
@@ -70,7 +70,7 @@ async def benchmark(link: MeasuredLink, trainer: Trainer, *, num_shards: int, mo
         return num_bytes
 
     async def send(is_large: bool) -> int:
-        num_bytes = model_bytes if is_large else model_bytes // 8
+        num_bytes = up_bytes if is_large else up_bytes // 8
         await link.send(num_bytes)
         return num_bytes
 
@@ -84,7 +84,7 @@ async def benchmark(link: MeasuredLink, trainer: Trainer, *, num_shards: int, mo
 
 
 async def benchmark_states(
-    load: BackgroundLoad, link: MeasuredLink, trainer: Trainer, *, num_shards: int, model_bytes: int
+    load: BackgroundLoad, link: MeasuredLink, trainer: Trainer, *, num_shards: int, up_bytes: int
 ) -> tuple[Profile, ...]:
     """Measure a device in each state of its background load, in their order; the arguments are those of `benchmark`.
 
@@ -93,7 +93,7 @@ async def benchmark_states(
     profiles = []
     for state in load.states:
         with load.held_in(state):
-            profiles.append(await benchmark(link, trainer, num_shards=num_shards, model_bytes=model_bytes))
+            profiles.append(await benchmark(link, trainer, num_shards=num_shards, up_bytes=up_bytes))
     return tuple(profiles)
 
 

@@ -70,7 +70,7 @@ def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
     Raises `ConfigError` for those of another kind, or with a distance but no cell.
     """
     try:
-        checked: Sequence[_Device] = fit("devices", list(devices), list[kind])  # type: ignore[valid-type]
+        checked: Sequence[_Device] = fit("devices", devices, list[kind])  # type: ignore[valid-type]
     except ValueError as error:
         raise ConfigError(str(error)) from None
     for device in checked:

@@ -122,6 +122,7 @@ def load(spec: DataSpec, directories: Sequence[Path] | None = None) -> Dataset:
     if spec.name is not None:
         return DATASETS[spec.name](default_directories() if directories is None else directories)
     assert spec.stored_at is not None
+    sources.check_options(spec.stored_at, spec.reading)
     return load_stored(spec.stored_at, spec.reading)
 
 

@@ -74,9 +74,9 @@ def build(
     Raises:
         ConfigError: the model does not fit the shape, is not allowed (then nothing is imported), or cannot be made.
     """
-    if not input_shape or min(*input_shape, num_outputs) < 1:
-        raise ConfigError(f"no model fits samples of shape {tuple(input_shape)} and {num_outputs} outputs")
     if spec.name is not None:
+        if not input_shape or min(*input_shape, num_outputs) < 1:
+            raise ConfigError(f"no model fits samples of shape {tuple(input_shape)} and {num_outputs} outputs")
         return MODELS[spec.name](input_shape, num_outputs)
     assert spec.import_path is not None
     factory = plugins.load_object(spec.import_path, "model", allowed)

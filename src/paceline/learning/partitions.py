@@ -84,8 +84,8 @@ def held_by(peer: int, num_parts: int, replicas: int) -> list[int]:
 
 
 def _keys(data: DataSpec) -> Array:
-    if data.path is None:
-        raise ConfigError(f"[partition] kind is key: it needs data of a file, with the array {KEY}; set [data] path")
+    if data.path is None or not data.path.endswith(".npz"):
+        raise ConfigError(f"[partition] kind is key: it needs an .npz file with the array {KEY}; set [data] path")
     arrays = read_npz(Path(data.path), ("y_train", KEY))
     keys = arrays[KEY]
     if keys.ndim != 1 or len(keys) != len(arrays["y_train"]) or keys.dtype.kind not in "iuUS":

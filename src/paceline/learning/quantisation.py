@@ -31,7 +31,7 @@ def encode(x: torch.Tensor, bits: Bits, seed: int) -> Coded:
     scaled = (rows - least[:, None]) / torch.where(step > 0, step, 1.0)[:, None]
     chance = torch.rand(scaled.shape, generator=torch.Generator().manual_seed(seed))
     steps = (scaled + chance).floor_().clamp_(0, (1 << bits) - 1).to(torch.uint8)
-    return {"values": steps if bits == 8 else _packed(steps), "least": least, "step": step}
+    return {"values": steps if bits == 8 else packed(steps), "least": least, "step": step}
 
 
 def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) -> torch.Tensor:
@@ -57,7 +57,7 @@ def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) 
             )
     values = coded["values"]
     if bits < 16:
-        steps = values if bits == 8 else _unpacked(values, width)
+        steps = values if bits == 8 else unpacked(values, width)
         values = torch.addcmul(coded["least"][:, None], steps.float(), coded["step"][:, None]).view(*shape)
     values = values.float()
     if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
@@ -65,11 +65,12 @@ def decode(coded: Mapping[str, torch.Tensor], shape: Sequence[int], bits: Bits) 
     return values
 
 
-def _packed(steps: torch.Tensor) -> torch.Tensor:
-    """Pack two values of 4 bits into each byte."""
+def packed(steps: torch.Tensor) -> torch.Tensor:
+    """Pack two values of 4 bits into each byte of a row."""
     even = torch.nn.functional.pad(steps, (0, steps.shape[1] % 2))
     return even[:, ::2] | (even[:, 1::2] << 4)
 
 
-def _unpacked(packed: torch.Tensor, width: int) -> torch.Tensor:
-    return torch.stack((packed & 15, packed >> 4), dim=2).view(len(packed), -1)[:, :width]
+def unpacked(pairs: torch.Tensor, width: int) -> torch.Tensor:
+    """Unpack rows of so many values of 4 bits."""
+    return torch.stack((pairs & 15, pairs >> 4), dim=2).view(len(pairs), -1)[:, :width]

@@ -13,6 +13,9 @@ from paceline.learning.averaging import State
 Vectors: TypeAlias = dict[str, torch.Tensor]
 """All values of a state, as one vector per type, such as ``float32``."""
 
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+"""Parts of a vector, each from its first position to the one behind its last, in ascending order."""
+
 
 class Layout:
     """Positions of a state's tensors in their vectors, sorted by name, so that both ends agree.
@@ -35,6 +38,17 @@ class Layout:
             kind: torch.cat([state[name].detach().reshape(-1) for name in names]).cpu()
             for kind, names in self._names.items()
         }
+
+    def spans(self, chosen: Collection[str]) -> dict[str, Spans]:
+        """Return where the tensors of these names are, by type; of types without any, nothing."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for kind, names in self._names.items():
+            begin = 0
+            for name, size in zip(names, self._sizes[kind], strict=True):
+                if name in chosen:
+                    found.setdefault(kind, []).append((begin, begin + size))
+                begin += size
+        return {kind: tuple(spans) for kind, spans in found.items()}
 
     def unpack(self, vectors: Mapping[str, torch.Tensor]) -> State:
         """Return the state as views of the vectors; raises `ConfigError` if they do not fit."""

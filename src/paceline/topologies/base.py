@@ -188,7 +188,7 @@ class DeviceOptions:
         data: path, or import path, of data of its own, which never leaves the device.
         part: number and count of the part that it holds of that data or, without any, of the job's data, from 1.
         applies_view: whether its data is seen as the job says; else it is taken as it is.
-        allowed: import paths of models, tasks and transforms that it may load; None for any.
+        allowed: import paths of models, tasks, policies and others that it may load; None for any.
         patience_seconds: how long it tries to reach a host that does not answer.
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
@@ -363,11 +363,12 @@ class Member(Role):
 J = TypeVar("J", bound=JobSpec)
 
 
-def import_paths_of(job: Any) -> Sequence[str]:
-    """Return what a device has to import for a job, and so to allow; jobs of other topologies may lack these tables."""
+def import_paths_of(job: JobSpec) -> Sequence[str]:
+    """Return what of the user's own a device has to import for a job, and so to allow."""
+    policy = getattr(job, "allocation", None)
     kept = (("task", "import_path"), ("model", "import_path"), ("data", "transform"))
-    paths = (getattr(getattr(job, table, None), name, None) for table, name in kept)
-    return tuple(path for path in paths if path)
+    paths = [getattr(getattr(job, table, None), name, None) for table, name in kept]
+    return tuple(path for path in (*paths, policy and allocation.describe(policy)["policy"]) if path and ":" in path)
 
 
 class Plan(ABC, Generic[J]):
@@ -393,7 +394,7 @@ class Plan(ABC, Generic[J]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        """What devices have to import: models, tasks and transforms of the user's."""
+        """What devices have to import."""
         return import_paths_of(self.job)
 
     @property

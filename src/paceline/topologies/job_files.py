@@ -17,7 +17,7 @@ from paceline.errors import ConfigError
 from paceline.topologies.base import JobSpec
 from paceline.topologies.job_tables import TableField, table_fields
 
-_IMPORTS = ("import", "method", "transform")  # keys that may hold an import path
+_IMPORTS = ("import", "method", "policy", "transform")  # keys that may hold an import path
 _PATHS = ("path", "start")
 
 
@@ -68,6 +68,12 @@ def parse_submitted(tables: Mapping[str, Any], outer: type[JobSpec]) -> JobSpec:
     if not table_named(tables, kind.table, source).get("name"):
         raise ConfigError(f"{source}: [{kind.table}] name is missing; a submitted job needs one")
     return parse_job(tables, source)
+
+
+def imports_of(tables: Mapping[str, Any]) -> list[str]:
+    """List the import paths in the tables of a job; imports nothing."""
+    named = [str(table.get(key, "")) for table in tables.values() if isinstance(table, Mapping) for key in _IMPORTS]
+    return [path for path in named if ":" in path]
 
 
 def _load_nested(path: Path, outer: type[JobSpec]) -> JobSpec:

@@ -97,7 +97,7 @@ class TableField(typing.NamedTuple):
     def _fitting(self, policy: AllocationPolicy) -> Any:
         if not isinstance(policy, self.kind):
             name = allocation.describe(policy)["policy"]
-            others = [other for other, kind in allocation.POLICIES.items() if issubclass(kind, self.kind)]
+            others = [other for other, kind in allocation.POLICIES.members.items() if issubclass(kind, self.kind)]
             raise ValueError(f"policy {name!r} is not for such a job; allowed: {', '.join(sorted(others))}")
         return policy
 

@@ -32,6 +32,8 @@ OWN = Path(__file__).with_name("own_methods.py")
         ({"method": 3}, "method is 3; "),
         ({"weight": "size"}, "fedavg: weight is 'size'; "),
         ({"late": "keep"}, "fedavg: late is 'keep'; "),
+        ({"compression": "int2"}, "fedavg: compression is 'int2'; "),
+        ({"compression": "top-k", "kept_share": 0.6}, "fedavg: kept_share is 0.6; it must be above 0 and at most 0.5"),
         ({"method": "median", "weight": "work"}, "median: weight is 'work'; "),
         ({"method": "trimmed-mean", "trim": 0.5}, "trimmed-mean: trim is 0.5; it must be at least 0 and below 0.5"),
         ({"method": "krum", "num_byzantine": 1.5}, "krum: num_byzantine is 1.5; it must be a whole number"),
@@ -86,6 +88,8 @@ def test_the_default_averages_by_work_as_it_always_did():
         "weight": "work",
         "late": "drop",
         "staleness_exponent": 0.5,
+        "compression": "none",
+        "kept_share": 0.05,
     }
     assert [method.weight_of(10, 30), FedAvgAggregation(weight="samples").weight_of(10, 30)] == [30.0, 10.0]
     assert FedAvgAggregation(weight="equal").weight_of(10, 30) == 1.0

@@ -6,7 +6,7 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.datasets import DataSpec
-from paceline.learning.sources import FORMATS, ReadOptions, is_import, load_own, load_source
+from paceline.learning.sources import FORMATS, ReadOptions, check_options, is_import, load_own, load_source
 from tests.learning.sources import own_sources
 from tests.learning.sources.own_sources import Squares
 
@@ -67,7 +67,7 @@ def test_options_that_would_do_nothing_are_refused_for_a_job_and_ignored_by_devi
     for options in (ReadOptions(target=("y",)), ReadOptions(image_size=8)):
         for where in (path, f"{MODULE}:Squares"):
             with pytest.raises(ConfigError, match=r"(target|image_size) does nothing for .*: leave it out of \[data\]"):
-                load_source(where, options)
+                check_options(where, options)
             assert len(load_own(where, options)) == 10
 
 

@@ -43,7 +43,7 @@ JOBS = [
         ({"exchange": "push-sum", "overlaps": True}, "for mixing"),
         ({"exchange": "push-sum", "compression": "int8"}, "for mixing"),
         ({"partition": PartitionSpec(replicas=65)}, "replicas is 65; a peer holds at most 64 parts"),
-        ({"allocation": DabAllocation()}, "needs an orchestrator"),
+        ({"allocation": DabAllocation()}, "is for an orchestrator"),
     ],
 )
 def test_what_cannot_be_is_refused(rules, said):

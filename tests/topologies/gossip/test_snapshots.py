@@ -72,7 +72,7 @@ def test_with_int8_both_ends_have_the_same_copy_and_it_stays_near(run_virtual):
         for epoch in range(1, 6):
             seen = snapshots.add(epoch, drawn(epoch))
             reply = await snapshots.reply(epoch, copies.epoch_of("b"), 1)
-            sizes.append(sum(vector.nbytes for vector in (*reply.parameters.values(), *reply.scales.values())))
+            sizes.append(reply.num_bytes)
             assert alike(copies.take("b", reply), seen)
             assert (seen["float32"] - drawn(epoch)["float32"]).abs().max() < 0.05
             assert seen["int64"].item() == epoch
@@ -106,13 +106,15 @@ def test_who_has_another_copy_is_sent_the_whole(run_virtual, base):
     assert alike(reply.parameters, seen)
 
 
-def change(**changes):
-    fields = {
-        "parameters": {"float32": torch.ones(NUM_VALUES, dtype=torch.int8), "int64": torch.tensor([1])},
-        "scales": {"float32": torch.ones(3)},
-        "base": 1,
-    }
-    return ModelReply(status="ready", epoch=2, **{**fields, **changes})
+CHANGE = {
+    "float32": torch.ones(NUM_VALUES, dtype=torch.int8),
+    "float32.scales": torch.ones(3),
+    "int64": torch.tensor([1]),
+}
+
+
+def change(base=1, **changes):
+    return ModelReply(status="ready", epoch=2, parameters={**CHANGE, **changes}, base=base)
 
 
 RUBBISH = {
@@ -123,13 +125,11 @@ RUBBISH = {
     "not a number": ModelReply(status="ready", epoch=2, parameters=model(float("nan"))),
     "absurd values": ModelReply(status="ready", epoch=2, parameters=model(1e30)),
     "a change of nothing known": change(base=7),
-    "a change of another shape": change(
-        parameters={"float32": torch.ones(5, dtype=torch.int8), "int64": torch.ones(1)}
-    ),
-    "a change of another type": change(parameters={"float32": torch.ones(NUM_VALUES), "int64": torch.tensor([1])}),
-    "too few scales": change(scales={"float32": torch.ones(2)}),
-    "scales that are no numbers": change(scales={"float32": torch.full((3,), float("nan"))}),
-    "no scales": change(scales={}),
+    "a change of another shape": change(float32=torch.ones(5, dtype=torch.int8)),
+    "a change of another type": change(float32=torch.ones(NUM_VALUES)),
+    "too few scales": change(**{"float32.scales": torch.ones(2)}),
+    "scales that are no numbers": change(**{"float32.scales": torch.full((3,), float("nan"))}),
+    "no scales": ModelReply(status="ready", epoch=2, parameters=model(), base=1),
 }
 
 
@@ -137,7 +137,7 @@ RUBBISH = {
 def test_rubbish_is_refused_and_changes_no_copy(reply):
     copies = Copies(model())
     copies.take("b", ModelReply(status="ready", epoch=1, parameters=model(1)))
-    with pytest.raises(BadReply, match="^(b sent|a change has)"):
+    with pytest.raises(BadReply, match="^b sent"):
         copies.take("b", reply)
     assert copies.epoch_of("b") == 1
     assert copies.take("b", change())["float32"][0] == 2

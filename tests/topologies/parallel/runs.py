@@ -105,6 +105,7 @@ async def node_of(host, plan, events, **options):
             transport=CountedTransport(transport),
             options=DeviceOptions(**options),
             emit=events.append,
+            run_blocking=run_in_place,
             machine=ModelledMachine(device("a"), transport.link, 0, SharedModels(is_trained=True)),
         )
 

@@ -1,17 +1,19 @@
 """A learner beside an orchestrator that lies, or whose answers are long on their way."""
 
 import asyncio
+import math
 import re
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
 from paceline.allocation import Allocation
-from paceline.errors import PacelineError
+from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.topologies.base import Environment, run_in_place
-from paceline.topologies.parallel.events import RoundSpent
+from paceline.topologies.parallel.events import RoundSpent, ShardsTaken
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.messages import Declaration, Ticket, Work
 from paceline.topologies.parallel.prepared import prepare_job
@@ -151,3 +153,20 @@ def test_a_deadline_that_is_too_short_is_named_with_the_least_that_works(policy)
     )
     _, events = play(small_job(policy, deadline_seconds=float(found[1])), fleet[1:])
     assert all(event.num_samples for event in closed(events))
+
+
+OWN_POLICY = {"policy": f"{Path(__file__).parents[2]}/allocation/own_policies.py:PartOfDab", "part": 0.25}
+
+
+def test_a_policy_of_a_users_own_decides():
+    own, whole = (of(ShardsTaken, play(small_job(policy), [device("a")])[1]) for policy in (OWN_POLICY, "dab"))
+    assert own[0].num_shards == math.ceil(whole[0].num_shards / 4)
+
+
+def test_a_policy_is_imported_where_the_device_allows_it():
+    path = OWN_POLICY["policy"]
+    assert JobPlan(prepare_job(small_job(OWN_POLICY))).import_paths == (path,)
+    finished, *_ = believe([OVER], policy=OWN_POLICY, allowed=[path])
+    assert finished.reason == "enough"
+    with pytest.raises(ConfigError, match="is not allowed on this device; to allow it, pass --allow"):
+        believe([OVER], policy=OWN_POLICY, allowed=[])

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.averaging import State
+from paceline.learning.compression import CompressionMethod, KeptShare
 from paceline.learning.exchange import Exchange
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Layout, Vectors
@@ -117,12 +118,16 @@ class Aggregation(ABC):
             in the round that closes next, times (1 + s) ** -staleness_exponent, where s is how many rounds late it is.
         staleness_exponent: how fast that falls; at 0, late updates count in full.
         exchange: what of the model travels, both ways; the rest stays on the device that has it.
+        compression: how learners send their updates, see `paceline.learning.compression`; methods see them restored.
+        kept_share: part of the values that ``top-k`` sends.
     """
 
     weight: Literal["samples", "work", "equal"] = "work"
     late: Literal["drop", "discount"] = "drop"
     staleness_exponent: NotNegative = 0.5
     exchange: Exchange = "all"
+    compression: CompressionMethod = "none"
+    kept_share: KeptShare = 0.05
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +35,27 @@ def load_source(where: str, options: ReadOptions = _DEFAULTS) -> tuple[Table, Ta
 
     Where there is no test part, it is drawn: always the same samples.
     """
-    parts = read_parts(where, options)
+    parts = _read(where, options, is_alone=True)
     if parts.test is None:
         return _split(where, parts.train, options.test_share)
     return check_alike(where, parts.train, parts.test)
+
+
+def load_own(where: str, options: ReadOptions = _DEFAULTS) -> Table:
+    """Open a device's own training data, at a path or by import path; raises `ConfigError`."""
+    return _read(where, options, is_alone=False).train
+
+
+def check_options(where: str, options: ReadOptions) -> None:
+    """Raise `ConfigError` for an option that means nothing for the data there."""
+    if is_import(where):
+        uses, what = tuple[str, ...](), "data of your own code"
+    else:
+        found = _format_at(Path(where))
+        uses, what = found.uses, found.description
+    for key in ("target", "image_size"):
+        if key not in uses and getattr(options, key) != getattr(_DEFAULTS, key):
+            raise ConfigError(f"{where}: {key} does nothing for {what}: leave it out of [data]")
 
 
 def check_alike(where: str, train: Table, test: Table) -> tuple[Table, Table]:
@@ -50,36 +66,6 @@ def check_alike(where: str, train: Table, test: Table) -> tuple[Table, Table]:
     return train, test
 
 
-def load_own(where: str, options: ReadOptions = _DEFAULTS) -> Table:
-    """Open a device's own training data, at a path or by import path; raises `ConfigError`.
-
-    Options that mean nothing for it are for other devices of the job, and ignored.
-    """
-    return _read(where, options, is_alone=False).train
-
-
-def read_parts(where: str, options: ReadOptions = _DEFAULTS) -> Parts:
-    """Open the data at a path, or by import path, as far as it is there; raises `ConfigError`."""
-    return _read(where, options, is_alone=True)
-
-
-def _read(where: str, options: ReadOptions, *, is_alone: bool) -> Parts:
-    if is_import(where):
-        if is_alone:
-            _check_used(where, options, (), "data of your own code")
-        return read_import(where)
-    path = Path(where)
-    if not path.exists():
-        raise ConfigError(f"{path}: no such file or folder")
-    found = next((each for each in FORMATS.values() if each.matches(path)), None)
-    if found is None:
-        kinds = "; ".join(each.description for each in FORMATS.values())
-        raise ConfigError(f"{path}: not data of a known format; allowed: {kinds}; or file.py:function by import")
-    if is_alone:
-        _check_used(where, options, found.uses, found.description)
-    return found.read(path, options, is_alone=is_alone)
-
-
 def is_import(where: str) -> bool:
     """Return whether it reads as an import path, not as a path of a file or folder."""
     location, _, name = where.rpartition(":")
@@ -87,10 +73,21 @@ def is_import(where: str) -> bool:
     return name.isidentifier() and (location.endswith(".py") or is_module) and not Path(where).exists()
 
 
-def _check_used(where: str, options: ReadOptions, uses: Collection[str], what: str) -> None:
-    for key in ("target", "image_size"):
-        if key not in uses and getattr(options, key) != getattr(_DEFAULTS, key):
-            raise ConfigError(f"{where}: {key} does nothing for {what}: leave it out of [data]")
+def _read(where: str, options: ReadOptions, *, is_alone: bool) -> Parts:
+    if is_import(where):
+        return read_import(where)
+    path = Path(where)
+    return _format_at(path).read(path, options, is_alone=is_alone)
+
+
+def _format_at(path: Path) -> Format:
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file or folder")
+    found = next((each for each in FORMATS.values() if each.matches(path)), None)
+    if found is None:
+        kinds = "; ".join(each.description for each in FORMATS.values())
+        raise ConfigError(f"{path}: not data of a known format; allowed: {kinds}; or file.py:function by import")
+    return found
 
 
 def _split(where: str, table: Table, share: float) -> tuple[Table, Table]:

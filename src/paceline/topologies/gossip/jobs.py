@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from paceline.allocation import AllocationPolicy
-from paceline.allocation.edge_gossip import AllDataAllocation
+from paceline.allocation.edge_gossip import AllDataAllocation, BalancingPolicy
 from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
 from paceline.learning.accelerators import Precision
 from paceline.learning.aggregated_points import PointsSpec
@@ -89,8 +89,8 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
             )
         if self.partition.replicas > MAX_PARTS:
             raise ValueError(f"replicas is {self.partition.replicas}; a peer holds at most {MAX_PARTS} parts")
-        if self.allocation.decided_by != "peers":
-            raise ValueError("this policy needs an orchestrator; peers decide by all-data or edge-gossip")
+        if not isinstance(self.allocation, BalancingPolicy):
+            raise ValueError("this policy is for an orchestrator; peers decide by all-data or edge-gossip")
 
     @property
     def graph_spec(self) -> GraphSpec:

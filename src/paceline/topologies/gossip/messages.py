@@ -34,8 +34,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         status: ``ready``, or ``wait``: it is not there yet, ask again.
         epoch: the epoch after which it is.
-        parameters: vectors; see `paceline.learning.vectors`. Of type int8 where they are a change.
-        scales: one vector for each of those in int8.
+        parameters: vectors; see `paceline.learning.vectors`, and, where they are a change,
+            `paceline.learning.compression`.
         base: the epoch that the change is counted from; None if this is the whole model.
         mass: push-sum weight that comes with it, where a newcomer is given a share.
         averaged: the peers that it is the average of.
@@ -45,7 +45,6 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["ready", "wait"]
     epoch: Count = 0
     parameters: dict[str, torch.Tensor] = {}
-    scales: dict[str, torch.Tensor] = {}
     base: Count | None = None
     mass: int = 0
     averaged: Annotated[tuple[Name, ...], Meta(max_length=MAX_MEMBERS)] = ()
@@ -54,7 +53,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def num_bytes(self) -> int:
         """Bytes of the model as it is sent."""
-        return sum(vector.nbytes for vectors in (self.parameters, self.scales) for vector in vectors.values())
+        return sum(vector.nbytes for vector in self.parameters.values())
 
 
 class PeerService(ABC):

@@ -1,7 +1,7 @@
 """The models that a peer offers, epoch by epoch, and its copies of those of others; sent whole or as 8-bit changes.
 
-With changes, both ends keep the same copy of the model offered, and add to it what is sent. What the steps of 8 bits
-leave out stays in the difference between model and copy, and is sent later (Koloskova et al., 2019, CHOCO-SGD).
+With changes, both ends keep the same copy of the model offered, and add to it what is sent. What is left out stays in
+the difference between model and copy, and is sent later (Koloskova et al., 2019, CHOCO-SGD).
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import Literal, NamedTuple
 import torch
 
 from paceline.errors import BadReply
+from paceline.learning.compression import Compression
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.sessions import Changes
 
 _KEPT_EPOCHS = 3  # a neighbour may be an epoch behind, and one more where exchange overlaps with training
-_BLOCK = 1024  # values that share a scale
-_LEVELS = 127
 _SLICE = 1 << 16  # values mixed at a time
+_CHANGES = Compression(method="int8")
 
 
 class _Snapshot(NamedTuple):
     model: Vectors
     change: Vectors
-    scales: Vectors
 
 
 class Snapshots:
@@ -38,7 +37,7 @@ class Snapshots:
     """
 
     def __init__(self, compression: Literal["none", "int8"]) -> None:
-        self._is_compressed = compression == "int8"
+        self._compression = Compression(method=compression)
         self._kept: dict[int, _Snapshot] = {}
         self._changes = Changes()
         self._is_last = False
@@ -47,10 +46,9 @@ class Snapshots:
     def add(self, epoch: int, model: Vectors) -> Vectors:
         """Offer a model, which must not be changed any more; returns it as others see it."""
         change: Vectors = {}
-        scales: Vectors = {}
-        if self._is_compressed and epoch - 1 in self._kept:
-            model, change, scales = _step(self._kept[epoch - 1].model, model)
-        self._kept[epoch] = _Snapshot(model, change, scales)
+        if not self._compression.is_lossless and epoch - 1 in self._kept:
+            change, model = self._compression.encode(model, self._kept[epoch - 1].model)
+        self._kept[epoch] = _Snapshot(model, change)
         for old in sorted(self._kept)[:-_KEPT_EPOCHS]:
             del self._kept[old]
         self.epoch = epoch
@@ -70,9 +68,7 @@ class Snapshots:
         number = min(kept for kept in self._kept if kept >= epoch)
         snapshot = self._kept[number]
         if snapshot.change and base == number - 1:
-            return ModelReply(
-                status="ready", epoch=number, parameters=snapshot.change, scales=snapshot.scales, base=base
-            )
+            return ModelReply(status="ready", epoch=number, parameters=snapshot.change, base=base)
         return ModelReply(status="ready", epoch=number, parameters=snapshot.model)
 
 
@@ -108,46 +104,12 @@ class Copies:
         if reply.base is None:
             return reply.parameters
         epoch, copy = self._seen.get(learner, (None, {}))
-        fits = reply.parameters.keys() == copy.keys() and all(
-            change.shape == copy[kind].shape and (change.dtype == torch.int8 or kind not in reply.scales)
-            for kind, change in reply.parameters.items()
-        )
-        if epoch != reply.base or not fits:
+        if epoch != reply.base:
             raise BadReply(f"{learner} sent a change of a model of epoch {reply.base}, which is not known here")
-        return {kind: _added(copy[kind], change, reply.scales.get(kind)) for kind, change in reply.parameters.items()}
-
-
-def _step(copy: Vectors, model: Vectors) -> tuple[Vectors, Vectors, Vectors]:
-    """Return the copy moved towards the model as far as 8 bits can, and the changes and scales that do that."""
-    changes: Vectors = {}
-    scales: Vectors = {}
-    for kind, vector in model.items():
-        if vector.is_floating_point():
-            changes[kind], scales[kind] = _quantised(vector - copy[kind])
-        else:
-            changes[kind] = vector
-    moved = {kind: _added(copy[kind], change, scales.get(kind)) for kind, change in changes.items()}
-    return moved, changes, scales
-
-
-def _quantised(change: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    blocks = _blocks(change)
-    scales = blocks.abs().amax(1) / _LEVELS
-    steps = torch.where(scales[:, None] > 0, blocks / scales[:, None], 0.0).round_().to(torch.int8)
-    return steps.reshape(-1)[: change.numel()], scales
-
-
-def _added(copy: torch.Tensor, change: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
-    if scales is None:
-        return change  # whole numbers are sent as they are
-    blocks = _blocks(change.to(copy.dtype))
-    if scales.shape != blocks.shape[:1]:
-        raise BadReply(f"a change has {len(scales)} scales, not {len(blocks)}")
-    return copy + (blocks * scales.to(copy.dtype)[:, None]).reshape(-1)[: copy.numel()]
-
-
-def _blocks(vector: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.pad(vector, (0, -vector.numel() % _BLOCK)).view(-1, _BLOCK)
+        try:
+            return _CHANGES.decode(reply.parameters, copy)
+        except ValueError as error:
+            raise BadReply(f"{learner} sent a change that does not fit the model: {error}") from error
 
 
 def mixed(model: Vectors, own: Vectors, others: Mapping[str, Vectors], weights: Mapping[str, float]) -> Vectors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -12,6 +13,7 @@ from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import State
+from paceline.learning.compression import ErrorFeedback
 from paceline.learning.shards import Shard, ShardSampler, ShardStore
 from paceline.learning.starts import digest_of
 from paceline.learning.trainers import Trainer
@@ -32,6 +34,7 @@ class Enrolment:
         terms: terms as offered; the shards are the device's own where its data stays with it.
         like: parameters of the model's shapes.
         store: the device's own data; None if shards are served.
+        feedback: compresses its updates, and keeps what was left out of them.
         profile: measurements of the device in the state it is in, or in the first one.
         profiles: measurements in each of its states, if the policy needs them.
         history: times and amounts of past rounds.
@@ -44,33 +47,39 @@ class Enrolment:
     trainer: Trainer
     like: Vectors
     store: ShardStore | None
+    feedback: ErrorFeedback
     profile: Profile | None = None
     profiles: tuple[Profile, ...] = ()
     history: list[Timings] = field(default_factory=list)
     last_round: int = 0
 
     @classmethod
-    def of(cls, offer: Offer, trainer: Trainer, own_data: OwnData | None) -> Enrolment:
-        """Enrol for an offer; raises `ConfigError` if this device cannot take it."""
-        policy, like = allocation.from_config(offer.policy), trainer.initial_parameters()
+    def of(
+        cls, offer: Offer, trainer: Trainer, own_data: OwnData | None, allowed: Collection[str] | None = None
+    ) -> Enrolment:
+        """Enrol for an offer; raises `ConfigError` if this device cannot take it, or does not allow its policy."""
+        policy, like = allocation.from_config(offer.policy, allowed), trainer.initial_parameters()
         model_bytes = sum(tensor.nbytes for tensor in like.values())
         if offer.terms.model_bytes != model_bytes:
             raise ConfigError(
                 f"the model has {model_bytes} bytes here, and {offer.terms.model_bytes} at the orchestrator: "
                 "install the same version of it on both"
             )
+        if not offer.compression.fits(like):
+            raise ConfigError("the model has other buffers at the orchestrator: install the same version of it on both")
+        feedback = ErrorFeedback(offer.compression)
         if offer.placement == "served":
             if own_data is not None:
                 raise ConfigError(
                     "the orchestrator of this job serves its data, so --data would do nothing: leave it out, or set "
                     'placement = "local" in [data] of the job'
                 )
-            return cls(offer, offer.terms, policy, trainer, like, None)
+            return cls(offer, offer.terms, policy, trainer, like, None, feedback)
         if own_data is None:
             raise ConfigError("this job trains on data of the devices' own: pass --data PATH")
         store = ShardStore(fitting(own_data(offer), offer.task), offer.terms.shard_samples, offer.task.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
-        return cls(offer, terms, policy, trainer, like, store)
+        return cls(offer, terms, policy, trainer, like, store, feedback)
 
     def load_base(self, state: State) -> None:
         """Take what of the model does not travel; raises `BadReply` if it is not what was offered."""
@@ -116,14 +125,7 @@ class OrchestratorLink(MeasuredLink):
     async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
         num_served = num_shards if self._enrolment.store is None else 0
         work: Work = await self._orchestrator.sample.coro(self._session, num_served, with_parameters)
-        return self._enrolment.shards_of(work, num_shards, (0,)), num_bytes(work)
+        return self._enrolment.shards_of(work, num_shards, (0,)), work.num_bytes
 
     async def send(self, num_bytes: int) -> None:
         await self._orchestrator.discard.coro(self._session, bytes(num_bytes))
-
-
-def num_bytes(work: Work) -> int:
-    """Count the bytes of parameters and shards together."""
-    return sum(vector.nbytes for vector in work.parameters.values()) + sum(
-        column.nbytes for shard in work.shards for column in shard
-    )

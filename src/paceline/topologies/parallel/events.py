@@ -126,6 +126,8 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
         late: learners that took work and whose update was not in.
         num_samples: samples trained by all whose update came in time and counts.
         num_kept: late updates of earlier rounds that count in this one.
+        down_bytes: size of the parameters and shards that learners were sent while it was open, and `up_bytes` of
+            the updates that came, used or not.
         loss: loss of the aggregated model on the test data; None if not evaluated.
     """
 
@@ -143,6 +145,8 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     occupancy: float = 0.0
     late: tuple[str, ...] = ()
     num_kept: int = 0
+    down_bytes: int = 0
+    up_bytes: int = 0
 
 
 RunEndReason: TypeAlias = Literal[

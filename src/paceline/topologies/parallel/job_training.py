@@ -77,7 +77,7 @@ class JobTraining:
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
-        self._late = LateUpdates(self._aggregation, first_round)
+        self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
         self._loop: asyncio.AbstractEventLoop | None = None
         prepared.model.move_to(env.machine.accelerator)
@@ -157,6 +157,7 @@ class JobTraining:
             overtime_seconds=self._job.overtime * deadline_seconds,
             allocation=allocation,
             reserve=reserve,
+            compression=self.prepared.compression,
             max_learners=self._job.learners_per_round,
         )
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
@@ -220,6 +221,8 @@ class JobTraining:
             occupancy=closed.occupancy(seconds),
             late=tuple(closed.late),
             num_kept=num_kept,
+            down_bytes=closed.down_bytes,
+            up_bytes=closed.up_bytes,
             **fields_of(self.scores),
         )
 
@@ -348,12 +351,14 @@ class JobTraining:
                 local_epochs=share.local_epochs,
                 seconds=self.time() - opened.opened_at,
             )
-        return Work(
+        work = Work(
             parameters=self._parameters,
             shards=self.prepared.shards(share.portions[0]),
             seconds_left=opened.due_at - self.time(),
             may_be_more=opened.reserve is not None,
         )
+        opened.down_bytes += work.num_bytes
+        return work
 
     def more(self, learner: str, round: int) -> Work:
         """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
@@ -369,7 +374,9 @@ class JobTraining:
         share.add(extra)
         num_shards = extra.num_shards
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
-        return Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
+        work = Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
+        opened.down_bytes += work.num_bytes
+        return work
 
     def _draw_share(self, num_shards: int, local_epochs: int, num_samples: int | None = None) -> Share:
         """Draw shards for one learner, at most as many as a message holds; of its own data, it draws them itself."""
@@ -383,18 +390,20 @@ class JobTraining:
         numbers = self._sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
         return Share([numbers], len(numbers), sum(store[number].num_samples for number in numbers), local_epochs)
 
-    def update(self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
-        """Take what a learner trained, if it can be used."""
+    def update(self, learner: str, round: int, sent: dict[str, torch.Tensor], num_samples: int) -> Receipt:
+        """Take what a learner trained, as it was sent, if it can be used."""
         opened = self.round
+        if opened is not None:
+            opened.up_bytes += sum(vector.nbytes for vector in sent.values())
         seconds = self.time() - self._opened_at[round] if round in self._opened_at else None
         if seconds is not None and self._late.is_late(learner, round):
-            return self._update_late(learner, round, parameters, num_samples, seconds)
+            return self._update_late(learner, round, sent, num_samples, seconds)
         if opened is None or opened.number != round:
             reason = f"round {round} is closed" if seconds is not None else f"round {round} is not open"
             return self._refuse(learner, round, reason, seconds)
         assert seconds is not None
         audit = self._auditor is not None and self._auditor.is_chosen()
-        why_not = opened.accept(learner, parameters, num_samples, seconds=seconds, audit=audit)
+        why_not = opened.accept(learner, sent, num_samples, seconds=seconds, audit=audit)
         self._changes.notify()
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
@@ -402,7 +411,7 @@ class JobTraining:
         return Receipt(is_accepted=True)
 
     def _update_late(
-        self, learner: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int, seconds: float
+        self, learner: str, round: int, sent: dict[str, torch.Tensor], num_samples: int, seconds: float
     ) -> Receipt:
         """Keep an update that came after its round closed for the next one, if the job says so and there is one."""
         late = self._late
@@ -411,7 +420,7 @@ class JobTraining:
             return self._refuse(learner, round, f"round {round} is closed", seconds, is_late=True)
         audit = self._auditor is not None and self._auditor.is_chosen()
         part = late.part_counted(round)
-        why_not = late.accept(learner, round, parameters, num_samples, audit=audit)
+        why_not = late.accept(learner, round, sent, num_samples, audit=audit)
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
         self._record(

@@ -93,6 +93,11 @@ class Job(JobSpec, frozen=True, kw_only=True):
             raise ValueError(f"replicas is {self.partition.replicas}; only peers of a gossip job hold copies")
         if self.data.placement == "local" and self.audit_rate:
             raise ValueError('placement is "local", but audit_rate is above 0: data on the devices cannot be audited')
+        if self.audit_rate and self.aggregation.compression != "none":
+            raise ValueError(
+                f'compression is "{self.aggregation.compression}", but audit_rate is above 0: a compressed update '
+                "holds what earlier ones left out, so it cannot be compared with the same work done again"
+            )
         if self.data.placement == "local" and isinstance(self.allocation, PoolPolicy):
             raise ValueError(
                 'placement is "local", but this policy divides shards that the orchestrator has; use another, such as '

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.aggregation.staleness import discount, rebased
+from paceline.learning.compression import Compression
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
-from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
+from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare, restored
 
 _MAX_ROUNDS = 2  # that an update may be late by: who has missed more is taken for gone, and joins again
 
@@ -21,9 +22,10 @@ class LateUpdates:
         counts_in: round in which an update counts that comes now.
     """
 
-    def __init__(self, aggregation: Aggregation, first_round: int) -> None:
+    def __init__(self, aggregation: Aggregation, first_round: int, compression: Compression) -> None:
         self.max_rounds = _MAX_ROUNDS if aggregation.late == "discount" else 1
         self.counts_in = first_round
+        self._compression = compression
         self._exponent = aggregation.staleness_exponent
         self._shares: dict[int, dict[str, Share]] = {}  # by round and learner, of those that have not delivered
         self._validators: dict[int, UpdateValidator] = {}
@@ -47,15 +49,17 @@ class LateUpdates:
         del self._shares[round][learner]
         self._forget()
 
-    def accept(self, learner: str, round: int, parameters: Vectors, num_samples: int, *, audit: bool) -> str | None:
+    def accept(self, learner: str, round: int, sent: Vectors, num_samples: int, *, audit: bool) -> str | None:
         """Keep a late update for the round that closes next; returns the reason if it cannot be used.
 
         Args:
+            sent: its parameters as the compression has them sent.
             audit: whether it is to be audited first.
         """
         share, validator = self._shares[round][learner], self._validators[round]
         self.drop(learner, round)  # there is no second try
-        reason = share.why_impossible(num_samples) or validator.why_unusable(parameters)
+        parameters, reason = restored(self._compression, sent, validator)
+        reason = share.why_impossible(num_samples) or reason or validator.why_diverged(parameters)
         if reason is None:
             start = dict(validator.like)
             self._waiting.append(TrainedShare(learner, round, share, start, parameters, num_samples, audit=audit))

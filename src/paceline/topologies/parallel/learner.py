@@ -26,7 +26,7 @@ from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink, num_bytes
+from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
@@ -91,6 +91,7 @@ class Learner(Member):
         self._session = welcome.session
         for enrolment in self._enrolments.values():
             enrolment.last_round = 0  # an orchestrator that was restarted repeats the round that was open
+            enrolment.feedback.forget()
         if welcome.offer is not None:
             await self._enrol(welcome.offer)
 
@@ -98,7 +99,8 @@ class Learner(Member):
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.task.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
-            enrolment = Enrolment.of(offer, self._node.machine.trainer(offer.task), self._own_data)
+            trainer = self._node.machine.trainer(offer.task)
+            enrolment = Enrolment.of(offer, trainer, self._own_data, self._options.allowed)
             has_own_data = enrolment.store is not None
             if offer.task.base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
@@ -136,7 +138,7 @@ class Learner(Member):
         start = self._time()
         num_shards = min(enrolment.offer.benchmark_shards, enrolment.terms.num_shards)
         link = OrchestratorLink(self._orchestrator, self._session, enrolment)
-        measured = {"num_shards": num_shards, "model_bytes": enrolment.terms.model_bytes}
+        measured = {"num_shards": num_shards, "up_bytes": enrolment.terms.up_bytes}
         if enrolment.policy.needs_outlook:
             enrolment.profiles = await benchmark_states(self._background, link, enrolment.trainer, **measured)
             enrolment.profile = enrolment.profiles[0]
@@ -223,7 +225,7 @@ class Learner(Member):
             job=enrolment.offer.task.name,
             diverged=_RUINED if is_ruined else "",
         )
-        await self._hand_in(enrolment, done.parameters, spent, done.num_bytes, usage)
+        await self._hand_in(enrolment, done, spent, usage)
 
     async def _train(
         self,
@@ -235,7 +237,8 @@ class Learner(Member):
         halt_at: float,
     ) -> _Done:
         """Train what was taken since `start`, and further portions as long as there are any."""
-        done, seeds = _Done(enrolment.parameters_of(work)), (enrolment.offer.task.seed, round, self._name)
+        given = enrolment.parameters_of(work)
+        done, seeds = _Done(given, given), (enrolment.offer.task.seed, round, self._name)
         while True:
             downloaded = self._time()
             self._start("train", round)
@@ -243,7 +246,7 @@ class Learner(Member):
             order = order_seed(*seeds, done.num_portions)
             options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order, round=round)
             trained = await enrolment.trainer.train(done.parameters, shards, options)
-            done.add(trained, len(shards), num_bytes(work), downloaded - start, self._time() - downloaded)
+            done.add(trained, len(shards), work.num_bytes, downloaded - start, self._time() - downloaded)
             if done.is_halted or not work.may_be_more:
                 return done
             start = self._time()
@@ -267,9 +270,7 @@ class Learner(Member):
             return None
         return work
 
-    async def _hand_in(
-        self, enrolment: Enrolment, parameters: Vectors, spent: RoundSpent, down_bytes: int, usage: _Usage
-    ) -> None:
+    async def _hand_in(self, enrolment: Enrolment, done: _Done, spent: RoundSpent, usage: _Usage) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -277,26 +278,36 @@ class Learner(Member):
                 await self._orchestrator.report_divergence.coro(self._session, spent.round, spent.diverged)
             elif spent.num_samples:
                 self._start("upload", spent.round)
+                sent = await self._encoded(enrolment, done)
                 receipt: messages.Receipt = await self._orchestrator.update.coro(
-                    self._session, spent.round, parameters, spent.num_samples
+                    self._session, spent.round, sent, spent.num_samples
                 )
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
+                if is_accepted:
+                    enrolment.feedback.applied()
         finally:
             now = self._time()
             spent = usage.complete(spent)
             results = {"upload_seconds": upload_seconds, "is_accepted": is_accepted}
             self._node.emit(msgspec.structs.replace(spent, at=self._node.now(), **results))
             timings = Timings(
-                down_bytes=down_bytes,
+                down_bytes=done.num_bytes,
                 down_seconds=spent.download_seconds,
                 num_samples=spent.num_samples,
                 train_seconds=spent.train_seconds,
-                up_bytes=enrolment.terms.model_bytes if spent.num_samples and not spent.diverged else 0,
+                up_bytes=enrolment.terms.up_bytes if spent.num_samples and not spent.diverged else 0,
                 up_seconds=now - start,
             )
             enrolment.remember(timings)
             if enrolment.profiles:
                 self._estimate(timings, enrolment.profiles)
+
+    async def _encoded(self, enrolment: Enrolment, done: _Done) -> Vectors:
+        """Return what to upload."""
+        if enrolment.offer.compression.is_lossless:
+            return done.parameters
+        sent: Vectors = await self._node.run_blocking(lambda: enrolment.feedback.encode(done.parameters, done.start))
+        return sent
 
     def _estimate(self, timings: Timings, profiles: Sequence[Profile]) -> None:
         """Learn from a round how likely the states of this device are."""
@@ -361,6 +372,7 @@ class _Usage:
 class _Done:
     """What came of a round so far."""
 
+    start: Vectors
     parameters: Vectors
     num_portions: int = 0
     num_shards: int = 0

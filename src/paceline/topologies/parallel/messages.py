@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
+from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
@@ -39,6 +40,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         dataset: name of the data that devices may hold parts of; empty if it is a file.
         partition: how that is split among them.
         reading: how devices read stored data of their own.
+        compression: how updates are sent.
     """
 
     task: TrainingSpec
@@ -49,6 +51,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str = ""
     partition: PartitionSpec = PartitionSpec()
     reading: ReadOptions = ReadOptions()
+    compression: Compression = Compression()
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +99,13 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[list[np.ndarray]]
     seconds_left: float = 0.0
     may_be_more: bool = False
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of parameters and shards together."""
+        return sum(vector.nbytes for vector in self.parameters.values()) + sum(
+            x.nbytes + y.nbytes for x, y in self.shards
+        )
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +190,10 @@ class OrchestratorService(TakesJobs):
 
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
-        """Hand in what was trained, and on how many samples, counted once per pass."""
+        """Hand in what was trained, as the job's compression has it sent, and on how many samples.
+
+        Samples are counted once per pass.
+        """
 
     @abstractmethod
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:

@@ -337,7 +337,7 @@ class JobPool(Orchestrator):
                 raise ConfigError(f"a pool takes ordinary jobs, which have a [{Job.table}] table")
             self._pool.check_job(job)
             prepared = prepare_job(msgspec.structs.replace(job, allocation=self._policy))
-            self._pool.check_size(prepared.terms.model_bytes)
+            self._pool.check_size(prepared.largest_bytes)
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return prepared

@@ -12,6 +12,7 @@ from paceline import allocation
 from paceline.allocation import RoundTerms
 from paceline.learning import datasets
 from paceline.learning.averaging import State
+from paceline.learning.compression import Compression
 from paceline.learning.local_model import LocalModel
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
@@ -32,6 +33,7 @@ class PreparedJob:
         memory: what the aggregation remembers of earlier rounds, in a run that goes on.
         store: shards to serve; None if data stays on the devices.
         model: the model, for evaluation and audits.
+        compression: how updates are sent.
         history: scores of earlier rounds, in a run that goes on.
         evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
@@ -42,6 +44,7 @@ class PreparedJob:
     state: State
     store: ShardStore | None
     model: LocalModel
+    compression: Compression = field(default_factory=Compression)
     memory: State = field(default_factory=dict)
     history: Sequence[Scores] = ()
     evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
@@ -50,6 +53,11 @@ class PreparedJob:
     def base_bytes(self) -> int:
         """Bytes of what of the model is sent once to each learner; 0 if they make it by themselves."""
         return sum(tensor.nbytes for tensor in self.model.base().values()) if self.task.base else 0
+
+    @property
+    def largest_bytes(self) -> int:
+        """Size of the parameters or of an update, whichever is larger as sent."""
+        return max(self.terms.model_bytes, self.terms.up_bytes)
 
     @property
     def num_served_shards(self) -> int:
@@ -73,6 +81,7 @@ class PreparedJob:
             dataset=self.job.data.name or "",
             partition=self.job.partition,
             reading=self.job.data.reading,
+            compression=self.compression,
         )
 
     def shards(self, numbers: list[int]) -> list[list[Array]]:
@@ -100,6 +109,11 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
     check_metric_names(model.metric_names, RunTables({}).tables())
     job.early_stopping().check(model.metric_names)
     state = model.state()
+    compression = Compression(
+        method=job.aggregation.compression,
+        kept_share=job.aggregation.kept_share,
+        exact=model.layout.spans(model.buffers()),
+    )
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
@@ -110,7 +124,17 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
         num_shards=0 if store is None else len(store),
         overtime=job.overtime,
+        compressed_bytes=None if compression.is_lossless else compression.num_bytes(model.layout.pack(state)),
     )
 
     evaluate = functools.partial(model.evaluate, table=dataset.test)
-    return PreparedJob(job=job, task=model.spec, terms=terms, state=state, store=store, model=model, evaluate=evaluate)
+    return PreparedJob(
+        job=job,
+        task=model.spec,
+        terms=terms,
+        state=state,
+        store=store,
+        model=model,
+        compression=compression,
+        evaluate=evaluate,
+    )

@@ -60,7 +60,7 @@ class LearnerProgress(Progress):
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
             case events.RoundSpent():
-                yield _round_of_a_learner(event)
+                yield Milestone(_round_of_a_learner(event))
 
 
 def _round_of_a_learner(spent: events.RoundSpent) -> str:

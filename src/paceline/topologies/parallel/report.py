@@ -10,9 +10,21 @@ from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
-from paceline.topologies.reporting.formatting import describe_after, format_count, format_known, format_lateness
+from paceline.topologies.reporting.formatting import (
+    describe_after,
+    format_bytes,
+    format_count,
+    format_known,
+    format_lateness,
+)
 from paceline.topologies.reporting.sections import AnySection, Bars, Grid, Line, TableSection, Tile, Tiles
-from paceline.topologies.reporting.shared import happenings_section, last_figures, learning_lines, result_tile
+from paceline.topologies.reporting.shared import (
+    capitalised,
+    happenings_section,
+    last_figures,
+    learning_lines,
+    result_tile,
+)
 from paceline.topologies.reporting.tables import Table
 
 ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
@@ -57,7 +69,7 @@ class RunReporting(Reporting):
         devices = TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption)
         sections += [_truancy(summary), _learners_table(), devices]
         if tables["rounds"].rows:
-            sections += usage_section(tables, ROUNDS_COUNTED)
+            sections += [*usage_section(tables, ROUNDS_COUNTED), _learned_by_bytes(tables["rounds"])]
         return [*sections, _rounds_table(), happenings_section("A quiet run has only joins here.")]
 
 
@@ -158,6 +170,21 @@ def _truancy(summary: dict[str, Any]) -> Line:
         shape="columns",
         deadline=0.0,
         details=("round", "truancy", "seconds", "deadline_seconds", "late"),
+    )
+
+
+def _learned_by_bytes(rounds: Table) -> Line:
+    total = sum(rounds.values("up_bytes"))
+    title, name = next(((one.title, one.name) for one in rounds.metrics), ("loss", "loss"))
+    return Line(
+        title=f"{capitalised(title)} by bytes of updates",
+        group="Energy and bytes",
+        table="rounds",
+        caption="The steeper, the fewer bytes learners upload for what is learned; compression makes it steeper.",
+        note=f"{format_bytes(total)} in all, {format_bytes(total / len(rounds.rows))} per round",
+        x="uploaded",
+        y=(name,),
+        details=("round", "up_bytes", "uploaded", name),
     )
 
 

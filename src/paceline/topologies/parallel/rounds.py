@@ -10,6 +10,7 @@ import torch
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.staleness import mean_difference
 from paceline.learning.aggregation import Aggregation, Collector, Update
+from paceline.learning.compression import Compression
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.reserve import ShardReserve
@@ -73,6 +74,7 @@ class OpenRound:
         validator: checks the updates that come in.
         aggregation: decides what an update counts by.
         collector: takes the updates that count.
+        compression: how updates are sent.
         awaited: learners whose update, or word that none will come, is still missing.
         batch_size: samples per minibatch.
         overtime_seconds: how long it stays open after its deadline while updates are awaited.
@@ -83,6 +85,7 @@ class OpenRound:
         arrivals: when those updates came, in seconds after it opened.
         unaudited: updates among them that are to be audited before they count, with their numbers of samples.
         failed_audit: learners whose update failed its audit.
+        down_bytes: size of all parameters and shards that were sent while it was open; likewise `up_bytes`, of updates.
         diverged: learners whose training diverged, and what shows it.
     """
 
@@ -97,6 +100,7 @@ class OpenRound:
     overtime_seconds: float = 0.0
     allocation: Mapping[str, Allocation] | None = None
     reserve: ShardReserve | None = None
+    compression: Compression = field(default_factory=Compression)
     max_learners: int | None = None
     shares: dict[str, Share] = field(default_factory=dict)
     delivered: dict[str, int] = field(default_factory=dict)
@@ -104,6 +108,8 @@ class OpenRound:
     unaudited: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
     failed_audit: set[str] = field(default_factory=set)
     diverged: dict[str, str] = field(default_factory=dict)
+    down_bytes: int = 0
+    up_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._members = set(self.awaited)
@@ -194,15 +200,19 @@ class OpenRound:
         self.awaited.discard(learner)
 
     def accept(
-        self, learner: str, parameters: dict[str, torch.Tensor], num_samples: int, *, seconds: float, audit: bool
+        self, learner: str, sent: dict[str, torch.Tensor], num_samples: int, *, seconds: float, audit: bool
     ) -> str | None:
         """Take an update; returns the reason if it cannot be used.
 
         Args:
+            sent: its parameters as the compression has them sent.
             seconds: time since the round opened.
             audit: whether it is to be audited first.
         """
-        reason = self._why_refused(learner, num_samples) or self.validator.why_unlike(parameters)
+        parameters: Vectors = {}
+        reason = self._why_refused(learner, num_samples)
+        if reason is None:
+            parameters, reason = restored(self.compression, sent, self.validator)
         if reason is None and (shown_by := self.validator.why_diverged(parameters)) is not None:
             return self.diverge(learner, f"of its parameters, {shown_by}")
         if reason is None:
@@ -239,3 +249,12 @@ class OpenRound:
         if learner in self.delivered:
             return f"its update of round {self.number} is in already"
         return share.why_impossible(num_samples)
+
+
+def restored(compression: Compression, sent: Vectors, validator: UpdateValidator) -> tuple[Vectors, str | None]:
+    """Return the parameters of an update, and how it differs from what could be sent; None if it does not."""
+    try:
+        parameters = compression.decode(sent, dict(validator.like))
+    except ValueError as error:
+        return {}, str(error)
+    return parameters, validator.why_unlike(parameters)

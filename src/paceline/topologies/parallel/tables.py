@@ -27,7 +27,8 @@ _METRICS = columns(
     *("truancy lateness last update that counts", "learners count", "updates count"),
     *("late count late or missing", "shards count", "samples count", "staleness number"),
     *("average_staleness number", "fulfilment ratio", "drop_rate ratio dropped"),
-    *("satisfied count in full and in time", "occupancy ratio", "loss number"),
+    *("satisfied count in full and in time", "occupancy ratio"),
+    *("down_bytes bytes", "up_bytes bytes", "loss number"),
 )
 _ROUNDS = columns(
     *("round count", "opened_at seconds", "seconds seconds took", "deadline_seconds seconds deadline"),
@@ -39,7 +40,9 @@ _ROUNDS = columns(
         "staleness number",
         "fulfilment ratio",
     ),
-    *("is_satisfied bool in full and in time", "occupancy ratio", "loss number"),
+    *("is_satisfied bool in full and in time", "occupancy ratio"),
+    *("down_bytes bytes sent to learners", "up_bytes bytes of updates", "uploaded bytes updates so far"),
+    "loss number",
 )
 _LATE = columns("late text late or missing")
 PARTS = columns(
@@ -87,7 +90,8 @@ class _MetricsRows:
             *(event.round, event.at, event.seconds, self._deadline_seconds, event.truancy, event.num_learners),
             *(event.num_updates, len(event.late), event.num_shards, event.num_samples),
             *(event.staleness, event.average_staleness),
-            *(event.fulfilment, 1 - event.fulfilment, int(event.is_satisfied), event.occupancy, event.loss),
+            *(event.fulfilment, 1 - event.fulfilment, int(event.is_satisfied), event.occupancy),
+            *(event.down_bytes, event.up_bytes, event.loss),
         )
 
 
@@ -289,9 +293,8 @@ class RunTables(TableBuilder):
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
         deadlines = {number: opened.deadline_seconds for number, opened in self._opened.items()}
-        closed = [self._closed[number] for number in sorted(self._closed)]
         shown = (*_ROUNDS, *metric_columns(self._metric_names), *_LATE)
-        rounds = Table("rounds", shown, list(map(self._round_row, closed)))
+        rounds = Table("rounds", shown, list(self._round_rows()))
         learners = Table("learners", _LEARNERS, [one.row(name, deadlines) for name, one in self._learners.items()])
         used = {name: one.usage() for name, one in self._learners.items()}
         powers = {name: one.measured.power for name, one in self._learners.items() if one.measured}
@@ -311,13 +314,22 @@ class RunTables(TableBuilder):
             tables += [_fleet_table(work, len(self._learners)), _use_table(learners.values("deadline_use"))]
         return tables
 
-    def _round_row(self, closed: events.RoundClosed) -> tuple[Value, ...]:
+    def _round_rows(self) -> Iterator[tuple[Value, ...]]:
+        """Make a row per closed round."""
+        uploaded = 0
+        for _, closed in sorted(self._closed.items()):
+            uploaded += closed.up_bytes
+            yield self._round_row(closed, uploaded)
+
+    def _round_row(self, closed: events.RoundClosed, uploaded: int) -> tuple[Value, ...]:
         opened = self._opened[closed.round]
         last_late = self._last_late_seconds.get(closed.round, 0.0) / opened.deadline_seconds - 1
         return (
             *(closed.round, opened.at, closed.seconds, opened.deadline_seconds, max(closed.truancy, last_late)),
             *(opened.num_ready, closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples),
-            *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy, closed.loss),
+            *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy),
+            *(closed.down_bytes, closed.up_bytes, uploaded),
+            closed.loss,
             *(closed.metrics.get(name) for name in self._metric_names),
             format_names(closed.late) or None,
         )

@@ -16,7 +16,18 @@ from paceline.events import Event
 from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.base import (
+    DeviceOptions,
+    Environment,
+    Host,
+    JobSpec,
+    Load,
+    Member,
+    Node,
+    Plan,
+    Topology,
+    import_paths_of,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.events import RoundClosed, UpdateKept
@@ -52,7 +63,7 @@ class Parallel(Topology[JobSpec]):
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         source = "the job there"
-        policy = allocation.from_config(table_named(tables, "allocation", source))
+        policy = allocation.from_config(table_named(tables, "allocation", source), options.allowed)
         has_own_data = table_named(tables, "data", source).get("placement") == "local"
         return disclosures_of(policy, options, has_own_data=has_own_data)
 
@@ -106,7 +117,7 @@ class JobPlan(Plan[Job]):
     """
 
     def __init__(self, prepared: PreparedJob, first_round: int = 1) -> None:
-        job, largest = prepared.job, max(prepared.terms.model_bytes, prepared.base_bytes)
+        job, largest = prepared.job, max(prepared.largest_bytes, prepared.base_bytes)
         super().__init__(TOPOLOGY, job, min_devices=job.min_learners, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self.first_round = first_round
@@ -144,7 +155,7 @@ class PoolPlan(Plan[Pool]):
     """Several jobs made ready to share a fleet."""
 
     def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
-        largest = max([pool.max_model_bytes, *(prepared.terms.model_bytes for prepared in jobs)])
+        largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
 
@@ -154,7 +165,7 @@ class PoolPlan(Plan[Pool]):
 
     @property
     def import_paths(self) -> Sequence[str]:
-        return [path for prepared in self.jobs for path in prepared.task.import_paths]
+        return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
         return JobPool(self.job, self.jobs, env)

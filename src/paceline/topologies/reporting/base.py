@@ -10,6 +10,7 @@ import msgspec
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
+from paceline.learning.scores import LOSS
 from paceline.topologies.reporting.formatting import describe_metrics
 from paceline.topologies.reporting.sections import AnySection
 from paceline.topologies.reporting.tables import RecordedTable, Table, Value, columns
@@ -149,8 +150,9 @@ class Reporting(ABC):
         return dict(metrics)
 
     def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
-        """Write the lines that end a run, of its result."""
-        return [", ".join(describe_metrics(summary.metrics)) or "done"]
+        """Write the lines that end a run, of its result; by default the figures that are not whole."""
+        figures = {name: value for name, value in result.items() if isinstance(value, float) and name != LOSS}
+        return [", ".join(describe_metrics(figures)) or "done"]
 
     def summary(
         self,
