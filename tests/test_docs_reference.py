@@ -28,7 +28,9 @@ from paceline.learning.aggregation import AGGREGATIONS, Aggregation
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
+from paceline.learning.optimizers import OptimizerSpec, Option
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.tasks import TaskSpec
 from paceline.learning.views import VIEWS, ViewSpec
 from paceline.topologies.split.jobs import AveragingSpec
 
@@ -43,6 +45,8 @@ TYPES = {
     dict[str, Positive]: "table of numbers",
     tuple[DeviceState, ...]: "tables",
     PowerModel: "table",
+    dict[str, bool | int | float | str]: "table",
+    dict[str, Option]: "table",
 }
 JOB = Job(deadline_seconds=1).described()
 POOL = Pool().described()
@@ -85,7 +89,7 @@ def shown_type(kind):
 
 def shown_default(value):
     """Write a default as the pages do."""
-    if value is None or value in ((), [], PowerModel()):
+    if value is None or value in ((), [], {}, PowerModel()):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -121,10 +125,12 @@ def fields_of_plugin(kind):
     }
 
 
+OPTIMIZER = fields_of(OptimizerSpec, JOB["optimizer"])
 TABLES_OF_FILES = {
     "`[job]`": fields_of(Job, JOB["job"]),
+    "`[task]`": fields_of(TaskSpec, JOB["task"]),
     "`[model]`": fields_of(ModelSpec, JOB["model"]),
-    "`[optimizer]`": {"name": ("text", '"SGD"'), "lr": ("number", "0.1")},
+    "`[optimizer]`": {key: value for key, value in OPTIMIZER.items() if key != "options"} | {"lr": ("number", "0.1")},
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": {"method": ("text", '"fedavg"'), **fields_of_plugin(Aggregation)},
@@ -160,7 +166,7 @@ def test_the_documented_tables_are_those_there_are():
     documented = {*KINDS, *OWN_TABLES}
     assert set(headings) == documented | {"device", "cell"}
     assert documented == JOB.keys() | POOL.keys() | GOSSIP.keys() | SPLIT.keys()
-    assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
+    assert JOB["optimizer"] == {"name": "SGD", "schedule": "constant", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"
     with pytest.raises(ConfigError):

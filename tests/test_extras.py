@@ -8,6 +8,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXPERIMENTS = f"sys.path.append({str(EXAMPLES.parent / 'experiments')!r})"
+SOURCES = """import numpy as np; from pathlib import Path; import paceline.learning.sources as s
+from paceline.learning.sources.image_folder import ImageTable"""
 EXTRAS = {
     "energy": ["codecarbon"],
     "experiments": ["matplotlib"],
@@ -55,6 +57,9 @@ def test_training_needs_no_extra(tmp_path, folder):
     ("extra", "source"),
     [
         ("energy", "from paceline.devices.energy import _new_tracker; _new_tracker()"),
+        ("huggingface", f"{SOURCES}; s.FORMATS['huggingface'].read(Path('x'), s.ReadOptions())"),
+        ("images", f"{SOURCES}; p = Path('x'); ImageTable([p], np.zeros(1), None)"),
+        ("parquet", f"{SOURCES}; s.FORMATS['parquet'].read(Path('x.parquet'), s.ReadOptions())"),
         ("experiments", f"{EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])"),
         ("redis", "import paceline.topologies.gossip.redis_store"),
         ("solvers", "import paceline.allocation.csa.relaxed"),

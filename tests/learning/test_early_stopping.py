@@ -32,6 +32,8 @@ def test_patience_counts_scores_since_the_best():
     rising = [{"f1": value} for value in (0.1, 0.2, 0.3, math.nan)]
     assert reasons(rising, patience=1, watch="max f1") == [None, None, None, "no improvement"]
     assert reasons(rising, patience=2, watch="min f1") == [None, None, "no improvement", "no improvement"]
+    undefined = [{"r2": value} for value in (math.nan, 0.5, 0.6, math.inf)]
+    assert reasons(undefined, patience=2, watch="max r2") == [None] * 4
     assert reasons([1.0, 1.0], target="loss <= 1", patience=1) == ["target reached"] * 2
     assert reasons([1.0] * 9) == [None] * 9
 

@@ -10,10 +10,13 @@ import pytest
 from rich.console import Console
 
 from paceline.errors import ConfigError
+from paceline.events import from_line, to_line
+from paceline.learning.scores import Scores, fields_of
 from paceline.report import RunFolder, write_report
 from paceline.report.lines import LinePrinter
 from paceline.topologies.base import JobProgress
 from paceline.topologies.events import StartEvent
+from paceline.topologies.gossip.events import ConsensusMeasured
 from paceline.topologies.parallel.live_table import RunLiveTable
 from paceline.topologies.reporting.shared import check_metric_names
 from paceline.topologies.reporting.tables import Table, columns
@@ -130,6 +133,13 @@ def test_a_task_without_metrics_has_its_loss(kind):
     tiles, *sections = reporting.shown(summary.tables)
     assert (tiles.tiles[0].column, summary.metrics) == ("loss", {})
     assert any(section.title.startswith("Loss ") for section in sections)
+
+
+def test_a_figure_that_is_not_a_number_is_read_back_as_unknown():
+    scores = Scores(0.5, {"mae": 43.2, "r2": float("nan")})
+    measured = ConsensusMeasured(at=1.0, epoch=1, num_learners=2, distance=0.1, **fields_of(scores))
+    assert from_line(to_line(measured)) == measured
+    assert measured.scores == Scores(0.5, {"mae": 43.2})
 
 
 def test_progress_is_flat_for_json():

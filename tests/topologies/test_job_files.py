@@ -148,8 +148,8 @@ def test_every_key_of_a_pool_is_understood(load, tmp_path):
     )
 
 
-LINEAR = OptimizerSpec(schedule="linear", options={})
 REGRESSION = TaskSpec(kind="regression", loss="mae")
+FALLING = OptimizerSpec(schedule="linear", options={})
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,9 @@ REGRESSION = TaskSpec(kind="regression", loss="mae")
         (f'{JOB}[task]\nkind = "regression"\nloss = "mae"', Job(deadline_seconds=3, task=REGRESSION)),
         ('[gossip]\n[task]\nkind = "regression"\nloss = "mae"', GossipJob(task=REGRESSION)),
         ('[split]\n[task]\nkind = "regression"\nloss = "mae"', SplitJob(task=REGRESSION)),
-        ('[gossip]\n[optimizer]\nschedule = "linear"', GossipJob(optimizer=LINEAR)),
-        ('[split]\n[optimizer]\nschedule = "linear"', SplitJob(optimizer=LINEAR)),
+        (f'{JOB}[optimizer]\nschedule = "linear"', Job(deadline_seconds=3, optimizer=FALLING)),
+        ('[gossip]\n[optimizer]\nschedule = "linear"', GossipJob(optimizer=FALLING)),
+        ('[split]\n[optimizer]\nschedule = "linear"', SplitJob(optimizer=FALLING)),
         (f"{JOB}[optimizer]\nlr = 1", Job(deadline_seconds=3, optimizer=OptimizerSpec(options={"lr": 1}))),
         (
             f'{JOB}[optimizer]\nname = "RMSprop"',
@@ -204,6 +205,7 @@ def test_files_are_looked_for_beside_the_job(load, tmp_path, path, expected):
 
 def test_a_split_job_that_classifies_has_a_model_with_named_layers_and_others_that_of_their_task(load):
     assert load("[split]").model == ModelSpec(name="leaf-cnn")
+    assert load('[split]\n[model]\nstart = "/run"').model == ModelSpec(name="leaf-cnn", start="/run")
     assert load('[split]\n[task]\nkind = "regression"').model == ModelSpec()
     assert load('[split]\n[task]\nimport = "tasks:Own"').model == ModelSpec()
 
@@ -258,23 +260,23 @@ KINDS = "job, pool, gossip, split"
         ),
         (JOB + "[model]\nimport = 'nets'", "[model]: import 'nets' must read package.module:Name or path/to/file.p"),
         (JOB + "[model]\nlayers = 3", "[model]: unknown key 'layers'; allowed: name, import"),
-        (JOB + "[task]\nkind = 'regresion'", "[task]: task 'regresion' is unknown; did you mean 'regression'? Allowed"),
+        (JOB + "[task]\nkind = 'regresion'", "[task]: task 'regresion' is unknown; did you mean 'regression'"),
         (JOB + "[task]\nimport = 'tasks'", "[task]: import 'tasks' must read package.module:Name or path/to/file.py"),
         (
             JOB + "[task]\nkind = 'regression'\nimport = 'tasks:Own'",
             "[task]: a task has either a kind or an import, not 'regression' and 'tasks:Own'",
         ),
-        (JOB + "[task]\nloss = 'mse'", "[task]: loss of classification 'mse' is unknown; did you mean"),
+        (JOB + "[task]\nloss = 'mse'", "[task]: loss of classification 'mse' is unknown; allowed: cross-"),
         (JOB + "[task]\nlosss = 'mse'", "[task]: unknown key 'losss'; did you mean 'loss'? Allowed: kind, import,"),
         (JOB + "[task]\noptions = {size = 3}", "[task]: options are for a task of your own"),
         (JOB + "[task]\nimport = 'tasks:Own'\nloss = 'mse'", "[task]: loss, outputs and target are for built-in tasks"),
         (JOB + "[task]\noutputs = 0", "[task]: outputs is 0; it must be at least 1"),
         (JOB + "[data]\nname = 'digit'", "[data]: dataset 'digit' is unknown; did you mean 'digits'? Allowed: "),
-        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name or a path, not name 'digits' an"),
+        (JOB + "[data]\nname = 'digits'\npath = 'x'", "[data]: data has either a name, a path or an import, not name"),
         (JOB + "[data]\nshard_size = 0", "[data]: shard_size is 0; it must be at least 1"),
         (JOB + "[data]\nplacement = 'remote'", "[data]: placement is 'remote'; allowed: served, local"),
         (JOB + "[optimizer]\nname = 'sgd'", "[optimizer]: optimizer 'sgd' is unknown; did you mean 'SGD'? Allowed: AS"),
-        (JOB + "[optimizer]\nshedule = 'cosine'", "[optimizer]: SGD has no option 'shedule'; did you mean 'schedule'?"),
+        (JOB + "[optimizer]\nshedule = 'cosine'", "[optimizer]: SGD has no option 'shedule'; did you mean 'schedule'"),
         (JOB + "[optimizer]\nschedule = 'cos'", "[optimizer]: schedule is 'cos'; "),
         (JOB + "[optimizer]\nname = 3", "[optimizer]: name is 3; it must be text"),
         (JOB + "[optimizer]\nmomentun = 1", "[optimizer]: SGD has no option 'momentun'; did you mean 'momentum'? Allo"),
@@ -378,6 +380,7 @@ def test_a_job_can_be_submitted_as_the_tables_of_its_file():
     [
         ({"job": RULES, "data": {"path": "/etc/passwd"}}, "[data] path: a submitted job cannot load files; choose by"),
         ({"job": RULES, "model": {"import": "nets.py:Net"}}, "[model] import: a submitted job cannot load files;"),
+        ({"job": RULES, "model": {"start": "runs/other"}}, "[model] start: a submitted job cannot load files;"),
         ({"job": RULES, "task": {"import": "tasks:Own"}}, "[task] import: a submitted job cannot load files;"),
         ({"job": RULES, "data": {"transform": "os:system"}}, "[data] transform: a submitted job cannot load files;"),
         ({"job": RULES, "model": {"name": "two-nn", "import": None}}, "[model] import: a submitted job cannot load"),

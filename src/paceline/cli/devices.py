@@ -64,7 +64,7 @@ Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to
 Allow: TypeAlias = Annotated[list[str] | None, option("IMPORT", "Allow code of this import path or package.", TRAINING)]
 Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", TRAINING)]
 Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", TRAINING)]
-Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,idle_watts=2.", TRAINING)]
+Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,…", TRAINING)]
 Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]

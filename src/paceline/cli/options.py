@@ -28,9 +28,7 @@ def flag(name: str, help: str, panel: str | None = None, **settings: Any) -> Any
 
 JobFile: TypeAlias = Annotated[Path, typer.Argument(metavar="JOB", help="Job file (TOML).")]
 FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fleet file (TOML).")]
-Url: TypeAlias = Annotated[
-    str, typer.Argument(metavar="URL", help="Address of a host or a peer: https://10.0.0.2:7223#sha256:…")
-]
+Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run; by default one in runs/.")]
 Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first, if it is one.")]
@@ -40,9 +38,7 @@ ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JS
 
 Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]
 
-DeviceName: TypeAlias = Annotated[
-    str, option("NAME", "auto, cpu, cuda, cuda:N, mps or xpu: what to compute on (cpu).", TRAINING)
-]
+DeviceName: TypeAlias = Annotated[str, option("NAME", "auto, cpu, cuda, cuda:1, mps or xpu (cpu).", TRAINING)]
 Compiles: TypeAlias = Annotated[bool, flag("--compile", "Compile the model by torch.compile.", TRAINING)]
 
 Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar="PACELINE_TOKEN")]

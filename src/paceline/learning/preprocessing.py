@@ -185,21 +185,21 @@ class WholeModel(nn.Module):
 
     def __init__(self, model: nn.Module, first: Standardise | None, last: Rescale | None) -> None:
         super().__init__()
-        self.preprocessing = nn.Identity() if first is None else first
+        self.preprocessing = first
         self.model = model
-        self.postprocessing = nn.Identity() if last is None else last
+        self.postprocessing = last
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Compute the outputs for inputs as stored."""
-        if inputs:
+        if inputs and self.preprocessing is not None:
             inputs = (self.preprocessing(inputs[0]), *inputs[1:])
-        return self.postprocessing(self.model(*inputs, **named))
+        outputs = self.model(*inputs, **named)
+        return outputs if self.postprocessing is None else self.postprocessing(outputs)
 
     @property
     def learned(self) -> nn.Module:
         """All behind the preprocessing: a module of the same parameters."""
-        last = self.postprocessing
-        return WholeModel(self.model, None, last) if isinstance(last, Rescale) else self.model
+        return self.model if self.postprocessing is None else WholeModel(self.model, None, self.postprocessing)
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:

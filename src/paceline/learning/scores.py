@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -21,13 +22,16 @@ class Scores(NamedTuple):
     metrics: dict[str, float]
 
     def figure(self, name: str) -> float | None:
-        """Return the loss, or the metric of this name; None if there is none."""
-        return self.loss if name == LOSS else self.metrics.get(name)
+        """Return the loss, or the metric of this name; None if there is none, or it is NaN or infinite."""
+        figure = self.loss if name == LOSS else self.metrics.get(name, math.nan)
+        return figure if math.isfinite(figure) else None
 
 
 def fields_of(scores: Scores | None) -> dict[str, Any]:
-    """Return the fields of scores by name; none if nothing was measured."""
-    return {} if scores is None else scores._asdict()
+    """Return the fields of an event with these scores; none if nothing was measured."""
+    if scores is None:
+        return {}
+    return {"loss": scores.loss, "metrics": {name: scores.figure(name) for name in scores.metrics}}
 
 
 def figures_of(scores: Scores | None, metric_names: Iterable[str]) -> dict[str, float | None]:

@@ -138,7 +138,10 @@ def in_one_process(prepared, sources, epochs=None, cut=CUT):
     optimizer = task.optimizer.make(model.parameters())
     terms = {source: prepared.terms(number, (cut,)) for number, source in enumerate(sources, 1)}
     views = {source: view_of(data, terms[source], number).train.x for number, source in enumerate(sources, 1)}
+    learning_rate = task.optimizer.options["lr"]
     for epoch in range(1, (epochs or prepared.job.epochs) + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * task.optimizer.factor(epoch, prepared.job.epochs)
         order = epoch_order(len(labels), prepared.job.seed, epoch)
         for batch in torch.split(order, minibatch_sizes(len(order), task.batch_size)):
             chosen = batch.numpy()

@@ -23,6 +23,12 @@ def joined(played):
     return [event.learner for event in played.of(LearnerJoined)]
 
 
+def test_all_parts_follow_the_schedule_of_learning_rates():
+    split = small_split(epochs=2, optimizer=OptimizerSpec(name="SGD", schedule="cosine", options={"lr": 0.1}))
+    played = play(split, fleet())
+    assert farthest(played.state, in_one_process(split, joined(played))) < 1e-6
+
+
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_with_a_depth_of_1_a_run_learns_what_one_process_would(rules):
     split = small_split(epochs=2, **rules)
