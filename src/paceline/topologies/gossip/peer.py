@@ -114,7 +114,7 @@ class Peer(Member, PeerService):
         self._evaluates = evaluates
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
-        prepared.model.move_to(node.machine.accelerator)
+        prepared.evaluate_on(node.machine.accelerator)
         start = {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
         self._progress = _Progress(start)
         self._model_bytes = sum(vector.nbytes for vector in start.values())

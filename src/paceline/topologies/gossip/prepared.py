@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paceline.errors import ConfigError
 from paceline.learning import datasets
+from paceline.learning.accelerators import Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
@@ -64,6 +65,10 @@ class PreparedJob:
     def state(self, parameters: Vectors) -> State:
         """Return parameters by name."""
         return self.model.layout.unpack(parameters)
+
+    def evaluate_on(self, accelerator: Accelerator) -> None:
+        """Move the model that evaluates."""
+        self.model.move_to(accelerator)
 
     def evaluate(self, state: State, num_samples: int = 0) -> tuple[float, float]:
         """Return loss and accuracy on so many of the test samples, or on all for 0."""
