@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.learning import datasets
+from paceline.learning.accelerators import Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
@@ -71,6 +72,10 @@ class PreparedJob:
     def state(self, parameters: Vectors) -> State:
         """Return parameters by name; those that do not travel are as at the start."""
         return {**self.start, **self.model.layout.unpack(parameters)}
+
+    def evaluate_on(self, accelerator: Accelerator) -> None:
+        """Move the model that evaluates."""
+        self.model.move_to(accelerator)
 
     def evaluate(self, state: State, num_samples: int = 0) -> Scores:
         """Return how good a model is on so many of the test samples, or on all for 0."""
