@@ -86,6 +86,6 @@ class PreparedJob:
 def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
-    model = make_model(job, dataset, rounds=job.epochs)
+    model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
     return PreparedJob(job, model.spec, dataset, model)
