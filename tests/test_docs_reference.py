@@ -124,7 +124,6 @@ def fields_of_plugin(kind):
     }
 
 
-OPTIMIZER = fields_of(OptimizerSpec, JOB["optimizer"])
 TABLES_OF_FILES = {
     "`[job]`": fields_of(Job, JOB["job"]),
     "`[task]`": fields_of(TaskSpec, JOB["task"]),

@@ -327,7 +327,8 @@ def test_a_method_of_a_users_own_trains_and_resumes(tmp_path):
     [
         (
             {},
-            "aggregation Broken: it returned parameters that do not fit the model: parameters ['model.1.bias'] are missing",
+            "aggregation Broken: it returned parameters that do not fit the model: "
+            "parameters ['model.1.bias'] are missing",
         ),
         (
             {"is_nan": True},
