@@ -104,7 +104,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     def num_bytes(self) -> int:
         """Bytes of parameters and shards together."""
         return sum(vector.nbytes for vector in self.parameters.values()) + sum(
-            x.nbytes + y.nbytes for x, y in self.shards
+            column.nbytes for shard in self.shards for column in shard
         )
 
 
