@@ -1,4 +1,4 @@
-"""A model by import path, for what the named ones do not have."""
+"""Models and tasks by import path, for what the named ones do not have."""
 
 import os
 from pathlib import Path

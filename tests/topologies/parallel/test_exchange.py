@@ -1,4 +1,4 @@
-"""What of a model travels in runs: frozen parts are sent once, and what stays on a device does so from round to round."""
+"""What of a model travels in runs: frozen parts at most once, and what is a device's own not at all."""
 
 import numpy as np
 import pytest

@@ -111,8 +111,8 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
     job.early_stopping().check(model.metric_names)
     if job.audit_rate and model.kept_names:
         raise ConfigError(
-            f"what is trained in {min(model.kept_names)} stays on the devices, but audit_rate is above 0: without it, the "
-            "same work cannot be done again; set audit_rate = 0, or add it to exchange in [aggregation]"
+            f"what is trained in {min(model.kept_names)} stays on the devices, but audit_rate is above 0: without it, "
+            "the same work cannot be done again; set audit_rate = 0, or add it to exchange in [aggregation]"
         )
     state = model.state()
     compression = Compression(
