@@ -103,8 +103,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def num_bytes(self) -> int:
         """Bytes of parameters and shards together."""
-        columns = [column for shard in self.shards for column in shard]
-        return sum(array.nbytes for array in (*self.parameters.values(), *columns))
+        num_shard_bytes = sum(column.nbytes for shard in self.shards for column in shard)
+        return sum(vector.nbytes for vector in self.parameters.values()) + num_shard_bytes
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
