@@ -15,6 +15,7 @@ EXTRAS = {
     "experiments": ["matplotlib"],
     "huggingface": ["datasets"],
     "images": ["PIL"],
+    "lora": ["peft", "transformers"],
     "parquet": ["pyarrow"],
     "points": ["sklearn", "threadpoolctl"],
     "redis": ["redis"],

@@ -19,6 +19,7 @@ JOBS = [
     GossipJob(),
     GossipJob(
         exchange="push-sum",
+        sends=("*", "!*.bias"),
         push_probability=0.5,
         min_peers=3,
         model=ModelSpec(name="two-nn"),
@@ -61,6 +62,8 @@ def test_jobs_that_differ_in_a_rule_differ_in_their_fingerprints():
     different = [
         *JOBS,
         GossipJob(seed=1),
+        GossipJob(sends="trainable"),
+        GossipJob(sends=("*", "!*.bn.*")),
         GossipJob(model=ModelSpec(name="lenet-5")),
         GossipJob(partition=PartitionSpec(replicas=64)),  # as many as a peer may hold
         GossipJob(allocation=EdgeGossipAllocation()),
