@@ -6,7 +6,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
 import torch
 
 from paceline import DataSpec, GossipJob, Job, SplitJob, VirtualDevice, VirtualFleet, train
@@ -17,10 +16,9 @@ from paceline.errors import ConfigError
 from paceline.learning.accelerators import CPU, find_accelerator
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
-from paceline.learning.shards import Shard
 from paceline.learning.trainers import Clock, ThreadTrainer, TrainOptions
 from tests.learning import python_backend
-from tests.learning.small_tasks import are_equal, digits_task, make_shards, make_task
+from tests.learning.small_tasks import are_equal, digits_spec, make_shards, make_spec
 
 QUICK = {"epochs": 1, "model": "two-nn", "data": "digits"}
 SERVED = {"deadline_seconds": 1.0, "rounds": 2, "benchmark_shards": 2}
@@ -51,18 +49,17 @@ def names(pretend):
 
 def learns_alike(pretend):
     """Whether a convolutional network comes out the same, and stays on the accelerator."""
-    task, data = digits_task()
-    task = msgspec.structs.replace(task, model=ModelSpec(name="fashion-net"))
-    shard = Shard(data.x_train[:128], data.y_train[:128])
+    spec, data = digits_spec(model=ModelSpec(name="fashion-net"))
+    shard, test = data.train.take(slice(128)), data.test.take(slice(64))
     results = []
     for accelerator in (CPU, pretend):
-        model = LocalModel(task, accelerator=accelerator)
+        model = LocalModel(spec, accelerator=accelerator)
         num_samples = sum(model.minibatches(model.state(), [shard], seed=1))
         state = model.state()
         losses = [value for part in model.losses(state, shard) for value in part.tolist()]
-        results.append([num_samples, losses, model.evaluate(state, data.x_test[:64], data.y_test[:64])])
+        results.append([num_samples, losses, model.evaluate(state, test)])
         results.append(model.parameters())
-        devices = {parameter.device.type for parameter in model._model.parameters()}
+        devices = {parameter.device.type for parameter in model.module.parameters()}
         assert devices == {accelerator.device.type}
         assert all(tensor.device.type == "cpu" for tensor in state.values())
     return results[0] == results[2] and are_equal(results[1], results[3])
@@ -71,7 +68,7 @@ def learns_alike(pretend):
 def left_behind(pretend):
     """What is said of a model that makes a tensor on the CPU."""
     try:
-        LocalModel(make_task("LeftBehind"), None, accelerator=pretend)
+        LocalModel(make_spec("LeftBehind"), None, accelerator=pretend)
     except ConfigError as error:
         return str(error)
 
@@ -79,7 +76,7 @@ def left_behind(pretend):
 def timings(pretend):
     """How long the accelerator worked on the minibatches, and what the trainer says of it, in all and when halted."""
     queue, shards = python_backend.queue, make_shards(20)
-    model = LocalModel(make_task("two-nn"), accelerator=pretend)
+    model = LocalModel(make_spec("two-nn"), accelerator=pretend)
     trainer = ThreadTrainer(model, clock=QueueClock())
     state = trainer.initial_parameters()
 
@@ -99,7 +96,7 @@ def timings(pretend):
 def benchmarks(pretend):
     """Whether the FLOPS baseline, the subset benchmark and an engine wait; and that no threads are tried."""
     queue, machine = python_backend.queue, LiveMachine(accelerator=pretend)
-    trainer = machine.trainer(make_task("two-nn"))
+    trainer = machine.trainer(make_spec("two-nn"))
     waits = []
 
     def waited():
@@ -135,7 +132,7 @@ def runs_alike(pretend):
 def short_precision(pretend):
     """What is said of a precision that the accelerator does not have."""
     try:
-        LocalModel(make_task("two-nn", precision="bfloat16"), accelerator=pretend)
+        LocalModel(make_spec("two-nn", precision="bfloat16"), accelerator=pretend)
     except ConfigError as error:
         return str(error)
 

@@ -86,7 +86,7 @@ def test_a_step_of_training_lowers_the_loss_or_the_shape_is_refused(name, shape)
 def test_spec_travels_under_the_names_of_the_job_file():
     spec = ModelSpec(import_path="nets.py:Net")
     encoded = msgspec.to_builtins(spec)
-    assert encoded == {"name": None, "import": "nets.py:Net"}
+    assert encoded == {"name": None, "import": "nets.py:Net", "start": None}
     assert msgspec.convert(encoded, ModelSpec) == spec
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(spec), type=ModelSpec) == spec
 

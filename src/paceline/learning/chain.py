@@ -42,9 +42,9 @@ class Chain:
                     f"{type(model).__name__} declares a cut before {name!r}; {suggest(name, self.layers)}"
                 )
         if isinstance(whole, WholeModel):
-            self.layers = OrderedDict(
-                [("preprocessing", whole.preprocessing), *self.layers.items(), ("postprocessing", whole.postprocessing)]
-            )
+            ends = {"preprocessing": whole.preprocessing, "postprocessing": whole.postprocessing}
+            first, last = ([(name, layer)] if layer is not None else [] for name, layer in ends.items())
+            self.layers = OrderedDict([*first, *self.layers.items(), *last])
         self.shapes = self._trace(whole, type(model).__name__, example)
 
     def check_cut(self, cut: str) -> None:

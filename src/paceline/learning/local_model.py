@@ -79,6 +79,8 @@ class LocalModel:
         """Move it to another accelerator, before it has an optimizer."""
         self.accelerator = accelerator
         self.module = accelerator.place(self.module)
+        if self._preprocessing is not None:
+            self._learned = accelerator.place(self._learned)
 
     def state(self) -> State:
         """Copy the parameters and buffers, whether they travel or not."""
@@ -150,7 +152,7 @@ class LocalModel:
 
     def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:
         self.module.train()
-        held = [parameter for name, parameter in self.module.named_parameters() if self._is_held(name, parameter)]
+        held = self._held_parameters()
         anchors = [parameter.detach().clone() for parameter in held]
         steps = TrainingSteps(self.accelerator, self.spec.precision, optimizer)
         for batch, num_samples in batches:
@@ -163,10 +165,16 @@ class LocalModel:
             steps.step()
             yield num_samples
 
-    def _is_held(self, name: str, parameter: nn.Parameter) -> bool:
+    def _held_parameters(self) -> list[nn.Parameter]:
+        """Return what the proximal term holds back."""
+        if not self.spec.proximal_mu:
+            return []
         layers = self.spec.proximal_layers
-        is_meant = not layers or layer_of(name) in layers
-        return bool(self.spec.proximal_mu) and is_meant and parameter.requires_grad
+        return [
+            parameter
+            for name, parameter in self.module.named_parameters()
+            if parameter.requires_grad and (not layers or layer_of(name) in layers)
+        ]
 
     def _trained_parameters(self) -> list[nn.Parameter]:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]

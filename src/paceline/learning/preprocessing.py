@@ -124,10 +124,11 @@ class Standardise(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Standardise samples."""
-        x = x.to(self.scale.dtype)
         if self._shape is not None and x.shape[1:] != self._shape:
             x = _arranged(x, self._shape)
-        return x * self.scale - self.shift
+        floats = x.to(self.scale.dtype)
+        scaled = floats * self.scale if floats is x else floats.mul_(self.scale)  # large data is slow to allocate
+        return scaled.sub_(self.shift)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
         for name in ("scale", "shift"):  # what was fitted may have another shape than what was not
@@ -184,21 +185,21 @@ class WholeModel(nn.Module):
 
     def __init__(self, model: nn.Module, first: Standardise | None, last: Rescale | None) -> None:
         super().__init__()
-        self.preprocessing = nn.Identity() if first is None else first
+        self.preprocessing = first
         self.model = model
-        self.postprocessing = nn.Identity() if last is None else last
+        self.postprocessing = last
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Compute the outputs for inputs as stored."""
-        if inputs:
+        if inputs and self.preprocessing is not None:
             inputs = (self.preprocessing(inputs[0]), *inputs[1:])
-        return self.postprocessing(self.model(*inputs, **named))
+        outputs = self.model(*inputs, **named)
+        return outputs if self.postprocessing is None else self.postprocessing(outputs)
 
     @property
     def learned(self) -> nn.Module:
         """All behind the preprocessing: a module of the same parameters."""
-        last = self.postprocessing
-        return WholeModel(self.model, None, last) if isinstance(last, Rescale) else self.model
+        return self.model if self.postprocessing is None else WholeModel(self.model, None, self.postprocessing)
 
 
 def fitted_buffers(model: nn.Module) -> set[str]:

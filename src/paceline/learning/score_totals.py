@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from paceline.learning.accelerators import on_cpu
 from paceline.learning.scores import Scores
 from paceline.learning.tasks import Batch, Task
 from paceline.learning.tasks.base import num_rows
@@ -32,7 +33,7 @@ class ScoreTotals:
         self._loss += loss
         self.num_samples += num_samples
         for name, pair in sums.items():
-            total, count = (torch.as_tensor(value).to("cpu", torch.float64) for value in pair)
+            total, count = (torch.as_tensor(on_cpu(value), dtype=torch.float64) for value in pair)
             before = self._sums.get(name)
             self._sums[name] = (total, count) if before is None else (before[0] + total, before[1] + count)
 

@@ -88,6 +88,7 @@ def test_the_default_averages_by_work_as_it_always_did():
         "weight": "work",
         "late": "drop",
         "staleness_exponent": 0.5,
+        "exchange": "all",
         "compression": "none",
         "kept_share": 0.05,
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.learning import datasets
+from paceline.learning.accelerators import Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
@@ -72,6 +73,10 @@ class PreparedJob:
         """Return parameters by name; those that do not travel are as at the start."""
         return {**self.start, **self.model.layout.unpack(parameters)}
 
+    def evaluate_on(self, accelerator: Accelerator) -> None:
+        """Move the model that evaluates."""
+        self.model.move_to(accelerator)
+
     def evaluate(self, state: State, num_samples: int = 0) -> Scores:
         """Return how good a model is on so many of the test samples, or on all for 0."""
         test = self.dataset.test
@@ -81,6 +86,6 @@ class PreparedJob:
 def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
-    model = make_model(job, dataset, rounds=job.epochs)
+    model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
     return PreparedJob(job, model.spec, dataset, model)

@@ -260,9 +260,9 @@ class Learner(Member):
         self._start("download", ticket.round)
         try:
             own = enrolment.own_shards(num_shards, round_seed(enrolment.offer.task.seed, ticket.round, self._name))
-            num_samples = (sum(shard.num_samples for shard in own),) if own else ()
+            num_samples = sum(shard.num_samples for shard in own) if own else None
             work: messages.Work = await self._orchestrator.take.coro(
-                self._session, ticket.round, num_shards, *num_samples
+                self._session, ticket.round, num_shards, num_samples
             )
         except RemoteError as error:
             if error.type_name != "ValueError":
