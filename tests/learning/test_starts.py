@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import checkpoints
+from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.preprocessing import Standardise
 from paceline.learning.starts import digest_of, make_model
-from paceline.learning.tasks import TaskSpec
+from paceline.learning.tasks import Task, TaskSpec
 from paceline.topologies.parallel.jobs import Job
 from tests.learning.small_tasks import are_equal, make_dataset
 
@@ -53,6 +56,24 @@ def test_regression_also_keeps_the_units_of_its_targets():
     started = make_model(job(task=task), other, state)
     assert are_equal(started.state(), state)
     np.testing.assert_allclose(started.spec.target_normalisation.std, INPUTS.sum(1).std(), rtol=1e-5)
+
+
+class Scaled(Task):
+    """A task of the user's, whose model standardises where it wants to."""
+
+    def model(self):
+        return nn.Sequential(Standardise(), nn.Linear(2, 2))
+
+    def loss(self, model, batch):
+        return nn.functional.cross_entropy(model(batch[0]), batch[1].long())
+
+
+def test_preprocessing_of_a_task_of_the_users_is_kept_wherever_it_is():
+    state = make_model(job(task=Scaled), CLASSES).state()
+    started = make_model(job(task=Scaled), OTHER_CLASSES, state)
+    assert are_equal(started.state(), state)
+    on_a_device = LocalModel(started.spec, allowed=None).state()
+    assert all(torch.allclose(on_a_device[name], state[name]) for name in ("0.scale", "0.shift"))
 
 
 def test_parameters_of_the_network_alone_fit_too_behind_preprocessing_of_the_new_data():

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
-from paceline.learning.preprocessing import Normalisation
+from paceline.learning.preprocessing import Normalisation, Rescale, Standardise
 from paceline.learning.training_spec import TrainingSpec
 
 _DIGEST_BYTES = 16
@@ -56,7 +57,7 @@ def _started(spec: TrainingSpec, state: State) -> LocalModel:
     Names may be those of the whole model, as runs save them, or those of the network in it. Preprocessing that was
     fitted to other data goes with the parameters that were trained behind it.
     """
-    model = LocalModel(_refitted(spec, state), allowed=None)
+    model = LocalModel(spec, allowed=None)
     own = model.module.state_dict()
     if not state.keys() & own.keys():
         state = {_INNER + name: tensor for name, tensor in state.items()}
@@ -64,21 +65,25 @@ def _started(spec: TrainingSpec, state: State) -> LocalModel:
     if extra or missing:
         what = f"has {extra[0]}" if extra else f"lacks {missing[0]}"
         raise ConfigError(f"it does not fit the model of this job: it {what}")
+    model = LocalModel(_refitted(spec, model.module, state), allowed=None)
     model.load(state)
     base = model.base()
     model.spec = msgspec.structs.replace(model.spec, base=digest_of(base) if base else "")
     return model
 
 
-def _refitted(spec: TrainingSpec, state: State) -> TrainingSpec:
-    """Return the spec with the preprocessing that is among the parameters, where the job has some, too."""
+def _refitted(spec: TrainingSpec, module: nn.Module, state: State) -> TrainingSpec:
+    """Return the spec with the preprocessing that is among the parameters: devices make theirs from the spec."""
     fitted = {}
-    if spec.normalisation is not None and "preprocessing.scale" in state:
-        scale, shift = _values(state, "preprocessing.scale"), _values(state, "preprocessing.shift")
-        fitted["normalisation"] = _normalisation(shift / scale, 1 / scale)
-    if spec.target_normalisation is not None and "postprocessing.std" in state:
-        mean, std = _values(state, "postprocessing.mean"), _values(state, "postprocessing.std")
-        fitted["target_normalisation"] = _normalisation(mean, std)
+    for name, layer in module.named_modules():
+        place = f"{name}." if name else ""
+        if isinstance(layer, Standardise) and spec.normalisation is not None and f"{place}scale" in state:
+            scale, shift = _values(state, f"{place}scale"), _values(state, f"{place}shift")
+            fitted["normalisation"] = _normalisation(shift / scale, 1 / scale)
+        if isinstance(layer, Rescale) and f"{place}std" in state:
+            fitted["target_normalisation"] = _normalisation(
+                _values(state, f"{place}mean"), _values(state, f"{place}std")
+            )
     return msgspec.structs.replace(spec, **fitted)
 
 
