@@ -28,7 +28,9 @@ from paceline.learning.aggregation import AGGREGATIONS, Aggregation
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.tasks import TASKS, TaskSpec
 from paceline.learning.views import VIEWS, ViewSpec
 from paceline.topologies.split.jobs import AveragingSpec
 
@@ -41,6 +43,7 @@ TYPES = {
     list[str]: "list of texts",
     tuple[str, ...]: "list of texts",
     dict[str, Positive]: "table of numbers",
+    dict[str, bool | int | float | str]: "table",
     tuple[DeviceState, ...]: "tables",
     PowerModel: "table",
 }
@@ -85,7 +88,7 @@ def shown_type(kind):
 
 def shown_default(value):
     """Write a default as the pages do."""
-    if value is None or value in ((), [], PowerModel()):
+    if value is None or value in ((), [], {}, PowerModel()):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
@@ -123,8 +126,13 @@ def fields_of_plugin(kind):
 
 TABLES_OF_FILES = {
     "`[job]`": fields_of(Job, JOB["job"]),
+    "`[task]`": fields_of(TaskSpec, JOB["task"]),
     "`[model]`": fields_of(ModelSpec, JOB["model"]),
-    "`[optimizer]`": {"name": ("text", '"SGD"'), "lr": ("number", "0.1")},
+    "`[optimizer]`": {
+        "name": ("text", '"SGD"'),
+        "schedule": (shown_type(typing.get_type_hints(OptimizerSpec)["schedule"]), '"constant"'),
+        "lr": ("number", "0.1"),
+    },
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": {"method": ("text", '"fedavg"'), **fields_of_plugin(Aggregation)},
@@ -160,7 +168,7 @@ def test_the_documented_tables_are_those_there_are():
     documented = {*KINDS, *OWN_TABLES}
     assert set(headings) == documented | {"device", "cell"}
     assert documented == JOB.keys() | POOL.keys() | GOSSIP.keys() | SPLIT.keys()
-    assert JOB["optimizer"] == {"name": "SGD", "lr": 0.1}
+    assert JOB["optimizer"] == {"name": "SGD", "schedule": "constant", "lr": 0.1}
     assert JOB["allocation"]["policy"] == "adaptive-dab"
     assert POOL["allocation"]["policy"] == "med"
     with pytest.raises(ConfigError):
@@ -186,6 +194,14 @@ def test_every_model_dataset_and_view_is_named():
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[data]`"))) >= set(DATASETS)
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[[view]]`"))) >= set(VIEWS)
     assert SPLIT["model"]["name"] == "leaf-cnn"
+
+
+@pytest.mark.parametrize("name", TASKS.members)
+def test_every_task_is_documented_with_its_losses_and_its_usual_model(name):
+    (row,) = [row for row in rows(section("job.md", "Built-in tasks")) if row[0] == f"`{name}`"]
+    task = TASKS.members[name]
+    assert re.findall(r"`([a-z-]+)`", row[2]) == list(task.losses_by_name)
+    assert row[4] == f"`{task.default_model}`"
 
 
 def command(name):

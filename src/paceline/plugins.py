@@ -139,9 +139,9 @@ def path_of(member: Any) -> str:
     if not name.isidentifier():
         raise ConfigError(f"{name} is inside a function or class, where nothing can import it; define it at top level")
     if location == _NOTEBOOK:
-        script = getattr(sys.modules[_NOTEBOOK], "__file__", None)
-        is_file = script is not None and os.path.isfile(script)  # a program that is piped in has a name, and no file
-        location = os.path.abspath(script) if is_file else _NOTEBOOK
+        script = getattr(sys.modules[_NOTEBOOK], "__file__", None) or ""
+        # A program that is piped in has a name, and no file.
+        location = os.path.abspath(script) if os.path.isfile(script) else _NOTEBOOK
     return f"{getattr(sys.modules.get(location), '__axon_file__', location)}:{name}"
 
 

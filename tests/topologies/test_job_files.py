@@ -205,6 +205,7 @@ def test_files_are_looked_for_beside_the_job(load, tmp_path, path, expected):
 
 def test_a_split_job_that_classifies_has_a_model_with_named_layers_and_others_that_of_their_task(load):
     assert load("[split]").model == ModelSpec(name="leaf-cnn")
+    assert load('[split]\n[model]\nstart = "/run"').model == ModelSpec(name="leaf-cnn", start="/run")
     assert load('[split]\n[task]\nkind = "regression"').model == ModelSpec()
     assert load('[split]\n[task]\nimport = "tasks:Own"').model == ModelSpec()
 
@@ -379,6 +380,7 @@ def test_a_job_can_be_submitted_as_the_tables_of_its_file():
     [
         ({"job": RULES, "data": {"path": "/etc/passwd"}}, "[data] path: a submitted job cannot load files; choose by"),
         ({"job": RULES, "model": {"import": "nets.py:Net"}}, "[model] import: a submitted job cannot load files;"),
+        ({"job": RULES, "model": {"start": "runs/other"}}, "[model] start: a submitted job cannot load files;"),
         ({"job": RULES, "task": {"import": "tasks:Own"}}, "[task] import: a submitted job cannot load files;"),
         ({"job": RULES, "data": {"transform": "os:system"}}, "[data] transform: a submitted job cannot load files;"),
         ({"job": RULES, "model": {"name": "two-nn", "import": None}}, "[model] import: a submitted job cannot load"),

@@ -13,6 +13,7 @@ from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
 from paceline.learning.accelerators import Precision
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
+from paceline.learning.exchange import Exchange
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
@@ -30,6 +31,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     Attributes:
         exchange: ``mixing``: after each epoch, every peer takes the models of its neighbours and mixes them with its
             own. ``push-sum`` (GoSGD): peers push their models to others at random, and nobody waits.
+        sends: what of the model travels between peers; the rest stays with each.
         epochs: number of epochs that each peer trains.
         graph: who is whose neighbour in mixing.
         degree: number of neighbours in a ``regular`` graph.
@@ -57,6 +59,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     tables: ClassVar[tuple[str, ...]] = ("task", "model", "optimizer", "data", "partition", "points", "allocation")
 
     exchange: Literal["mixing", "push-sum"] = "mixing"
+    sends: Exchange = "all"
     epochs: Count = 10
     graph: GraphName = "ring"
     degree: Count = 4

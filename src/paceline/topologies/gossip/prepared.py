@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline.errors import ConfigError
 from paceline.learning import datasets
+from paceline.learning.accelerators import Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
@@ -76,6 +77,10 @@ class PreparedJob:
         """Return parameters by name; those that do not travel are as at the start."""
         return {**self.start, **self.model.layout.unpack(parameters)}
 
+    def evaluate_on(self, accelerator: Accelerator) -> None:
+        """Move the model that evaluates."""
+        self.model.move_to(accelerator)
+
     def evaluate(self, state: State, num_samples: int = 0) -> Scores:
         """Return how good a model is on so many of the test samples, or on all for 0."""
         test = self.dataset.test
@@ -85,7 +90,7 @@ class PreparedJob:
 def prepare_job(job: GossipJob) -> PreparedJob:
     """Load a job's data and build its model."""
     dataset = datasets.load(job.data)
-    model = make_model(job, dataset, rounds=job.epochs)
+    model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
     if job.points is not None:
         _check_points(model.spec)

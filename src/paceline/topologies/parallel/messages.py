@@ -103,9 +103,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def num_bytes(self) -> int:
         """Bytes of parameters and shards together."""
-        return sum(vector.nbytes for vector in self.parameters.values()) + sum(
-            column.nbytes for shard in self.shards for column in shard
-        )
+        columns = sum(column.nbytes for shard in self.shards for column in shard)
+        return columns + sum(vector.nbytes for vector in self.parameters.values())
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

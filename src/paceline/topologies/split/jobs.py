@@ -25,7 +25,7 @@ AUTO = "auto"
 
 MAX_DEPTH = 64
 
-USUAL_MODEL = ModelSpec(name="leaf-cnn")
+USUAL_MODEL = "leaf-cnn"
 """Model of a job that classifies and names none: its layers have names, so that a cut can be told by them."""
 
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_DEPTH)]
@@ -103,7 +103,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model.is_given and self.task.built_in is Classification:
-            msgspec.structs.force_setattr(self, "model", USUAL_MODEL)
+            msgspec.structs.force_setattr(self, "model", msgspec.structs.replace(self.model, name=USUAL_MODEL))
         self.early_stopping()  # raises if it cannot be
         if not self.view:
             raise ValueError('there is no [[view]]; a source sees something, such as kind = "plain"')
