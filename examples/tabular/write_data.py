@@ -9,4 +9,6 @@ for name, table in {"wine": load_wine(), "breast-cancer": load_breast_cancer()}.
     with Path(__file__).with_name(f"{name}.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow([*table.feature_names, "class"])
-        rows.writerows([*values, table.target_names[label]] for values, label in zip(table.data, table.target, strict=True))
+        rows.writerows(
+            [*values, table.target_names[label]] for values, label in zip(table.data, table.target, strict=True)
+        )

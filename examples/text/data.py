@@ -17,7 +17,9 @@ def sentences_of(module):
     """Find the sentences in the docstrings of a module's classes and functions."""
     members = [member for _, member in inspect.getmembers(importlib.import_module(module), callable)]
     methods = [vars(member).values() for member in members if inspect.isclass(member)]
-    docs = {inspect.getdoc(one) or "" for one in (*members, *(one for some in methods for one in some if callable(one)))}
+    docs = {
+        inspect.getdoc(one) or "" for one in (*members, *(one for some in methods for one in some if callable(one)))
+    }
     return sorted({part for doc in docs for part in re.split(r"[.:]\s|\n\n", doc) if len(part.split()) > 4})
 
 
