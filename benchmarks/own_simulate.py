@@ -78,4 +78,4 @@ def prepare(num_learners: int, num_rounds: int, state: State | None = None) -> P
         shard_samples=store.shard_samples,
         num_shards=len(store),
     )
-    return PreparedJob(job=job, task=task, terms=terms, state=state, store=store, model=model)
+    return PreparedJob(job=job, training=task, terms=terms, state=state, store=store, model=model)

@@ -74,7 +74,7 @@ def prepare(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits
     model_bytes = sum(parameter.nbytes for layer in chain.layers.values() for parameter in layer.parameters())
     return PreparedSplit(
         job=job,
-        task=task,
+        training=task,
         dataset=dataset,
         cuts=(what.cut,),
         num_layers={},  # the cut is known: none is to be chosen
@@ -122,7 +122,7 @@ class SourcePart:
         chain, cut = prepared.chain(), prepared.cuts[0]
         self._minibatches = Minibatches(prepared.terms(1, prepared.cuts))
         self._x = prepared.dataset.train.take(slice(None)).x
-        self.branch = Branch(prepared.task, chain.before(cut), chain.shapes[cut])
+        self.branch = Branch(prepared.training, chain.before(cut), chain.shapes[cut])
 
     def forward(self, epoch: int, step: int) -> torch.Tensor:
         """What it makes of a minibatch."""
@@ -145,7 +145,7 @@ class TrunkPart:
         names = [source_name(number) for number in range(1, prepared.job.sources + 1)]
         self._minibatches = Minibatches(prepared.terms(1, prepared.cuts))
         self._y = prepared.dataset.train.labels()
-        self._head = make_head(prepared.task, chain, prepared.cuts[0], names, prepared.job.merge)
+        self._head = make_head(prepared.training, chain, prepared.cuts[0], names, prepared.job.merge)
         self.losses: list[float] = []
 
     def step(self, epoch: int, step: int, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

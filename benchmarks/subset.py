@@ -80,7 +80,7 @@ def training_case(prepared: PreparedJob, num_shards: int, settings: Settings) ->
 
 
 async def _train(prepared: PreparedJob, num_shards: int, num_trained: int) -> dict[str, float]:
-    trainer = ThreadTrainer(LocalModel(prepared.task))
+    trainer = ThreadTrainer(LocalModel(prepared.training))
     rate = await measure_training(trainer, prepared.draw(num_shards))
     flops = measure_flops()
     shards = prepared.draw(num_trained)

@@ -119,7 +119,7 @@ def run(seed: int, *, is_quick: bool) -> Iterator[Row]:
 
 def _profile(size: Size, seed: int) -> Subject:
     prepared = prepare_job(size.job)
-    trainer, shards = ThreadTrainer(LocalModel(prepared.task)), prepared.draw(8)
+    trainer, shards = ThreadTrainer(LocalModel(prepared.training)), prepared.draw(8)
     observations = run_live(profile_training(trainer, shards, size.loads, seconds=size.profile_seconds, seed=seed))
     alone, slowdown = fit_slowdown(observations)
     return Subject(trainer, shards, alone, slowdown, cross_validate(observations))

@@ -90,9 +90,9 @@ def play_job(job: Job, fleet: Fleet, *, normalisation: Normalisation | None = No
     """
     prepared = prepare_job(job)
     if normalisation is not None:
-        task = msgspec.structs.replace(prepared.task, normalisation=normalisation)
+        task = msgspec.structs.replace(prepared.training, normalisation=normalisation)
         model = LocalModel(task, allowed=None)
-        prepared = replace(prepared, task=task, model=model, state=model.state())
+        prepared = replace(prepared, training=task, model=model, state=model.state())
     trial = play(JobPlan(replace(prepared, evaluate=None)), fleet)
     return replace(trial, states=[prepared.state, *trial.states])
 

@@ -33,7 +33,7 @@ class Device:
         """Load the data, build TwoNN, and have PyTorch load what it needs."""
         job = Job(deadline_seconds=15, seed=seed, data=DataSpec(name=data, shard_size=shard_size))
         self.prepared = prepare_job(job)
-        self.trainer = ThreadTrainer(LocalModel(self.prepared.task))
+        self.trainer = ThreadTrainer(LocalModel(self.prepared.training))
         return await self.train(num_shards=1)
 
     async def measure_flops(self) -> dict[str, float]:

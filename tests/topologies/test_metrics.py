@@ -40,7 +40,7 @@ def train(plan, devices, folder, callbacks=()) -> Run:
 def regression(**rules):
     """A plan of a job whose task has these metrics."""
     prepared = prepare_job(small_job(rounds=20))
-    model = Regressor(prepared.task)
+    model = Regressor(prepared.training)
     job = msgspec.structs.replace(prepared.job, **rules)
 
     def evaluate(state):
@@ -70,7 +70,7 @@ def test_a_job_is_stopped_by_any_metric(rules, reason, rounds, tmp_path):
 def test_peers_are_measured_by_any_metric(tmp_path):
     job = GossipJob(epochs=2, model="two-nn", data="digits", probe_seconds=1.0, patience_seconds=0.5)
     prepared = prepare_gossip(job)
-    plan = GossipPlan(replace(prepared, model=Regressor(prepared.task)))
+    plan = GossipPlan(replace(prepared, model=Regressor(prepared.training)))
     run = train(plan, [device("a"), device("b")], tmp_path / "run")
     assert run.metrics.keys() == {"loss", "mae", "r2", "averaged"}
     assert run.summary().tables["consensus"].values("mae") == [100, 50]

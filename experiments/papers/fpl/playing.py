@@ -87,9 +87,9 @@ def joint_accuracy(trial: SplitTrial) -> float:
         scores = trial.events_of(SplitEpochEnded)[-1].scores
         assert scores is not None
         return scores.metrics["accuracy"]
-    model, labels = LocalModel(job.task, allowed=None), as_tensor(job.dataset.test.labels())
+    model, labels = LocalModel(job.training, allowed=None), as_tensor(job.dataset.test.labels())
     model.module.eval()
-    total = torch.zeros(len(labels), job.task.num_outputs)
+    total = torch.zeros(len(labels), job.training.num_outputs)
     for number, joined in enumerate(trial.events_of(LearnerJoined), 1):
         model.load(_model_of(trial.states[-1], joined.learner))
         x = as_tensor(view_of(job.dataset, job.terms(number, job.cuts), number).test.x)

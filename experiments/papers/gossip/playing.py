@@ -45,7 +45,7 @@ def play_case(case: Case, rules: Mapping[str, Any], *, is_time_only: bool = Fals
     """Run one trial; if it is time only, nothing is learned."""
     base = base_job(case.workload, case.size, case.seed)
     job = job_of(case, rules, base.job.data)
-    prepared = replace(base, job=job, task=msgspec.structs.replace(base.task, optimizer=job.optimizer))
+    prepared = replace(base, job=job, training=msgspec.structs.replace(base.training, optimizer=job.optimizer))
     devices = devices_of(case, (job.points or PointsSpec()).reduction)
     trial = play(GossipPlan(prepared), VirtualFleet(devices, is_time_only=is_time_only))
     return GossipTrial(case=case, events=trial.events)

@@ -30,7 +30,7 @@ def test_bytes_of_a_cut_grow_with_the_samples(case):
 def test_bytes_of_averaging_do_not(case):
     own = case._replace(scheme=GFL_FF)
     found = taken(costs(own), GFL_FF, "num_bytes")
-    layers = make_chain(prepared(own).task, None).layers
+    layers = make_chain(prepared(own).training, None).layers
     averaged = sum(parameter.numel() for name in ("f1", "f2") for parameter in layers[name].parameters())
     assert found.each[1] == pytest.approx(0, abs=1)
     assert found.epoch(0) == pytest.approx(2 * NUM_SOURCES * averaged * 4, rel=0.01)

@@ -34,4 +34,4 @@ def test_a_shortened_job_has_the_first_samples_and_the_same_model(case):
     short = shortened(whole, 16)
     assert (len(short.dataset.train), len(short.dataset.test)) == (16, 1)
     assert (short.dataset.train.take(slice(16)).x == whole.dataset.train.take(slice(16)).x).all()
-    assert short.task == whole.task
+    assert short.training == whole.training

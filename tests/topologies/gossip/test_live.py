@@ -97,7 +97,7 @@ def start(tmp_path):
 def central_accuracy(prepared):
     """Of one run with all the data in one place, and the same epochs and optimizer."""
     torch.set_num_threads(1)  # several would wait for each other on a busy machine
-    model, data = LocalModel(prepared.task), prepared.dataset
+    model, data = LocalModel(prepared.training), prepared.dataset
     for _ in model.minibatches(model.state(), [data.train.take(slice(None))], prepared.job.seed, EPOCHS):
         pass
     return model.evaluate(model.state(), data.test).metrics["accuracy"]

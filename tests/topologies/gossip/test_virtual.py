@@ -118,7 +118,7 @@ def test_peers_start_from_what_the_job_names_also_where_it_does_not_travel(tmp_p
     checkpoints.write(path, Frozen().state_dict())
     model = ModelSpec(import_path="tests.topologies.parallel.own_models:Frozen", start=str(path))
     outcome, _, prepared = play(fleet(), sends="trainable", model=model)
-    assert prepared.task.base
+    assert prepared.training.base
     assert outcome.metrics["accuracy"] > 0.7
     assert outcome.state["model.body.weight"].equal(checkpoints.read(path)["body.weight"])
 

@@ -70,11 +70,11 @@ def test_processes_are_sent_what_is_frozen_over_http(start, tmp_path):
 
 def test_another_model_than_was_offered_is_refused(start, tmp_path):
     prepared = prepare_job(small_job(aggregation={"exchange": "trainable"}, **FROZEN))
-    assert (prepared.task.base, prepared.base_bytes) == ("", 0)  # devices make it by themselves
+    assert (prepared.training.base, prepared.base_bytes) == ("", 0)  # devices make it by themselves
     given = {f"model.{name}": tensor for name, tensor in start.items()}
     prepared = prepare_job(small_job(aggregation={"exchange": "trainable"}, **FROZEN), given)
     assert prepared.base_bytes == BODY_BYTES
-    enrolment = Enrolment.of(prepared.offer, ThreadTrainer(LocalModel(prepared.task, allowed=None)), None)
+    enrolment = Enrolment.of(prepared.offer, ThreadTrainer(LocalModel(prepared.training, allowed=None)), None)
     base = prepared.model.base()
     enrolment.load_base(base)
     for wrong in (

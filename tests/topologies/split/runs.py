@@ -131,7 +131,7 @@ def play(prepared, devices):
 
 def in_one_process(prepared, sources, epochs=None, cut=CUT):
     """The state of the same model, all of whose parts one optimizer of one process has trained."""
-    task, data = prepared.task, prepared.dataset
+    task, data = prepared.training, prepared.dataset
     chain, labels = make_chain(task, None), data.train.labels()
     branches = {source: make_chain(task, None).before(cut) for source in sources}
     model = SplitModel(branches, make_head(task, chain, cut, sources, prepared.job.merge)).train()

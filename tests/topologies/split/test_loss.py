@@ -50,7 +50,10 @@ def test_a_source_that_returns_goes_on_from_the_copy_of_its_branch(away):
     assert masked_by_epoch(away)[back.epoch :] == [0] * (12 - back.epoch)
     kept = branch_of("c", away.states[4])
     assert farthest(kept, branch_of("c", away.states[back.epoch - 1])) == 0  # none newer came while it was away
-    new, initial = branch_of("c", away.states[back.epoch]), learned_by(make_chain(small_split().task, None).before(CUT))
+    new, initial = (
+        branch_of("c", away.states[back.epoch]),
+        learned_by(make_chain(small_split().training, None).before(CUT)),
+    )
     assert 0 < farthest(new, kept) < 0.5 * farthest(new, initial)
     assert away.epochs[-1].metrics["accuracy"] > 0.8
 

@@ -95,7 +95,7 @@ def test_minibatches_are_the_same_for_all_and_new_in_each_epoch():
 
 def test_a_branch_begins_with_what_standardises_samples():
     split = small_split()
-    how, x = split.task.normalisation, as_tensor(inputs(split)[:5])
+    how, x = split.training.normalisation, as_tensor(inputs(split)[:5])
     fed = split.chain().before("1")(x).numpy()
     expected = (x.numpy() * how.scale - how.mean[0]) / how.std[0]
     assert np.allclose(fed, expected.reshape(5, -1), atol=1e-6)

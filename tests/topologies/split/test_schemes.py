@@ -38,7 +38,7 @@ def views(split):
 
 def trained(split, view, state=None, epoch=1):
     """What a source learns in an epoch, left alone."""
-    model = LocalModel(split.task, None)
+    model = LocalModel(split.training, None)
     for _ in model.minibatches(state or model.state(), [view.train], split.job.seed * 1_000_003 + epoch):
         pass
     return model.layout.unpack(model.parameters())
@@ -55,7 +55,7 @@ def test_with_all_layers_and_no_hold_it_is_fedavg():
     expected = mean([trained(split, view, first, 2) for view in views(split)])
     for source in NAMES:
         assert farthest(own(played.state, source), expected) < 1e-6
-    model = LocalModel(split.task, None)
+    model = LocalModel(split.training, None)
     scores = [model.evaluate(expected, view.test) for view in views(split)]
     loss, accuracy = np.mean([(one.loss, one.metrics["accuracy"]) for one in scores], axis=0)
     _, ended = played.epochs
@@ -77,12 +77,12 @@ def test_layers_that_are_not_named_stay_with_their_source():
 
 def held(split, view, layers, mu):
     """An epoch of FedProx, written out."""
-    torch.manual_seed(split.task.seed)
-    model = build(split.task.model, split.task.input_shape, split.task.num_outputs).train()
+    torch.manual_seed(split.training.seed)
+    model = build(split.training.model, split.training.input_shape, split.training.num_outputs).train()
     anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     order = torch.randperm(len(view.train.y), generator=torch.Generator().manual_seed(split.job.seed * 1_000_003 + 1))
-    how = split.task.normalisation
+    how = split.training.normalisation
     x = (torch.from_numpy(view.train.x).float() * how.scale - how.mean[0]) / how.std[0]
     y = torch.from_numpy(view.train.y.astype(np.int64))
     for batch in torch.split(order, 32):
@@ -117,7 +117,7 @@ def test_images_are_handed_over_once_and_learned_from_by_one_model(optimizer):
     split = small_split(scheme="images", epochs=2, test_epochs=2, optimizer=optimizer)
     edge = device("edge", 2000.0, is_server=True)
     played = play(split, [*fleet(), edge])
-    model, seen = LocalModel(split.task, None), views(split)
+    model, seen = LocalModel(split.training, None), views(split)
     kept = model.new_optimizer()
     for epoch in (1, 2):
         shards = [view.train for view in seen]
@@ -144,7 +144,9 @@ def test_each_learns_and_the_same_each_time(scheme):
     first, second = (play(split, fleet(speed_noise=0.2)) for _ in range(2))
     assert first.events == second.events
     assert first.epochs[-1].metrics["accuracy"] > max(0.3, first.epochs[0].metrics["accuracy"])
-    whole = sum(each.numel() for layer in make_chain(split.task, None).layers.values() for each in layer.parameters())
+    whole = sum(
+        each.numel() for layer in make_chain(split.training, None).layers.values() for each in layer.parameters()
+    )
     parts = first.of(SplitStarted)[0].num_parameters
     expected = {
         "fpl": {"branch": 64 * 50 + 50, "junction": 3 * 50 * 50 + 50, "trunk": 50 * 20 + 20 + 20 * 10 + 10},

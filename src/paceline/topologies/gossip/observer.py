@@ -131,7 +131,7 @@ class Observer(Host):
                 raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {found.loss:.3g}")
         reason: Literal["epochs done", "stopped by a callback"] = STOPPED if env.is_stopping() else "epochs done"
         env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, **fields_of(scores)))
-        env.save("final", state, SavedModel(training=prepared.task))
+        env.save("final", state, SavedModel(training=prepared.training))
         self._outcome = Outcome(state, {**figures_of(scores, metric_names), "averaged": averaged})
 
     def admit(self, node: Node) -> OnEpoch:
@@ -158,7 +158,7 @@ class Observer(Host):
         elif finished.state is not None:
             self._final[name] = finished.state
             if self.env.clock == "live":
-                self.env.save(name, finished.state, SavedModel(training=self._prepared.task))
+                self.env.save(name, finished.state, SavedModel(training=self._prepared.training))
         self._changes.notify()
 
     def _evaluated(self, parameters: Vectors) -> Scores | None:

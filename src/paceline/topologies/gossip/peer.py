@@ -113,9 +113,9 @@ class Peer(Member, PeerService):
         self._node = node
         self._evaluates = evaluates
         self._on_epoch = on_epoch
-        trainer = node.machine.trainer(prepared.task)
+        trainer = node.machine.trainer(prepared.training)
         prepared.evaluate_on(node.machine.accelerator)
-        if prepared.task.base:
+        if prepared.training.base:
             trainer.load_base(prepared.model.base())
         start = prepared.model.layout.pack(prepared.start)
         self._progress = _Progress(start)

@@ -36,7 +36,7 @@ class PreparedJob:
     """
 
     job: GossipJob
-    task: TrainingSpec
+    training: TrainingSpec
     dataset: Dataset
     model: LocalModel
 
@@ -71,7 +71,7 @@ class PreparedJob:
 
     def own_holding(self, table: Table) -> Holding:
         """Make the holding of a device with data of its own; raises `ConfigError` if that does not fit this job."""
-        return Holding(fitting(table, self.task).take(slice(None)))
+        return Holding(fitting(table, self.training).take(slice(None)))
 
     def state(self, parameters: Vectors) -> State:
         """Return parameters by name; those that do not travel are as at the start."""

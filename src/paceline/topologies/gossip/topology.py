@@ -63,7 +63,7 @@ class GossipPlan(Plan[GossipJob]):
     def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if num_shards is not None:
             raise ConfigError("a gossip job's data has no shards; leave out --shards")
-        return self.prepared.task, [self.prepared.dataset.train.take(slice(_BENCHMARK_SAMPLES))]
+        return self.prepared.training, [self.prepared.dataset.train.take(slice(_BENCHMARK_SAMPLES))]
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         self.prepared.holdings(count)  # raises now if there is too little data

@@ -77,13 +77,13 @@ class Enrolment:
             return cls(offer, offer.terms, policy, trainer, like, None, feedback)
         if own_data is None:
             raise ConfigError("this job trains on data of the devices' own: pass --data PATH")
-        store = ShardStore(fitting(own_data(offer), offer.task), offer.terms.shard_samples, offer.task.seed)
+        store = ShardStore(fitting(own_data(offer), offer.training), offer.terms.shard_samples, offer.training.seed)
         terms = msgspec.structs.replace(offer.terms, num_shards=len(store), shard_bytes=0)
         return cls(offer, terms, policy, trainer, like, store, feedback)
 
     def load_base(self, state: State) -> None:
         """Take what of the model does not travel; raises `BadReply` if it is not what was offered."""
-        if digest_of(state) != self.offer.task.base:
+        if digest_of(state) != self.offer.training.base:
             raise BadReply("the orchestrator sent another model than it offered, where parts of it do not travel")
         self.trainer.load_base(state)
 

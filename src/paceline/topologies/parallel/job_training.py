@@ -83,7 +83,7 @@ class JobTraining:
         prepared.model.move_to(env.machine.accelerator)
         self._auditor = None
         if self._job.audit_rate and env.trains:  # where time is all that passes, nothing was trained
-            model = LocalModel(prepared.task, allowed=None)
+            model = LocalModel(prepared.training, allowed=None)
             model.load(prepared.state)
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
 
@@ -239,7 +239,7 @@ class JobTraining:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
         if self._aggregation.remembers:
             self.env.save(memory_name(number), self._memory)
-        self.env.save(number, self.state, SavedModel(training=self.prepared.task))
+        self.env.save(number, self.state, SavedModel(training=self.prepared.training))
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""
@@ -269,7 +269,7 @@ class JobTraining:
         first, *further = [
             Portion(
                 [Shard(*arrays) for arrays in self.prepared.shards(numbers)],
-                order_seed(self.prepared.task.seed, round, learner, portion),
+                order_seed(self.prepared.training.seed, round, learner, portion),
             )
             for portion, numbers in enumerate(share.portions)
         ]

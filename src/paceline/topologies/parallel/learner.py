@@ -97,17 +97,17 @@ class Learner(Member):
 
     async def _enrol(self, offer: messages.Offer) -> None:
         """Enrol in a job; measures the device for it, unless that was done before."""
-        enrolment = self._enrolments.get(offer.task.name)
+        enrolment = self._enrolments.get(offer.training.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
-            trainer = self._node.machine.trainer(offer.task)
+            trainer = self._node.machine.trainer(offer.training)
             enrolment = Enrolment.of(offer, trainer, self._own_data, self._options.allowed)
             has_own_data = enrolment.store is not None
-            if offer.task.base:
+            if offer.training.base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
             disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
-            self._enrolments[offer.task.name] = enrolment
+            self._enrolments[offer.training.name] = enrolment
         self._enrolment = enrolment
         if enrolment.policy.decided_by == "orchestrator":
             if enrolment.policy.needs_outlook and self._found_in is None:  # drawn in any case: alike for all
@@ -150,10 +150,10 @@ class Learner(Member):
             profile=msgspec.to_builtins(enrolment.profile),
             seconds=self._time() - start,
             power=self._node.machine.meter.described,
-            job=enrolment.offer.task.name,
+            job=enrolment.offer.training.name,
             threads=enrolment.trainer.num_threads,
             device=self._node.machine.accelerator_name,
-            precision=enrolment.offer.task.precision,
+            precision=enrolment.offer.training.precision,
         )
 
     async def _fill(self) -> None:
@@ -222,7 +222,7 @@ class Learner(Member):
             download_seconds=done.download_seconds,
             train_seconds=done.train_seconds,
             is_halted=done.is_halted,
-            job=enrolment.offer.task.name,
+            job=enrolment.offer.training.name,
             diverged=_RUINED if is_ruined else "",
         )
         await self._hand_in(enrolment, done, spent, usage)
@@ -238,7 +238,7 @@ class Learner(Member):
     ) -> _Done:
         """Train what was taken since `start`, and further portions as long as there are any."""
         given = enrolment.parameters_of(work)
-        done, seeds = _Done(given, given), (enrolment.offer.task.seed, round, self._name)
+        done, seeds = _Done(given, given), (enrolment.offer.training.seed, round, self._name)
         while True:
             downloaded = self._time()
             self._start("train", round)
@@ -259,7 +259,7 @@ class Learner(Member):
         """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
-            own = enrolment.own_shards(num_shards, round_seed(enrolment.offer.task.seed, ticket.round, self._name))
+            own = enrolment.own_shards(num_shards, round_seed(enrolment.offer.training.seed, ticket.round, self._name))
             num_samples = sum(shard.num_samples for shard in own) if own else None
             work: messages.Work = await self._orchestrator.take.coro(
                 self._session, ticket.round, num_shards, num_samples
@@ -345,7 +345,7 @@ class Learner(Member):
 
     def _start(self, phase: Phase, round: int) -> None:
         self._background.enter_phase(phase)
-        job = self._enrolment.offer.task.name if self._enrolment is not None else ""
+        job = self._enrolment.offer.training.name if self._enrolment is not None else ""
         self._node.record(PhaseStarted, learner=self._name, round=round, phase=phase, job=job)
 
 

@@ -43,7 +43,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         compression: how updates are sent.
     """
 
-    task: TrainingSpec
+    training: TrainingSpec
     terms: RoundTerms
     policy: dict[str, Any]
     placement: Literal["served", "local"]

@@ -27,7 +27,7 @@ def own_data_of(options: DeviceOptions) -> OwnData | None:
             if options.data is None and not offer.dataset:
                 raise ConfigError("this job's data is a file: pass a part of your copy of it, --data PATH:I/N")
             data = _data_of(offer, options.data)
-            return cut(data, count, offer.partition, offer.task.seed)[number - 1]
+            return cut(data, count, offer.partition, offer.training.seed)[number - 1]
 
         return part_of
     if options.data is None:

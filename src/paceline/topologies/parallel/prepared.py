@@ -40,7 +40,7 @@ class PreparedJob:
     """
 
     job: Job
-    task: TrainingSpec
+    training: TrainingSpec
     terms: RoundTerms
     state: State
     store: ShardStore | None
@@ -53,7 +53,7 @@ class PreparedJob:
     @property
     def base_bytes(self) -> int:
         """Bytes of what of the model is sent once to each learner; 0 if they make it by themselves."""
-        return sum(tensor.nbytes for tensor in self.model.base().values()) if self.task.base else 0
+        return sum(tensor.nbytes for tensor in self.model.base().values()) if self.training.base else 0
 
     @property
     def largest_bytes(self) -> int:
@@ -74,7 +74,7 @@ class PreparedJob:
     def offer(self) -> Offer:
         """The job as it is offered to learners."""
         return Offer(
-            task=self.task,
+            training=self.training,
             terms=self.terms,
             policy=allocation.describe(self.job.allocation),
             placement=self.job.data.placement,
@@ -136,7 +136,7 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
     evaluate = functools.partial(model.evaluate, table=dataset.test)
     return PreparedJob(
         job=job,
-        task=model.spec,
+        training=model.spec,
         terms=terms,
         state=state,
         store=store,

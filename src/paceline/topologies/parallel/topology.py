@@ -132,7 +132,7 @@ class JobPlan(Plan[Job]):
         if self.prepared.store is None:
             raise ConfigError("[data] placement is local, so there are no shards to measure with; use served")
         wanted = num_shards or self.job.benchmark_shards
-        return self.prepared.task, self.prepared.draw(min(wanted, self.prepared.num_served_shards))
+        return self.prepared.training, self.prepared.draw(min(wanted, self.prepared.num_served_shards))
 
     def device_options(self, number: int, count: int) -> Sequence[str]:
         if self.prepared.store is not None:

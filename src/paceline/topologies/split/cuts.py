@@ -85,15 +85,15 @@ def step_seconds(cut: str, costs: Sequence[Costs], trunk_seconds: float, num_byt
 
 async def measure_cuts(terms: SplitTerms, engine: Engine, allowed: Collection[str] | None) -> dict[str, CutCost]:
     """Measure what each cut would cost this source."""
-    chain = make_chain(terms.task, allowed)
+    chain = make_chain(terms.training, allowed)
     return {cut: await _time_branch(terms, chain, cut, engine) for cut in terms.cuts}
 
 
 async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine) -> CutCost:
     """Run the subset benchmark of a branch, on a minibatch of zeros."""
-    branch = Branch(terms.task, chain.before(cut), chain.shapes[cut], accelerator=engine.accelerator)
-    x = torch.zeros(terms.task.batch_size, *terms.task.input_shape)
-    gradient = torch.zeros(terms.task.batch_size, *chain.shapes[cut])
+    branch = Branch(terms.training, chain.before(cut), chain.shapes[cut], accelerator=engine.accelerator)
+    x = torch.zeros(terms.training.batch_size, *terms.training.input_shape)
+    gradient = torch.zeros(terms.training.batch_size, *chain.shapes[cut])
     operations = branch.operations
 
     async def forward() -> None:
@@ -111,7 +111,7 @@ async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine
 
 async def _time_head(prepared: PreparedSplit, cut: str, sources: Sequence[str], engine: Engine) -> float:
     """Measure how long a step takes the trunk, by a few of them on zeros."""
-    make = functools.partial(make_head, prepared.task, prepared.chain(), cut, sources, prepared.job.merge)
+    make = functools.partial(make_head, prepared.training, prepared.chain(), cut, sources, prepared.job.merge)
     head = await engine.run(functools.partial(make, engine.accelerator), 0)
     size, shape = prepared.job.batch_size, prepared.shapes[cut]
     inputs = {source: torch.zeros(size, *shape) for source in sources}

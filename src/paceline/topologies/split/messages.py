@@ -52,7 +52,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
     """
 
-    task: TrainingSpec
+    training: TrainingSpec
     scheme: Scheme
     cuts: Annotated[tuple[str, ...], Meta(max_length=MAX_CUTS)]
     epochs: int

@@ -42,7 +42,7 @@ class PreparedSplit:
     """
 
     job: SplitJob
-    task: TrainingSpec
+    training: TrainingSpec
     dataset: Dataset
     cuts: tuple[str, ...]
     num_layers: dict[str, int]
@@ -60,13 +60,13 @@ class PreparedSplit:
 
     def chain(self) -> Chain:
         """Build the model with its initial parameters."""
-        return make_chain(self.task, None)
+        return make_chain(self.training, None)
 
     def terms(self, number: int, cuts: Sequence[str]) -> SplitTerms:
         """Return what the source of this number needs to know."""
         job = self.job
         return SplitTerms(
-            task=self.task,
+            training=self.training,
             scheme=job.scheme,
             cuts=tuple(cuts),
             epochs=job.epochs,
@@ -97,15 +97,15 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
     if job.model.start is not None:
         raise ConfigError("[model] start: split jobs begin with new parameters; leave it out")
     dataset = datasets.load(job.data)
-    task = TrainingSpec.of(
+    training = TrainingSpec.of(
         job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
     )
-    model = LocalModel(task, allowed=None)
+    model = LocalModel(training, allowed=None)
     _check_task(job, model.task)
     metric_names = model.metric_names
     check_metric_names(metric_names, SplitTables({}).tables())
     job.early_stopping().check(metric_names)
-    chain = make_chain(task, None)
+    chain = make_chain(training, None)
     for layer in job.averaging.layers:
         if layer not in chain.layers:
             raise ConfigError(f"[averaging] layers has {layer!r}; {suggest(layer, chain.layers)}")
@@ -113,13 +113,13 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
     cuts = _cuts(job, chain)
     return PreparedSplit(
         job=job,
-        task=task,
+        training=training,
         dataset=dataset,
         cuts=cuts,
         num_layers={cut: sum(map(_learns, chain.before(cut))) for cut in cuts},
         shapes=chain.shapes,
         model_bytes=sum(parameter.nbytes for parameter in parameters),
-        operations=operations_of(chain, task),
+        operations=operations_of(chain, training),
         metric_names=metric_names,
     )
 

@@ -43,10 +43,10 @@ def load_samples(terms: SplitTerms, number: int, stored_at: str | None = None, *
     wanted = {"train": terms.num_samples, "test": terms.num_test_samples}
     for (name, count), table in zip(wanted.items(), (data.train, data.test), strict=True):
         shape = table.columns[0].shape
-        if len(table) != count or shape != terms.task.input_shape:
+        if len(table) != count or shape != terms.training.input_shape:
             raise ConfigError(
                 f"{where}: x_{name} has {len(table)} samples of shape {shape}; the trunk has {count} of shape "
-                f"{terms.task.input_shape}: sources see the same samples, in the same order"
+                f"{terms.training.input_shape}: sources see the same samples, in the same order"
             )
     if stored_at is not None and not is_viewed:
         return Samples(data.train.take(slice(None)), data.test.take(slice(None)))
@@ -55,7 +55,7 @@ def load_samples(terms: SplitTerms, number: int, stored_at: str | None = None, *
 
 def view_of(data: Dataset, terms: SplitTerms, number: int) -> Samples:
     """Apply the view of the source of this number to a dataset."""
-    seed = 2 * (terms.task.seed * 1_000_003 + number)
+    seed = 2 * (terms.training.seed * 1_000_003 + number)
     train, test = data.train.take(slice(None)), data.test.take(slice(None))
     return Samples(
         Shard(apply_view(train.x, terms.view, seed), train.y), Shard(apply_view(test.x, terms.view, seed + 1), test.y)
@@ -67,14 +67,14 @@ class Minibatches:
 
     def __init__(self, terms: SplitTerms) -> None:
         self._terms = terms
-        self._sizes = minibatch_sizes(terms.num_samples, terms.task.batch_size)
+        self._sizes = minibatch_sizes(terms.num_samples, terms.training.batch_size)
         self._epoch = 0
         self._batches: tuple[torch.Tensor, ...] = ()
 
     def samples(self, epoch: int, number: int) -> Array:
         """Return the indices of a minibatch's samples."""
         if epoch != self._epoch:
-            order = epoch_order(self._terms.num_samples, self._terms.task.seed, epoch)
+            order = epoch_order(self._terms.num_samples, self._terms.training.seed, epoch)
             self._epoch, self._batches = epoch, torch.split(order, self._sizes)
         batch: Array = self._batches[number].numpy()
         return batch

@@ -22,7 +22,7 @@ def schedule_of(terms: SplitTerms, epoch: int) -> list[SyncPoint]:
         trained = _points("average", 1)
         tested = _points("test", 1)
     else:
-        trained = _points("step", len(minibatch_sizes(terms.num_samples, terms.task.batch_size)))
+        trained = _points("step", len(minibatch_sizes(terms.num_samples, terms.training.batch_size)))
         tested = _points("test", num_parts_of(terms.num_test_samples))
     is_copied = terms.backup_epochs > 0 and epoch % terms.backup_epochs == 0
     return [*trained, *(tested if is_tested(terms, epoch) else ()), *_points("backup", int(is_copied))]

@@ -130,7 +130,7 @@ class Source(Member):
             number=self._number,
             power=node.machine.meter.described,
             device=node.machine.accelerator_name,
-            precision=terms.task.precision,
+            precision=terms.training.precision,
         )
         self._start("idle", self._last_epoch)
         while True:

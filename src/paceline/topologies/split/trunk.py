@@ -148,7 +148,7 @@ class Trunk(Host, messages.TrunkService):
         return reason
 
     def _saved_model(self) -> SavedModel:
-        job, training = self._job, self._prepared.task
+        job, training = self._job, self._prepared.training
         match job.scheme:
             case "images":
                 return SavedModel(training=training)

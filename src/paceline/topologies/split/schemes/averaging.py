@@ -34,11 +34,11 @@ class AveragingAtTrunk(TrunkScheme):
     def __init__(self, terms: SplitTerms) -> None:
         super().__init__()
         self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
-        model = LocalModel(terms.task, allowed=None)
+        model = LocalModel(terms.training, allowed=None)
         self._layout, self._metric_names = model.layout, model.metric_names
         self._validator = UpdateValidator(model.parameters())
         self._shared_validator = UpdateValidator(_shared_layout(model, terms.layers).pack(model.state()))
-        self._num_steps = len(minibatch_sizes(terms.num_samples, terms.task.batch_size))
+        self._num_steps = len(minibatch_sizes(terms.num_samples, terms.training.batch_size))
         self._copies: dict[str, Vectors] = {}
 
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Tensors:
@@ -90,9 +90,9 @@ class AveragingAtSource(SourceScheme):
         self._name = name
         self._samples = samples
         self._engine = engine
-        self._operations = operations_of(make_chain(terms.task, allowed), terms.task)
+        self._operations = operations_of(make_chain(terms.training, allowed), terms.training)
         own = None if allowed is None else list(allowed)
-        self._model = LocalModel(terms.task, own, accelerator=engine.accelerator)
+        self._model = LocalModel(terms.training, own, accelerator=engine.accelerator)
         self._state = self._model.state()
         self._shared_layout = _shared_layout(self._model, terms.layers)
         self._optimizer = self._model.new_optimizer()
@@ -114,11 +114,11 @@ class AveragingAtSource(SourceScheme):
 
     async def _train(self, epoch: int) -> None:
         terms = self._terms
-        seed = terms.task.seed * 1_000_003 + epoch
+        seed = terms.training.seed * 1_000_003 + epoch
         minibatches = self._model.minibatches(
             self._state, [self._samples.train], seed, round=epoch, optimizer=self._optimizer
         )
-        for size in minibatch_sizes(terms.num_samples, terms.task.batch_size):
+        for size in minibatch_sizes(terms.num_samples, terms.training.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
         self._state = self._model.state()
         if not are_finite(self._state):

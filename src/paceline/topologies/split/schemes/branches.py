@@ -40,7 +40,7 @@ class BranchesAtTrunk(TrunkScheme):
         branch = learned_by(chain.before(cut))
         self._layout = Layout(branch)
         self._validator = UpdateValidator(self._layout.pack(branch))
-        self._head = make_head(prepared.task, chain, cut, sources, prepared.job.merge, engine.accelerator)
+        self._head = make_head(prepared.training, chain, cut, sources, prepared.job.merge, engine.accelerator)
         self._tested = self._head.new_totals()
         self._copies: dict[str, Vectors] = {}
         self._sources = list(sources)
@@ -138,9 +138,9 @@ class BranchAtSource(SourceScheme):
         self._name = name
         self._samples = samples
         self._engine = engine
-        chain = make_chain(terms.task, allowed)
+        chain = make_chain(terms.training, allowed)
         layers = chain.before(cut)
-        self._branch = Branch(terms.task, layers, chain.shapes[cut], terms.depth, engine.accelerator)
+        self._branch = Branch(terms.training, layers, chain.shapes[cut], terms.depth, engine.accelerator)
         self._layout = Layout(self._branch.state())
         self._minibatches = Minibatches(terms)
 

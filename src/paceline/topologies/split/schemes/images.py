@@ -32,7 +32,7 @@ class ImagesAtTrunk(TrunkScheme):
         self._test = prepared.dataset.test.take(slice(None))
         self._engine = engine
         self._operations = prepared.operations
-        self._model = LocalModel(terms.task, allowed=None, accelerator=engine.accelerator)
+        self._model = LocalModel(terms.training, allowed=None, accelerator=engine.accelerator)
         self._state = self._model.state()
         self._optimizer = self._model.new_optimizer()
         self._handed: dict[str, dict[int, Array]] = {}
@@ -59,10 +59,10 @@ class ImagesAtTrunk(TrunkScheme):
 
     async def finish(self, epoch: int) -> float | None:
         train, test = self._shards("train"), self._shards("test")
-        seed = self._terms.task.seed * 1_000_003 + epoch
+        seed = self._terms.training.seed * 1_000_003 + epoch
         minibatches = self._model.minibatches(self._state, train, seed, round=epoch, optimizer=self._optimizer)
         num_samples = sum(shard.num_samples for shard in train)
-        for size in minibatch_sizes(num_samples, self._terms.task.batch_size):
+        for size in minibatch_sizes(num_samples, self._terms.training.batch_size):
             await self._engine.run(lambda: next(minibatches), self._operations.train * size)
             self.totals.num_steps += 1
             self.totals.num_samples += size
