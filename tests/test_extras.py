@@ -15,6 +15,7 @@ EXTRAS = {
     "experiments": ["matplotlib"],
     "huggingface": ["datasets"],
     "images": ["PIL"],
+    "lora": ["peft", "transformers"],
     "onnx": ["onnx", "onnxscript"],
     "parquet": ["pyarrow"],
     "points": ["sklearn", "threadpoolctl"],

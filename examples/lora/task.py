@@ -6,10 +6,13 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 from torch.nn.functional import cross_entropy
 from transformers import AutoModel
+from transformers.utils.logging import disable_progress_bar
 
 from paceline import Task
 
 NUM_CLASSES = 6
+
+disable_progress_bar()
 
 
 class Classifier(nn.Module):

@@ -117,9 +117,10 @@ class Standardise(nn.Module):
     def fit(self, normalisation: Normalisation, shape: Sequence[int]) -> None:
         """Set what is done to samples of this shape."""
         place = (-1, *[1] * (len(shape) - 1)) if len(shape) > 2 else (-1,)
-        std = torch.tensor(normalisation.std)
-        self.scale = (normalisation.scale / std).view(place)
-        self.shift = (torch.tensor(normalisation.mean) / std).view(place)
+        # Rounded once, so that what is fitted again to what was read from a model is the same to the last bit.
+        mean, std = (torch.tensor(value, dtype=torch.float64) for value in (normalisation.mean, normalisation.std))
+        self.scale = (normalisation.scale / std).view(place).float()
+        self.shift = (mean / std).view(place).float()
         self._shape = tuple(shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

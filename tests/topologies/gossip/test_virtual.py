@@ -1,12 +1,14 @@
 """Peers on virtual time: who dies, returns and joins, exactly the same each time."""
 
 import pytest
+import torch
 
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
 from paceline.devices.energy import PowerModel
 from paceline.errors import ConfigError, DivergedError, PacelineError
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
+from paceline.learning import checkpoints
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
@@ -23,6 +25,7 @@ from paceline.topologies.gossip.events import (
 )
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.topology import TOPOLOGY
+from tests.topologies.parallel.own_models import Frozen
 
 
 def device(name, samples_per_second=1000.0, **changes):
@@ -92,6 +95,32 @@ def test_all_learn_together_and_the_same_each_time(rules):
     assert len(of(EpochEnded, events)) == 4 * 5
     assert of(PeerLost, events) == []
     assert all(event.distance > 0 and event.metrics for event in of(ConsensusMeasured, events))
+
+
+@pytest.mark.parametrize("rules", [VARIANTS["plain"], VARIANTS["push-sum"], VARIANTS["int8"]], ids=str)
+@pytest.mark.parametrize("sends", ["trainable", ("model.head.*",)], ids=["trainable", "patterns"])
+def test_only_what_the_job_sends_travels(rules, sends):
+    frozen = {"model": ModelSpec(import_path="tests.topologies.parallel.own_models:Frozen"), **rules}
+    outcome, events, prepared = play(fleet(), sends=sends, **frozen)
+    whole, all_events, _ = play(fleet(), **frozen)
+    sent, all_sent = (sum(event.bytes_sent for event in of(EpochEnded, found)) for found in (events, all_events))
+    assert prepared.model_bytes == 4 * 257 * 10
+    assert sent < all_sent / 2
+    assert outcome.metrics["accuracy"] == pytest.approx(whole.metrics["accuracy"], abs=0.02)
+    assert outcome.metrics["accuracy"] > 0.7
+    for name in ("model.body.weight", "model.body.bias"):
+        assert outcome.state[name].equal(prepared.start[name])
+
+
+def test_peers_start_from_what_the_job_names_also_where_it_does_not_travel(tmp_path):
+    torch.manual_seed(77)
+    path = tmp_path / "start.safetensors"
+    checkpoints.write(path, Frozen().state_dict())
+    model = ModelSpec(import_path="tests.topologies.parallel.own_models:Frozen", start=str(path))
+    outcome, _, prepared = play(fleet(), sends="trainable", model=model)
+    assert prepared.task.base
+    assert outcome.metrics["accuracy"] > 0.7
+    assert outcome.state["model.body.weight"].equal(checkpoints.read(path)["body.weight"])
 
 
 def test_an_epoch_takes_energy():

@@ -103,8 +103,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def num_bytes(self) -> int:
         """Bytes of parameters and shards together."""
-        columns = sum(column.nbytes for shard in self.shards for column in shard)
-        return columns + sum(vector.nbytes for vector in self.parameters.values())
+        num_shard_bytes = sum(column.nbytes for shard in self.shards for column in shard)
+        return sum(vector.nbytes for vector in self.parameters.values()) + num_shard_bytes
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

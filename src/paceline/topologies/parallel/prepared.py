@@ -10,6 +10,7 @@ import torch
 
 from paceline import allocation
 from paceline.allocation import RoundTerms
+from paceline.errors import ConfigError
 from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.compression import Compression
@@ -108,6 +109,11 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
     )
     check_metric_names(model.metric_names, RunTables({}).tables())
     job.early_stopping().check(model.metric_names)
+    if job.audit_rate and model.kept_names:
+        raise ConfigError(
+            f"what is trained in {min(model.kept_names)} stays on the devices, but audit_rate is above 0: without it, "
+            "the same work cannot be done again; set audit_rate = 0, or add it to exchange in [aggregation]"
+        )
     state = model.state()
     compression = Compression(
         method=job.aggregation.compression,
