@@ -192,8 +192,7 @@ class JobTraining:
         await self._audit(closed)
         num_kept = await self._count_late(closed, kept)
         before = self._parameters, self._memory
-        await self.env.run_blocking(lambda: self._aggregate(closed))
-        scores = await self._evaluate()
+        scores = await self.env.run_blocking(lambda: self._aggregate_and_evaluate(closed))
         if scores is not None:
             self.scores = scores
             if await self._has_exploded(scores.loss, before[0]):
@@ -225,6 +224,11 @@ class JobTraining:
             up_bytes=closed.up_bytes,
             **fields_of(self.scores),
         )
+
+    def _aggregate_and_evaluate(self, closed: OpenRound) -> Scores | None:
+        self._aggregate(closed)
+        evaluate = self.prepared.evaluate
+        return None if evaluate is None or not self.env.trains else evaluate(self.state)
 
     def _aggregate(self, closed: OpenRound) -> None:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
@@ -301,13 +305,6 @@ class JobTraining:
     @staticmethod
     def _where(closed: OpenRound, learners: Iterable[str]) -> str:
         return f"round {closed.number} on {format_names(sorted(learners))}"
-
-    async def _evaluate(self) -> Scores | None:
-        evaluate = self.prepared.evaluate
-        if evaluate is None or not self.env.trains:
-            return None
-        scores: Scores = await self.env.run_blocking(lambda: evaluate(self.state))
-        return scores
 
     # What learners do in it.
 
