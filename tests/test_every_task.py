@@ -77,3 +77,11 @@ def test_a_task_is_learned_in_a_topology(name, topology, examples, tmp_path):
     assert found == pytest.approx(measured(case, topology, run.folder, test), rel=1e-6)
     if name.startswith("table"):
         assert found >= 0.95
+
+
+def test_the_table_of_tasks_and_topologies_is_the_one_that_was_measured():
+    root = Path(__file__).parents[1]
+    table = (root / "benchmarks/results/tasks.md").read_text()
+    assert table in (root / "docs/reference/tasks.md").read_text()
+    for name in tasks.CASES:
+        assert f"| {name} |" in table
