@@ -68,13 +68,11 @@ def take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str, float
 async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str, float]:
     import asyncio
 
-    import numpy as np
-
-    from adding import AddingMachine, AddingTrainer, is_everywhere
+    from adding import AddingMachine, AddingTrainer, initial_state, is_everywhere
     from paceline.axon.transports import CountedTransport
     from paceline.events import Event
-    from paceline.learning.shards import Shard
-    from paceline.learning.vectors import Vectors
+    from paceline.learning.local_model import LocalModel
+    from paceline.learning.vectors import Layout
     from paceline.topologies.base import Contact, Node, serving
     from paceline.topologies.gossip.events import EpochEnded, PeerEnded
     from paceline.topologies.gossip.jobs import GossipJob
@@ -82,15 +80,14 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
     from paceline.topologies.gossip.peer_data import Holding
     from paceline.topologies.gossip.prepared import PreparedJob
     from paceline.topologies.gossip.topology import GossipPlan
+    from random_data import random_dataset, task_of
     from traffic import CountedHttp, Counter
 
-    class WithoutData(PreparedJob):
+    class OnlyParameters(PreparedJob):
         """A job whose model is nothing but its parameters."""
 
         model_bytes = property(lambda self: model_bytes)
-
-        def state(self, parameters: Vectors) -> Vectors:
-            return parameters
+        start = property(lambda self: initial_state(widths))
 
     num_peers, num_epochs, widths = len(ports), setup["num_epochs"], setup["widths"]
     job = GossipJob(epochs=num_epochs, graph=setup["graph"], min_peers=num_peers, patience_seconds=60.0)
@@ -104,8 +101,11 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
         elif isinstance(event, PeerEnded):
             averaged.extend(event.averaged)
 
-    samples = Shard(np.zeros((_NUM_SAMPLES, 1), np.float32), np.zeros(_NUM_SAMPLES, np.uint8))
-    prepared = WithoutData(job, None, None, None)
+    dataset = random_dataset(_NUM_SAMPLES, side=8, num_test_samples=1)
+    task = task_of(job, dataset)
+    model = LocalModel(task)
+    model.layout = Layout(initial_state(widths))  # all that is used of it
+    prepared = OnlyParameters(job, task, dataset, model)
     node = Node(
         name=f"peer-{number}",
         contacts=[Contact(f"http://127.0.0.1:{ports[0]}")] if number else [],
@@ -113,7 +113,7 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
         machine=AddingMachine(trainer),
         emit=emit,
     )
-    peer = Peer(prepared, node, Holding(samples))
+    peer = Peer(prepared, node, Holding(dataset.train.take(slice(None))))
     async with serving(peer, GossipPlan(prepared), node.name, host="127.0.0.1", port=ports[number]) as address:
         finished = await peer.run(address)
         await asyncio.to_thread(forks.wait_for_all)  # so that all can say goodbye

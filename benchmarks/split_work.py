@@ -81,6 +81,7 @@ def prepare(work: str, num_sources: int, num_steps: int, *, depth: int = 1, bits
         shapes=chain.shapes,
         model_bytes=model_bytes,
         operations=operations_of(chain, task),
+        metric_names=("accuracy",),
     )
 
 

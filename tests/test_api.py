@@ -19,7 +19,7 @@ if __name__ == "__main__":
     job = paceline.Job(deadline_seconds=1, rounds=3, min_learners=2, model=Net)
     devices = [paceline.LocalDevice(name="fast"), paceline.LocalDevice(name="slow", slowdown=4)]
     run = paceline.train(job, paceline.LocalFleet(devices), progress=False)
-    print(run.metrics["rounds"], run.accuracy > 0.7, run.report().exists(), sorted(run.state))
+    print(run.metrics["rounds"], run.accuracy > 0.7, run.report().exists(), sorted(run.state)[-1])
 """
 
 

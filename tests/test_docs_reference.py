@@ -28,9 +28,9 @@ from paceline.learning.aggregation import AGGREGATIONS, Aggregation
 from paceline.learning.datasets import DATASETS, DataSpec
 from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import MODELS, ModelSpec
-from paceline.learning.optimizers import OptimizerSpec, Option
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
-from paceline.learning.tasks import TaskSpec
+from paceline.learning.tasks import TASKS, TaskSpec
 from paceline.learning.views import VIEWS, ViewSpec
 from paceline.topologies.split.jobs import AveragingSpec
 
@@ -43,10 +43,9 @@ TYPES = {
     list[str]: "list of texts",
     tuple[str, ...]: "list of texts",
     dict[str, Positive]: "table of numbers",
+    dict[str, bool | int | float | str]: "table",
     tuple[DeviceState, ...]: "tables",
     PowerModel: "table",
-    dict[str, bool | int | float | str]: "table",
-    dict[str, Option]: "table",
 }
 JOB = Job(deadline_seconds=1).described()
 POOL = Pool().described()
@@ -125,12 +124,15 @@ def fields_of_plugin(kind):
     }
 
 
-OPTIMIZER = fields_of(OptimizerSpec, JOB["optimizer"])
 TABLES_OF_FILES = {
     "`[job]`": fields_of(Job, JOB["job"]),
     "`[task]`": fields_of(TaskSpec, JOB["task"]),
     "`[model]`": fields_of(ModelSpec, JOB["model"]),
-    "`[optimizer]`": {key: value for key, value in OPTIMIZER.items() if key != "options"} | {"lr": ("number", "0.1")},
+    "`[optimizer]`": {
+        "name": ("text", '"SGD"'),
+        "schedule": (shown_type(typing.get_type_hints(OptimizerSpec)["schedule"]), '"constant"'),
+        "lr": ("number", "0.1"),
+    },
     "`[data]`": fields_of(DataSpec, JOB["data"]),
     "`[allocation]`": {"policy": ("text", '"adaptive-dab"')},
     "`[aggregation]`": {"method": ("text", '"fedavg"'), **fields_of_plugin(Aggregation)},
@@ -192,6 +194,14 @@ def test_every_model_dataset_and_view_is_named():
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[data]`"))) >= set(DATASETS)
     assert set(re.findall(r"`([a-z0-9-]+)`", section("job.md", "`[[view]]`"))) >= set(VIEWS)
     assert SPLIT["model"]["name"] == "leaf-cnn"
+
+
+@pytest.mark.parametrize("name", TASKS.members)
+def test_every_task_is_documented_with_its_losses_and_its_usual_model(name):
+    (row,) = [row for row in rows(section("job.md", "Built-in tasks")) if row[0] == f"`{name}`"]
+    task = TASKS.members[name]
+    assert re.findall(r"`([a-z-]+)`", row[2]) == list(task.losses_by_name)
+    assert row[4] == f"`{task.default_model}`"
 
 
 def command(name):

@@ -11,7 +11,11 @@ from torch import nn
 
 from paceline import Job, Task, VirtualDevice, VirtualFleet, export, load, train
 from paceline.cli.main import main
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
+from paceline.learning import onnx_file
+from paceline.learning.junction import JunctionSpec
+from paceline.learning.saved_models import SavedModel
+from tests.learning.small_tasks import make_spec
 
 tqdm.tqdm.monitor_interval = 0  # of the exporter: it would leave a thread behind
 FLEET = VirtualFleet([VirtualDevice(name="one", samples_per_second=2000)])
@@ -76,3 +80,22 @@ def test_inputs_of_a_task_of_the_users_have_names(tmp_path):
 def test_what_is_no_run_is_refused_in_one_line(tmp_path):
     with pytest.raises(ConfigError, match="neither a file nor a run that learned something"):
         export(tmp_path, tmp_path / "model.onnx")
+
+
+def test_a_model_of_several_sources_is_refused_in_one_line(tmp_path):
+    saved = SavedModel(training=make_spec(), cut="3", junction=JunctionSpec())
+    with pytest.raises(
+        ConfigError, match="^a model of several sources takes a view from each of them, and is not expo"
+    ):
+        onnx_file.write(tmp_path / "model.onnx", saved, nn.Linear(2, 2))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_torch_cannot_trace_is_refused_in_one_line(tmp_path):
+    class Wavering(nn.Module):
+        def forward(self, x):
+            return x if x.sum().item() > 0 else -x
+
+    with pytest.raises(PacelineError, match="^this model cannot be exported: ") as raised:
+        onnx_file.write(tmp_path / "model.onnx", SavedModel(training=make_spec()), Wavering())
+    assert "\n" not in str(raised.value)

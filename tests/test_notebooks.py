@@ -36,7 +36,7 @@ class Net(nn.Sequential):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
 
 run = train(Job(rounds=2, deadline_seconds=5, model=Net), virtual, progress=False)
-print(type(run.model()) is Net)
+print(type(run.model().model) is Net)
 try:
     train(Job(rounds=2, deadline_seconds=1, model=Net), local)
 except Exception as error:

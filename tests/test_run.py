@@ -3,12 +3,14 @@
 import asyncio
 import itertools
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
+from torch import nn
 
 import paceline
-from paceline import Job, Pool, StopRun, VirtualDevice, VirtualFleet, train
+from paceline import Job, Pool, SplitJob, StopRun, VirtualDevice, VirtualFleet, resume, train
 from paceline.errors import ConfigError
 from paceline.report import RunFolder
 from paceline.run import prepare
@@ -89,6 +91,99 @@ def test_a_job_that_cannot_be_prepared_deletes_nothing():
     with pytest.raises(ConfigError, match="the fleet has 1 device; the job needs 2"):
         train(Job(deadline_seconds=5, min_learners=2), fleet(), folder="runs/x", overwrite=True, progress=False)
     assert run.summary().rounds == 2
+
+
+# What a run starts from.
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A run that has learned something; the others start from it."""
+    return train(JOB, fleet(), folder=tmp_path_factory.mktemp("learned") / "run", progress=False)
+
+
+STARTS = {
+    "model": lambda run: run.model(),
+    "network": lambda run: run.model().model,
+    "state": lambda run: run.state,
+    "folder": lambda run: run.folder,
+    "file": lambda run: str(run.folder / "checkpoints/round-00002.safetensors"),
+}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_a_run_starts_from_what_was_learned(learned, kind):
+    still = msgspec.structs.replace(JOB, rounds=1, optimizer={"name": "SGD", "lr": 0.0})
+    run = train(still, fleet(), start=STARTS[kind](learned), folder="runs/x", progress=False)
+    assert (run.loss, run.accuracy) == pytest.approx((learned.loss, learned.accuracy))
+    start = Path(RunFolder.open(run.folder).settings["model"]["start"])
+    assert start == Path.cwd() / "runs/x/start.safetensors" if kind in ("model", "network", "state") else start.exists()
+
+
+def test_what_was_given_in_memory_is_there_for_a_resume(learned):
+    def stop(event):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(JOB, fleet(), start=learned.state, folder="runs/x", callbacks=[stop], progress=False)
+    resumed = resume("runs/x", fleet(), progress=False)
+    whole = train(JOB, fleet(), start=learned.state, folder="runs/y", progress=False)
+    assert all(resumed.state[name].equal(tensor) for name, tensor in whole.state.items())
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (3, r"^start is a int; it must be a model, its state, or a run's folder or file$"),
+        ({"weight": 3}, r"^start is a dict; it must be a model"),
+        ("nowhere", r"nowhere: there is neither a file nor a run that learned something$"),
+        (nn.Linear(2, 2), r"start.safetensors: it does not fit the model of this job: it has model.bias$"),
+    ],
+)
+def test_a_wrong_start_is_one_line_and_leaves_no_folder(start, message, tmp_path):
+    with pytest.raises(ConfigError, match=message) as raised:
+        train(JOB, fleet(), start=start, progress=False)
+    assert "\n" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_start_is_for_one_job(learned):
+    pool = Pool(jobs=[Job(rounds=1, deadline_seconds=5, name="a")])
+    with pytest.raises(ConfigError, match=r"start is for one job; give each job of a pool its own, \[model\] start"):
+        train(pool, fleet(), start=learned.state, progress=False)
+    with pytest.raises(ConfigError, match=r"\[model\] start: split jobs begin with new parameters; leave it out"):
+        train(SplitJob(sources=1), fleet(), start=learned.state, progress=False)
+
+
+def test_a_run_is_not_overwritten_by_one_that_starts_from_it():
+    first = train(JOB, fleet(), folder="runs/x", progress=False)
+    with pytest.raises(ConfigError, match="start is runs/x, which overwriting runs/x would delete: name another"):
+        train(JOB, fleet(), start=first.folder, folder="runs/x", overwrite=True, progress=False)
+    again = train(JOB, fleet(), start=first.state, folder="runs/x", overwrite=True, progress=False)
+    assert again.loss < first.loss
+
+
+# More rounds.
+
+
+def test_a_run_that_is_over_goes_on_for_more_rounds_as_if_it_had_had_them():
+    whole = train(msgspec.structs.replace(JOB, rounds=4), fleet(), folder="runs/whole", progress=False)
+    train(JOB, fleet(), folder="runs/x", progress=False)
+    run = resume("runs/x", fleet(), rounds=4, progress=False)
+    assert run.metrics == whole.metrics
+    assert all(run.state[name].equal(tensor) for name, tensor in whole.state.items())
+    assert RunFolder.open(run.folder).settings["job"]["rounds"] == 4
+    with pytest.raises(ConfigError, match="runs/x: all 3 rounds are done; there is nothing to resume"):
+        resume("runs/x", fleet(), rounds=3)
+
+
+def test_only_jobs_with_rounds_get_more():
+    train(Pool(jobs=[Job(rounds=1, deadline_seconds=5, name="a")]), fleet(), folder="runs/x", progress=False)
+    with pytest.raises(ConfigError, match=r"rounds are for jobs that have rounds; this is a \[pool\]"):
+        resume("runs/x", fleet(), rounds=3)
+    train(JOB, fleet(), folder="runs/y", progress=False)
+    with pytest.raises(ConfigError, match="rounds"):
+        resume("runs/y", fleet(), rounds=0)
 
 
 # What is handed back.

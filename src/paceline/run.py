@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import html
-import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +98,7 @@ class Run:
         return write_report(RunFolder.open(self.folder))
 
     def model(self) -> nn.Module:
-        """Load the model that was learned, which takes samples as the data has them; see `load`."""
+        """Load the model that was learned, which takes samples as the data has them, by `paceline.load`."""
         return load(self.folder)
 
 
@@ -168,25 +167,28 @@ def prepare(
         raise ConfigError(f"job is {one_line(repr(job))}; it must be a job, such as Job(…), or what load_job returns")
     if not isinstance(fleet, Fleet | None):
         raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
-    with _kept_start(start) as source:
-        if source is not None:
-            job = _starting_from(job, source)
-        plan = topologies.of_job(job).prepare(job)  # first: what is wrong with the job should leave no folder behind
+    with _as_file(start) as source:
+        given = job if source is None else _starting_from(job, source)
+        plan = topologies.of_job(job).prepare(given)  # first: what is wrong should leave no folder behind
         if fleet is not None:
             fleet.check(plan)
         path = _new_folder(RUNS) if folder is None else Path(folder)
-        in_memory = source is not None and not isinstance(start, str | Path)
-        if in_memory:  # it is kept with the run, where processes of devices find it
-            job = _starting_from(job, path.absolute() / START)
-        kept = RunFolder.create(path.parent, path.name, job.described(), overwrite=overwrite)
-        if source is not None and in_memory:
-            kept.keep_start(source)
-            plan = topologies.of_job(job).prepare(job)
-    return PreparedRun(kept, plan)
+        if source is None or isinstance(start, str | Path):
+            if overwrite and source is not None and source.is_relative_to(path.absolute()):
+                raise ConfigError(f"start is {start}, which overwriting {path} would delete: name another folder")
+            return PreparedRun(_create(path, given, overwrite=overwrite), plan)
+        given = _starting_from(job, path.absolute() / START)
+        kept = _create(path, given, overwrite=overwrite)
+        kept.keep_start(source)  # where processes of devices find it, and whoever resumes the run
+    return PreparedRun(kept, topologies.of_job(job).prepare(given))
+
+
+def _create(path: Path, job: JobSpec, *, overwrite: bool) -> RunFolder:
+    return RunFolder.create(path.parent, path.name, job.described(), overwrite=overwrite)
 
 
 @contextlib.contextmanager
-def _kept_start(start: Start | None) -> Iterator[Path | None]:
+def _as_file(start: Start | None) -> Iterator[Path | None]:
     """Keep what to start from in a file while the block runs, unless it is one; None for new parameters."""
     if start is None or isinstance(start, str | Path):
         yield None if start is None else Path(start).absolute()
@@ -197,7 +199,7 @@ def _kept_start(start: Start | None) -> Iterator[Path | None]:
             f"start is a {type(start).__name__}; it must be a model, its state, or a run's folder or file"
         )
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "start.safetensors"
+        path = Path(folder) / START
         checkpoints.write(path, dict(state))
         yield path
 
@@ -221,16 +223,16 @@ def _with_rounds(job: JobSpec, rounds: int) -> JobSpec:
 def _new_folder(root: Path) -> Path:
     """Make a folder named for the moment; further ones of the same second are numbered, to be sorted by time."""
     moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    for number in itertools.count(1):
+    number = 1
+    while True:
         path = root / (moment if number == 1 else f"{moment}-{number:02}")
         try:
             path.mkdir(parents=True)
             return path
         except FileExistsError:
-            continue
+            number += 1
         except OSError as error:
             raise ConfigError(f"{path}: a run cannot be kept there: {error.strerror}") from error
-    raise AssertionError("unreachable")
 
 
 def resume(
@@ -241,10 +243,10 @@ def resume(
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Run:
-    """Go on with a run that was interrupted, or with one that is over for more rounds; blocks until it is over.
+    """Go on with a run that was interrupted, or for more rounds with one that is over; blocks until it is over.
 
     Args:
-        rounds: number of rounds in all; None for that of the job. Others are as for `train`.
+        rounds: number of rounds in all; None for that of the job. The others are those of `train`.
     """
     prepared = reopen(folder, rounds)
     fleet.check(prepared.plan)

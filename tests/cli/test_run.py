@@ -67,6 +67,10 @@ def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change)
         (("job.toml",), "give the devices to start: either --devices N or --fleet FILE"),
         (("--devices", "1"), "give either a job file, or --resume with the folder of a run"),
         (("job.toml", "--resume", "run", "--devices", "1"), "give either a job file, or --resume with the folder"),
+        (
+            ("job.toml", "--rounds", "3", "--devices", "1"),
+            "--rounds is for a run that is resumed; a new one has rounds in its job file",
+        ),
         (("--resume", ".", "--devices", "1"), "is not a run folder"),
     ],
 )

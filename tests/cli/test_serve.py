@@ -21,6 +21,7 @@ def run(printed, tmp_path):
     [
         ((), "give either a job file, or --resume with the folder of a run"),
         (("job.toml", "--resume", "run"), "give either a job file, or --resume with the folder of a run"),
+        (("job.toml", "--rounds", "3"), "--rounds is for a run that is resumed; a new one has rounds in its job file"),
         (("none.toml",), "none.toml: cannot be read: No such file or directory"),
         (("fleet.toml",), "fleet.toml: no table says what kind of job this is; allowed: job, pool, gossip, split"),
         (("gossip.toml",), "this job has no server; start its first peer with paceline gossip gossip.toml"),

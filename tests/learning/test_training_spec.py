@@ -253,3 +253,26 @@ def test_own_dicts_have_the_same_names():
     spec = fitted(make_dataset("dict", input_ids=TOKENS, labels=TOKENS), task=TaskSpec(kind="language-model"))
     with pytest.raises(ConfigError, match="the data has labels: .*; the job wants input_ids:"):
         fitting(ArrayTable({"labels": TOKENS, "input_ids": TOKENS}, "dict"), spec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "outputs", "allowed"),
+    [
+        ("classification", np.arange(12) % 3, 2, "at least 3"),
+        ("regression", FEATURES[:, 0], 2, "1"),
+        ("multi-label", np.ones((12, 2), bool), 3, "2"),
+    ],
+)
+def test_outputs_that_the_data_does_not_have_are_refused(kind, y, outputs, allowed):
+    data, task = make_dataset(x=FEATURES, y=y), TaskSpec(kind=kind, outputs=outputs)
+    with pytest.raises(ConfigError, match=f"outputs of \\[task\\] is {outputs}; the data asks for {allowed}: leave it"):
+        TrainingSpec.fitted(data, task=task, model=ModelSpec(), optimizer=OptimizerSpec(), batch_size=4)
+
+
+def test_amounts_of_a_device_may_all_be_whole_by_chance():
+    data, task = make_dataset(x=FEATURES, y=FEATURES[:, 0]), TaskSpec(kind="regression")
+    spec = TrainingSpec.fitted(data, task=task, model=ModelSpec(), optimizer=OptimizerSpec(), batch_size=4)
+    own = fitting(ArrayTable({"x": FEATURES, "y": np.arange(12, dtype=np.uint8)}), spec)
+    assert (own.columns[1].dtype, own.labels().tolist()) == ("float32", list(range(12)))
+    with pytest.raises(ConfigError, match="x: uint8"):  # its unit may be another
+        fitting(ArrayTable({"x": FEATURES.astype(np.uint8), "y": FEATURES[:, 0]}), spec)

@@ -96,3 +96,4 @@ def test_a_crop_is_a_part_of_the_image_stretched_over_it(share):
 def test_what_is_no_image_is_refused(x):
     with pytest.raises(ConfigError, match=r"view 'blur' does not fit samples that are .* it takes images"):
         seen(x, "blur")
+    assert seen(x, "plain") is x

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
 from torch import nn
 
 import paceline
@@ -151,3 +151,80 @@ def test_one_file_is_enough_and_one_that_says_nothing_of_its_model_is_refused(tm
     save_file({"weight": torch.zeros(2)}, tmp_path / "bare.safetensors")
     with pytest.raises(ConfigError, match="it does not say what model its parameters are of"):
         paceline.load(tmp_path / "bare.safetensors")
+
+
+def as_run(tmp_path, **rules):
+    """Train a parallel job in two rounds."""
+    job = Job(deadline_seconds=8.0, rounds=2, min_learners=2, optimizer={"name": "Adam", "lr": 0.01}, **rules)
+    return train(job, VirtualFleet([device("a"), device("b")]), folder=tmp_path / "run", progress=False)
+
+
+def test_a_model_of_a_folder_of_images_takes_what_is_in_the_files(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    arrays = images()
+    for part in ("train", "test"):
+        for number, (x, y) in enumerate(zip(arrays[f"x_{part}"], arrays[f"y_{part}"], strict=True)):
+            file = tmp_path / "photos" / part / f"class-{y}" / f"{number}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            image.fromarray(x).save(file)
+    run = as_run(tmp_path, model="two-nn", data={"path": str(tmp_path / "photos"), "shard_size": 50})
+    files = sorted((tmp_path / "photos/test").glob("*/*.png"))
+    x = torch.stack([torch.from_numpy(np.array(image.open(file))) for file in files])[:, None]
+    y = torch.tensor([int(file.parent.name[-1]) for file in files])
+    with torch.inference_mode():
+        assert run.accuracy == accuracy(paceline.load(run.folder)(x), y)["accuracy"]
+
+
+def test_a_model_of_a_table_takes_its_numbers(tmp_path):
+    x, y = load_wine(return_X_y=True)
+    rows = [",".join(["f"] * 13).replace("f", "f{}").format(*range(13)) + ",kind"]
+    rows += [",".join(map(str, values)) + f",kind {label}" for values, label in zip(x, y, strict=True)]
+    for part, chosen in {"train": rows[1::2], "test": rows[2::2]}.items():
+        (tmp_path / f"{part}.csv").write_text("\n".join([rows[0], *chosen]))
+    run = as_run(tmp_path, model="two-nn", data={"path": str(tmp_path), "target": "kind", "shard_size": 10})
+    with torch.inference_mode():
+        outputs = paceline.load(run.folder)(torch.from_numpy(x[1::2]))
+    assert run.accuracy == accuracy(outputs, torch.from_numpy(y[1::2]))["accuracy"]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_amounts_may_be_of_any_type(dtype, tmp_path):
+    x = RANDOM.normal(7, 3, (200, 3)).astype(np.float32)
+    arrays = halves(x, np.clip(10 * x[:, 0] + x[:, 1], 0, 255).astype(dtype))
+    np.savez(tmp_path / "data.npz", **arrays)
+    run = as_run(tmp_path, task="regression", data={"path": str(tmp_path / "data.npz"), "shard_size": 20})
+    with torch.inference_mode():
+        outputs = paceline.load(run.folder)(torch.from_numpy(arrays["x_test"]))
+    found = errors(outputs, torch.from_numpy(arrays["y_test"].astype(np.float32)))
+    assert {name: run.metrics[name] for name in found} == pytest.approx(found, rel=1e-5)
+
+
+class Bag(nn.Module):
+    """Takes columns by name and returns outputs by name, as those of Hugging Face do."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(5, 8), nn.Linear(8, 5)
+
+    def forward(self, tokens, mask):
+        bags = (self.embedding(tokens) * mask[..., None]).sum(1)
+        return {"hidden": bags, "logits": self.head(bags)}
+
+
+def flipped(batch):
+    """A transform of batches that are dicts."""
+    return {**batch, **{name: batch[name].flip(1) for name in ("tokens", "mask")}}
+
+
+def test_a_model_of_columns_by_name_takes_them_by_name(tmp_path):
+    arrays = tokens()
+    parts = {f"tokens_{part}": arrays[f"x_{part}"] for part in ("train", "test")}
+    parts |= {f"mask_{part}": np.arange(8) < np.full((len(arrays[f"x_{part}"]), 1), 5) for part in ("train", "test")}
+    parts |= {f"label_{part}": arrays[f"y_{part}"][:, 0] for part in ("train", "test")}
+    np.savez(tmp_path / "data.npz", **parts)
+    data = {"path": str(tmp_path / "data.npz"), "shard_size": 50, "transform": f"{__name__}:flipped"}
+    run = as_run(tmp_path, model=Bag, data=data)
+    inputs = {name: torch.from_numpy(parts[f"{name}_test"]) for name in ("tokens", "mask")}
+    with torch.inference_mode():
+        outputs = paceline.load(run.folder)(**inputs)
+    assert run.accuracy == accuracy(outputs["logits"], torch.from_numpy(parts["label_test"]))["accuracy"]

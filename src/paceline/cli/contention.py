@@ -57,7 +57,7 @@ def contention(
     alone, slowdown = fit_slowdown(observations)
     found = ContentionProfile(
         version=1,
-        model=task.model.import_path or task.model.name or "",
+        model=task.chosen_model.import_path or task.chosen_model.name or "",
         seconds_per_sample=alone,
         slowdown=slowdown,
         error_ratio=cross_validate(observations),

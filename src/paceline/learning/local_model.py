@@ -65,6 +65,10 @@ class LocalModel:
         self._metric_names: tuple[str, ...] | None = None
         if spec.import_paths or spec.normalisation is None:  # named models take what is standardised
             try_out(self.task, self.module, spec, accelerator)
+        if self._transform is not None:
+            batch = self._transform(accelerator.move(as_batch(spec.zeros(2), spec)))
+            what = f"transform {spec.transform!r}"
+            plugins.guarded(what, "training on what it made of two samples of zeros", self._loss_of, batch)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -74,6 +78,11 @@ class LocalModel:
             self._add_scores(totals, self.accelerator.move(as_batch(self.spec.zeros(2), self.spec)))
             self._metric_names = tuple(totals.scores.metrics)
         return self._metric_names
+
+    @torch.inference_mode()
+    def _loss_of(self, batch: Batch) -> torch.Tensor:
+        self.module.eval()
+        return self.task.loss(self.module, batch)
 
     def move_to(self, accelerator: Accelerator) -> None:
         """Move it to another accelerator, before it has an optimizer."""

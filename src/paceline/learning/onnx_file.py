@@ -15,9 +15,9 @@ from torch import nn
 from paceline.errors import ConfigError, PacelineError, in_one_line
 from paceline.extras import extra
 from paceline.learning.local_model import as_batch
+from paceline.learning.preprocessing import logits_of
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.tasks.base import columns_of
-from paceline.learning.tasks.supervised import logits_of
 from paceline.learning.training_spec import TrainingSpec
 
 OUTPUT = "outputs"
@@ -27,15 +27,14 @@ OUTPUT = "outputs"
 def write(path: Path, saved: SavedModel, model: nn.Module) -> list[str]:
     """Write a model that takes samples as the data has them, any number at once; returns the names of its inputs.
 
-    Raises `ConfigError` for a model whose inputs are not known, and `PacelineError` where it cannot be exported.
+    Raises `ConfigError` for a model of several sources or a missing package, `PacelineError` for what torch cannot
+    export.
     """
     with extra("onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     if saved.cut:
-        raise ConfigError(
-            "a model of several sources takes a view from each of them; only one of one input is exported"
-        )
+        raise ConfigError("a model of several sources takes a view from each of them, and is not exported")
     inputs = _inputs_of(saved.training)
     batch = torch.export.Dim("samples")
     with _quietly():

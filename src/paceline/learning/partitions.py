@@ -15,6 +15,8 @@ from paceline.errors import ConfigError
 from paceline.learning.datasets import Dataset, DataSpec
 from paceline.learning.npz import read_npz
 from paceline.learning.shards import Array, ShardSampler
+from paceline.learning.tasks import TaskSpec
+from paceline.learning.tasks.classification import Classification
 
 KEY = "key_train"
 """Array of a data file with the group of each training sample."""
@@ -43,6 +45,14 @@ class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def check_task(self, task: TaskSpec) -> None:
+        """Raise `ValueError` if samples are to be split by their classes, and this built-in task has none."""
+        if self.kind in ("dirichlet", "classes") and task.built_in not in (None, Classification):
+            raise ValueError(
+                f"kind of [partition] is {self.kind!r}, which splits samples by their classes, and a task of kind "
+                f"{task.kind!r} has none; use iid, quantity or key"
+            )
 
 
 def split(dataset: Dataset, data: DataSpec, num_parts: int, spec: PartitionSpec, seed: int) -> list[Array]:

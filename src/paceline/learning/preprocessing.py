@@ -125,10 +125,11 @@ class Standardise(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Standardise samples."""
-        x = x.to(self.scale.dtype)
         if self._shape is not None and x.shape[1:] != self._shape:
             x = _arranged(x, self._shape)
-        return x * self.scale - self.shift
+        floats = x.to(self.scale.dtype)
+        scaled = floats * self.scale if floats is x else floats.mul_(self.scale)  # large data is slow to allocate
+        return scaled.sub_(self.shift)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
         for name in ("scale", "shift"):  # what was fitted may have another shape than what was not

@@ -16,6 +16,7 @@ from paceline.learning.junction import JunctionSpec
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import assemble
 from paceline.learning.training_spec import TrainingSpec
+from paceline.learning.vectors import load_into
 
 _KEY = "model"
 
@@ -24,6 +25,7 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True):
     """How to build a model whose parameters are in a file.
 
     Attributes:
+        training: what was trained; models and tasks by import path are loaded from there.
         cut: layer that it is cut before, if it is split over several sources; else empty.
         junction: what merges the sources' branches there.
         why_not: why the parameters make up no single model; empty if they do.
@@ -35,13 +37,13 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
     def build(self, state: Mapping[str, torch.Tensor]) -> nn.Module:
-        """Build the model with these parameters, ready to be used; raises `ConfigError` if that cannot be."""
+        """Build the model with these parameters, in evaluation mode; raises `ConfigError` if that cannot be."""
         if self.why_not:
             raise ConfigError(self.why_not)
         if self.cut and self.junction is not None:
             return assemble(self.training, self.cut, self.junction, state)
         model = LocalModel(self.training, allowed=None)
-        model.load(state)
+        load_into(model.module, state)
         return model.module.eval()
 
     def header(self) -> dict[str, str]:
@@ -54,5 +56,7 @@ def read(path: Path) -> tuple[SavedModel, State]:
     state, header = checkpoints.read(path), checkpoints.read_header(path)
     try:
         return msgspec.json.decode(header[_KEY], type=SavedModel), state
-    except (KeyError, msgspec.ValidationError, ValueError) as error:
+    except (KeyError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: it does not say what model its parameters are of") from error
+    except ConfigError as error:  # more than a device may be asked to do
+        raise ConfigError(f"{path}: {error}") from error

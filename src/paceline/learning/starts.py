@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
-from paceline.learning.preprocessing import Normalisation
+from paceline.learning.preprocessing import Normalisation, Rescale, Standardise
 from paceline.learning.training_spec import TrainingSpec
 
 _DIGEST_BYTES = 16
@@ -29,10 +30,16 @@ def make_model(job: Any, dataset: Dataset, start: State | None = None, **setting
         start: parameters to start from; None for what the job says.
         settings: further fields of `TrainingSpec`.
     """
-    model, source = LocalModel(TrainingSpec.of(job, dataset, **settings), allowed=None), job.model.start
-    if start is not None:
-        return _started(model, start, "the checkpoint")
-    return model if source is None else _started(model, checkpoints.read(checkpoints.newest_in(Path(source))), source)
+    spec, source = TrainingSpec.of(job, dataset, **settings), "the checkpoint"
+    if start is None and job.model.start is not None:
+        source = job.model.start
+        start = checkpoints.read(checkpoints.newest_in(Path(source)))
+    if start is None:
+        return LocalModel(spec, allowed=None)
+    try:
+        return _started(spec, start)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def digest_of(state: Mapping[str, torch.Tensor]) -> str:
@@ -44,43 +51,50 @@ def digest_of(state: Mapping[str, torch.Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _started(model: LocalModel, state: State, source: str) -> LocalModel:
-    """Return the model with these parameters.
+def _started(spec: TrainingSpec, state: State) -> LocalModel:
+    """Make a model with these parameters.
 
-    Names may be those of the whole model, as runs save them, or those of the network in it. What was fitted to other
-    data goes with the parameters that were trained behind it.
+    Names may be those of the whole model, as runs save them, or those of the network in it. Preprocessing that was
+    fitted to other data goes with the parameters that were trained behind it.
     """
+    model = LocalModel(spec, allowed=None)
     own = model.module.state_dict()
     if not state.keys() & own.keys():
         state = {_INNER + name: tensor for name, tensor in state.items()}
     extra, missing = sorted(state.keys() - own.keys()), sorted(model.layout.names - state.keys())
     if extra or missing:
         what = f"has {extra[0]}" if extra else f"lacks {missing[0]}"
-        raise ConfigError(f"{source} does not fit the model of this job: it {what}")
-    spec = msgspec.structs.replace(
-        model.spec,
-        normalisation=_normalisation(state) or model.spec.normalisation,
-        target_normalisation=_target_normalisation(state) or model.spec.target_normalisation,
-    )
-    started = LocalModel(spec, allowed=None)
+        raise ConfigError(f"it does not fit the model of this job: it {what}")
+    model = LocalModel(_refitted(spec, model.module, state), allowed=None)
+    model.load(state)
+    base = model.base()
+    model.spec = msgspec.structs.replace(model.spec, base=digest_of(base) if base else "")
+    return model
+
+
+def _refitted(spec: TrainingSpec, module: nn.Module, state: State) -> TrainingSpec:
+    """Return the spec with the preprocessing that is among the parameters: devices make theirs from the spec."""
+    fitted = {}
+    for name, layer in module.named_modules():
+        place = f"{name}." if name else ""
+        if isinstance(layer, Standardise) and spec.normalisation is not None and f"{place}scale" in state:
+            scale, shift = _values(state, f"{place}scale"), _values(state, f"{place}shift")
+            fitted["normalisation"] = _normalisation(shift / scale, 1 / scale)
+        if isinstance(layer, Rescale) and f"{place}std" in state:
+            fitted["target_normalisation"] = _normalisation(
+                _values(state, f"{place}mean"), _values(state, f"{place}std")
+            )
+    return msgspec.structs.replace(spec, **fitted)
+
+
+def _values(state: State, name: str) -> torch.Tensor:
+    if name not in state:
+        raise ConfigError(f"it lacks {name}")
+    return state[name].double().flatten()
+
+
+def _normalisation(mean: torch.Tensor, std: torch.Tensor) -> Normalisation:
     try:
-        started.load(state)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from error
-    base = started.base()
-    started.spec = msgspec.structs.replace(spec, base=digest_of(base) if base else "")
-    return started
-
-
-def _normalisation(state: State) -> Normalisation | None:
-    if "preprocessing.scale" not in state:
-        return None
-    scale, shift = (state[f"preprocessing.{name}"].double().flatten() for name in ("scale", "shift"))
-    return Normalisation(1.0, tuple((shift / scale).tolist()), tuple((1 / scale).tolist()))
-
-
-def _target_normalisation(state: State) -> Normalisation | None:
-    if "postprocessing.std" not in state:
-        return None
-    mean, std = (state[f"postprocessing.{name}"].double().flatten() for name in ("mean", "std"))
-    return Normalisation(1.0, tuple(mean.tolist()), tuple(std.tolist()))
+        return Normalisation(1.0, tuple(mean.tolist()), tuple(std.tolist()))
+    except ValueError as error:
+        raise ConfigError(f"its preprocessing is of no use: {error}") from error

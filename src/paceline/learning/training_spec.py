@@ -219,7 +219,11 @@ def fitting(table: Table, spec: TrainingSpec) -> Table:
     """Return a device's own data in the types of a job's; raises `ConfigError` if it is not of that kind."""
     found, wanted = table.columns, spec.columns
     are_named = spec.structure != "dict" or [column.name for column in found] == [column.name for column in wanted]
-    if len(found) != len(wanted) or not are_named or not all(map(_fits, found, wanted)):
+    if (
+        len(found) != len(wanted)
+        or not are_named
+        or not all(_fits(*pair, spec) for pair in zip(found, wanted, strict=True))
+    ):
         raise ConfigError(f"the data has {_described(found)}; the job wants {_described(wanted)}")
     for column, place in spec.class_columns.items():
         highest = largest(table, place, spec.task.built_in.ignored_class)  # type: ignore[union-attr]
@@ -234,10 +238,14 @@ def fitting(table: Table, spec: TrainingSpec) -> Table:
     return ArrayTable({column.name: _converted(array, column) for column, array in arrays}, spec.structure)
 
 
-def _fits(one: Column, other: Column) -> bool:
-    """Return whether a column may become another: of the same shape, and both of whole numbers, or both of floats."""
-    kinds = [np.dtype(column.dtype).kind in "biu" for column in (one, other)]
-    return one.shape == other.shape and kinds[0] == kinds[1]
+def _fits(found: Column, wanted: Column, spec: TrainingSpec) -> bool:
+    """Return whether a column may become another: of the same shape, and both of whole numbers, or both of floats.
+
+    Targets that are amounts may all be whole by chance.
+    """
+    is_whole, wants_whole = (np.dtype(column.dtype).kind in "biu" for column in (found, wanted))
+    is_amount = spec.target_normalisation is not None and wanted == spec.columns[_target_place(spec.task, spec.columns)]
+    return found.shape == wanted.shape and (is_whole == wants_whole or (is_whole and is_amount))
 
 
 def _converted(array: Array, column: Column) -> Array:
@@ -257,8 +265,13 @@ def _fit(task: TaskSpec, built_in: type[SupervisedTask], train: Table, test: Tab
         raise ConfigError(f"{task.kind} takes samples with a target; these have one column, {train.columns[0].name!r}")
     has_one_input = train.structure == "tuple" and len(train.columns) == 2
     target = _target_place(task, train.columns)
+    least = built_in.count_outputs(train, test, target)
+    outputs = least if task.outputs is None else task.outputs
+    if outputs < least or (outputs > least and not built_in.class_columns(target)):
+        allowed = f"at least {least}" if built_in.class_columns(target) else str(least)
+        raise ConfigError(f"outputs of [task] is {outputs}; the data asks for {allowed}: leave it out, or change it")
     return {
-        "num_outputs": task.outputs or built_in.count_outputs(train, test, target),
+        "num_outputs": outputs,
         "normalisation": Normalisation.of(train) if built_in.is_standardised and has_one_input else None,
         "target_normalisation": built_in.target_normalisation(train, target),
     }

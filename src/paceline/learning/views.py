@@ -48,13 +48,17 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def apply_view(x: Array, spec: ViewSpec, seed: int) -> Array:
-    """Apply a view to images, which keep their type, shape and order; raises `ConfigError` for other samples.
+    """Apply a view to images, which keep their type, shape and order.
+
+    Raises `ConfigError` for other samples, which only ``plain`` takes, as they are.
 
     An image's view follows from the seed and its index alone, not from the other images.
 
     Args:
         x: uint8 or float32 of shape (N, channels, height, width), as in `paceline.learning.datasets`.
     """
+    if spec.kind == "plain":
+        return x
     if x.ndim != 4 or x.dtype not in (np.uint8, np.float32):
         raise ConfigError(
             f"view {spec.kind!r} does not fit samples that are {x.dtype} of shape {x.shape[1:]}: "

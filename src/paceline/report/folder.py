@@ -167,11 +167,12 @@ class RunFolder:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
         return kept
 
-    def keep_start(self, source: Path) -> Path:
-        """Keep the parameters that the run starts from; returns where they are."""
-        kept = self.path / START
-        shutil.copyfile(source, kept)
-        return kept
+    def keep_start(self, source: Path) -> None:
+        """Keep the parameters that the run starts from, as `START`; raises `PacelineError` on failure."""
+        try:
+            shutil.copyfile(source, self.path / START)
+        except OSError as error:
+            raise PacelineError(f"{self.path / START} cannot be written: {error.strerror}") from error
 
     def delete_files(self) -> None:
         """Delete the files of a run; raises `ConfigError` if a process records it, or there are other files."""

@@ -18,7 +18,7 @@ from paceline.topologies.base import JobSpec
 from paceline.topologies.job_tables import TableField, table_fields
 
 _IMPORTS = ("import", "method", "policy", "transform")  # keys that may hold an import path
-_PATHS = ("path", "start")
+_PATHS = (("data", "path"), ("model", "start"))  # tables and keys with a path; a junction starts otherwise
 
 
 def load_job(path: Path | str) -> JobSpec:
@@ -63,7 +63,7 @@ def parse_submitted(tables: Mapping[str, Any], outer: type[JobSpec]) -> JobSpec:
     for table in kind.tables:
         found = tables.get(table)
         for key, value in found.items() if isinstance(found, dict) else ():
-            if key in (*_PATHS, "import") or (key in _IMPORTS and ":" in str(value)):
+            if (table, key) in _PATHS or key == "import" or (key in _IMPORTS and ":" in str(value)):
                 raise ConfigError(f"{source}: [{table}] {key}: a submitted job cannot load files; choose by name")
     if not table_named(tables, kind.table, source).get("name"):
         raise ConfigError(f"{source}: [{kind.table}] name is missing; a submitted job needs one")
@@ -98,7 +98,7 @@ def _check_nested(tables: Mapping[str, Any], outer: type[JobSpec], source: str) 
 def _parse_table(tables: Mapping[str, Any], field: TableField, source: str, base: Path | None) -> Any:
     given, where = tables[field.name], f"{source}: [{field.name}]"
     if not field.is_list:
-        return _fitted(where, field.make, _resolved(dict(table_named(tables, field.name, source)), base))
+        return _fitted(where, field.make, _resolved(field.name, dict(table_named(tables, field.name, source)), base))
     if not isinstance(given, list | tuple):
         raise ConfigError(f"{source}: {field.name} is {reprlib.repr(given)}; it is a list of tables, [[{field.name}]]")
     return _fitted(where, field.make, given)
@@ -112,9 +112,9 @@ def _fitted(where: str, make: Callable[..., Any], *arguments: Any) -> Any:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _resolved(table: dict[str, Any], base: Path | None) -> dict[str, Any]:
-    """Make paths absolute, so that the table means the same from anywhere."""
-    for key in _PATHS:
+def _resolved(name: str, table: dict[str, Any], base: Path | None) -> dict[str, Any]:
+    """Make paths absolute, so that the table of this name means the same from anywhere."""
+    for key in (key for its_table, key in _PATHS if its_table == name):
         if base is not None and isinstance(table.get(key), str):
             table[key] = os.path.abspath(base / table[key])
     for key in _IMPORTS:

@@ -106,3 +106,7 @@ def double(batch):
 
 
 NUMBER = 3
+
+
+def nothing(batch):
+    """A transform that returns nothing."""

@@ -6,6 +6,7 @@ import torch
 from sklearn.metrics import f1_score
 from torch import nn
 
+from paceline.errors import ConfigError
 from paceline.learning.score_totals import ScoreTotals
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import TaskSpec
@@ -47,3 +48,9 @@ def test_labels_that_no_sample_has_or_is_given_do_not_count():
         "micro_f1": pytest.approx(f1_score(y, found, average="micro")),
         "macro_f1": pytest.approx(f1_score(y, found, average="macro", zero_division=np.nan)),
     }
+
+
+def test_marks_are_0_and_1():
+    for wrong in (np.array([[0, 3]], np.uint8), np.array([[0.5, np.nan]], np.float32)):
+        with pytest.raises(ConfigError, match="targets go from .* to .*; multi-label takes 0 and 1"):
+            fit_model(make_dataset(x=np.ones((1, 2), np.float32), y=wrong), task=TaskSpec(kind="multi-label"))

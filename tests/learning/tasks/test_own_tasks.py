@@ -110,6 +110,13 @@ def test_a_transform_changes_what_is_trained_and_not_what_is_tested():
     assert list(changed.minibatches(start, [SHARD], seed=0)) == [12]
 
 
+def test_a_transform_that_makes_no_batch_is_told():
+    with pytest.raises(
+        ConfigError, match="own_tasks:nothing': training on what it made of two samples of zeros failed"
+    ):
+        fit("Plain", transform="tests.learning.tasks.own_tasks:nothing")
+
+
 def test_a_transform_comes_before_standardising():
     """The network of a named model sees what was changed as it is stored."""
     data = make_dataset(x=SHARD.x, y=(SHARD.y[:, 0] > 0).astype(np.uint8))

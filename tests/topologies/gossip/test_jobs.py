@@ -1,19 +1,27 @@
 """Gossip jobs: what can be, what cannot, and which peers train the same."""
 
+import functools
 import json
 import math
 
+import numpy as np
 import pytest
 
 from paceline.allocation import DabAllocation
 from paceline.allocation.edge_gossip import EdgeGossipAllocation
+from paceline.errors import ConfigError
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.gossip.prepared import prepare_job
 from paceline.topologies.job_files import parse_job
+from paceline.topologies.parallel.jobs import Job
+
+FLOATS = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
+TOKENS = np.arange(36).reshape(12, 3)
 
 JOBS = [
     GossipJob(),
@@ -76,3 +84,32 @@ def test_which_data_it_is_makes_a_difference_and_where_it_lies_does_not():
     assert one == other
     named = [GossipJob(data=DataSpec(name=name)).fingerprint for name in ("digits", "mnist")]
     assert len({one, *named}) == 3
+
+
+@pytest.mark.parametrize(
+    ("task", "arrays", "said"),
+    [
+        (
+            {"kind": "regression"},
+            {"x": FLOATS, "y": FLOATS[:, 0]},
+            "a task of kind 'regression' has none in x: float32",
+        ),
+        ({"kind": "multi-label"}, {"x": FLOATS, "y": FLOATS > 0}, "a task of kind 'multi-label' has none in"),
+        ({}, {"x": TOKENS, "y": TOKENS[:, 0]}, "are means of images or of real numbers, .* samples are x: int64"),
+    ],
+)
+def test_points_need_classes_and_samples_that_have_means(task, arrays, said, tmp_path):
+    parts = {f"{name}_{part}": array for name, array in arrays.items() for part in ("train", "test")}
+    np.savez(tmp_path / "data.npz", **parts)
+    model = "bag-of-tokens" if not task else "two-nn"
+    job = GossipJob(task=task, model=model, data={"path": str(tmp_path / "data.npz")}, points={})
+    with pytest.raises(ConfigError, match=f"^.points. .*{said}"):
+        prepare_job(job)
+
+
+@pytest.mark.parametrize("kind", ["dirichlet", "classes"])
+@pytest.mark.parametrize("job", [GossipJob, functools.partial(Job, deadline_seconds=1, data={"placement": "local"})])
+def test_samples_without_classes_are_not_split_by_them(job, kind):
+    with pytest.raises(ValueError, match=f"kind of .partition. is '{kind}', .* a task of kind 'regression' has none"):
+        job(task="regression", partition=kind)
+    assert job(task="classification", partition=kind).partition.kind == kind

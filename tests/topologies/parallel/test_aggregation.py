@@ -325,7 +325,11 @@ def test_a_method_of_a_users_own_trains_and_resumes(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({}, "aggregation Broken: it returned parameters that do not fit the model: parameters ['1.bias'] are missing"),
+        (
+            {},
+            "aggregation Broken: it returned parameters that do not fit the model: "
+            "parameters ['model.1.bias'] are missing",
+        ),
         (
             {"is_nan": True},
             "aggregation Broken: its parameters after round 1 are of no use: float32 holds NaN or infinity",

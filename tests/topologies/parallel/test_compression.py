@@ -65,8 +65,8 @@ def test_statistics_of_batch_normalisation_are_sent_exactly():
     job = compressed("int4", model={"import": "tests.topologies.parallel.own_models:Normalised"})
     outcome, _ = play(job, [device(name) for name in "abc"])
     assert outcome.metrics["accuracy"] > 0.75
-    assert outcome.state["2.running_var"].min() > 0
-    assert outcome.state["2.num_batches_tracked"] > 0
+    assert outcome.state["model.2.running_var"].min() > 0
+    assert outcome.state["model.2.num_batches_tracked"] > 0
 
 
 def test_jobs_of_a_pool_have_their_own():

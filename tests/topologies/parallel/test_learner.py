@@ -76,7 +76,7 @@ def changed(change):
         (lambda work: msgspec.structs.replace(work, shards=[]), "no shards to train on"),
         (
             lambda work: msgspec.structs.replace(work, shards=[(x, y + np.uint8(99)) for x, y in work.shards]),
-            "a shard has labels from",
+            "a shard has values from 99 to 108",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from paceline.learning.tasks import TaskSpec
 from paceline.learning.views import ViewSpec
 from paceline.topologies.job_files import load_job
 from paceline.topologies.split.jobs import AveragingSpec, SplitJob
+from paceline.topologies.split.prepared import prepare_split
 
 RULES = {"scheme": "gfl", "cut": "f1", "epochs": 7, "batch_size": 48, "sources": 2, "depth": 3, "bits": 8, "seed": 11}
 RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "patience": 4, "watch": "max accuracy"}
@@ -117,3 +118,9 @@ def test_what_is_wrong_is_said_in_one_line(load, text, said):
     assert "job.toml: " in message
     assert said in message
     assert "\n" not in message
+
+
+def test_what_changes_batches_is_for_models_that_are_whole():
+    transform = {"name": "digits", "transform": "tests.learning.tasks.own_tasks:double"}
+    with pytest.raises(ConfigError, match="own_tasks:double' changes batches of samples and labels, which no part of"):
+        prepare_split(SplitJob(data=transform))

@@ -9,7 +9,7 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning.tasks.base import Batch, Sums
-from paceline.learning.tasks.supervised import SupervisedTask
+from paceline.learning.tasks.supervised import SupervisedTask, values_of
 
 if TYPE_CHECKING:
     from paceline.learning.tables import Table
@@ -29,6 +29,9 @@ class MultiLabel(SupervisedTask):
         shape = train.columns[target].shape
         if len(shape) != 1:
             raise ConfigError(f"targets have shape {shape}; multi-label takes a row of 0 and 1 for each sample")
+        for values in (values for table in (train, test) for values in values_of(table, target)):
+            if not ((values >= 0) & (values <= 1)).all():  # NaN is refused, too
+                raise ConfigError(f"targets go from {values.min()} to {values.max()}; multi-label takes 0 and 1")
         return shape[0]
 
     def sample_losses(self, outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,13 +121,18 @@ def largest(table: Table, column: int, ignored: int | None = None) -> int:
     described = table.columns[column]
     if np.dtype(described.dtype).kind not in "iub":
         raise ConfigError(f"column {described.name!r} is {described.dtype}; classes must be whole numbers from 0")
-    parts = (table.take(slice(start, start + _CHUNK_ROWS)) for start in range(0, len(table), _CHUNK_ROWS))
-    ranges = [class_range(part[column], ignored) for part in parts]
+    ranges = [class_range(values, ignored) for values in values_of(table, column)]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     if low < 0 or high >= MAX_OUTPUTS:
         wrong = low if low < 0 else high
         raise ConfigError(f"column {described.name!r} has the value {wrong}; allowed: 0 to {MAX_OUTPUTS - 1}")
     return high
+
+
+def values_of(table: Table, column: int) -> Iterator[Array]:
+    """Yield a column, some samples at a time."""
+    for start in range(0, len(table), _CHUNK_ROWS):
+        yield table.take(slice(start, start + _CHUNK_ROWS))[column]
 
 
 def class_range(values: Array, ignored: int | None) -> tuple[int, int]:

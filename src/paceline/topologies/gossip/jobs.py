@@ -90,6 +90,7 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
             raise ValueError(
                 "overlaps and compression are for mixing; push-sum waits for nobody, and sends whole models"
             )
+        self.partition.check_task(self.task)
         if self.partition.replicas > MAX_PARTS:
             raise ValueError(f"replicas is {self.partition.replicas}; a peer holds at most {MAX_PARTS} parts")
         if not isinstance(self.allocation, BalancingPolicy):

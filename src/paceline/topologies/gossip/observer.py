@@ -86,7 +86,7 @@ class Observer(Host):
     def __init__(self, prepared: PreparedJob, env: Environment) -> None:
         super().__init__(env)
         self._prepared = prepared
-        prepared.model.move_to(env.machine.accelerator)
+        prepared.evaluate_on(env.machine.accelerator)
         self._changes = Changes()
         self._consensus = Consensus(env.emit, env.now, self._evaluated)
         self._numbers: dict[str, int] = {}

@@ -114,7 +114,7 @@ class Peer(Member, PeerService):
         self._evaluates = evaluates
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.task)
-        prepared.model.move_to(node.machine.accelerator)
+        prepared.evaluate_on(node.machine.accelerator)
         if prepared.task.base:
             trainer.load_base(prepared.model.base())
         start = prepared.model.layout.pack(prepared.start)

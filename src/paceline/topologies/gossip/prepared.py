@@ -6,7 +6,11 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from paceline.errors import ConfigError
 from paceline.learning import datasets
+from paceline.learning.accelerators import Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
@@ -14,6 +18,7 @@ from paceline.learning.partitions import held_by, split
 from paceline.learning.scores import Scores
 from paceline.learning.starts import make_model
 from paceline.learning.tables import Table
+from paceline.learning.tasks.classification import Classification
 from paceline.learning.training_spec import TrainingSpec, fitting
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.jobs import GossipJob
@@ -72,6 +77,10 @@ class PreparedJob:
         """Return parameters by name; those that do not travel are as at the start."""
         return {**self.start, **self.model.layout.unpack(parameters)}
 
+    def evaluate_on(self, accelerator: Accelerator) -> None:
+        """Move the model that evaluates."""
+        self.model.move_to(accelerator)
+
     def evaluate(self, state: State, num_samples: int = 0) -> Scores:
         """Return how good a model is on so many of the test samples, or on all for 0."""
         test = self.dataset.test
@@ -83,4 +92,21 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     dataset = datasets.load(job.data)
     model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
+    if job.points is not None:
+        _check_points(model.spec)
     return PreparedJob(job, model.spec, dataset, model)
+
+
+def _check_points(spec: TrainingSpec) -> None:
+    """Raise `ConfigError` for samples that have no aggregated points, which are means of samples of one class."""
+    described = ", ".join(f"{column.name}: {column.dtype} of shape {column.shape}" for column in spec.columns)
+    label, task = spec.columns[-1], spec.task
+    has_classes = task.built_in in (None, Classification) and not label.shape and np.dtype(label.dtype).kind in "biu"
+    if not has_classes:
+        what = f"a task of kind {task.kind!r}" if task.import_path is None else f"task {task.import_path!r}"
+        raise ConfigError(f"[points] are of samples of one class, and {what} has none in {described}; leave it out")
+    if spec.structure != "tuple" or len(spec.columns) != 2 or spec.normalisation is None:
+        raise ConfigError(
+            f"[points] are means of images or of real numbers, in pairs with a class; samples are {described}: leave "
+            "it out"
+        )

@@ -89,6 +89,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
             )
         if self.data.placement == "served" and self.partition != PartitionSpec():
             raise ValueError('partition is for data that stays on the devices; set [data] placement = "local"')
+        self.partition.check_task(self.task)
         if self.partition.replicas > 1:
             raise ValueError(f"replicas is {self.partition.replicas}; only peers of a gossip job hold copies")
         if self.data.placement == "local" and self.audit_rate:

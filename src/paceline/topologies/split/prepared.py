@@ -126,6 +126,11 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
 
 def _check_task(job: SplitJob, task: Task) -> None:
     """Raise `ConfigError` for what a task of the user's decides, but parts of a model cannot follow."""
+    if job.data.transform is not None and job.is_split:
+        raise ConfigError(
+            f"transform {job.data.transform!r} changes batches of samples and labels, which no part of a model that is "
+            "cut has together: leave it out, or choose the scheme gfl or images"
+        )
     own = [name for name in ("optimizer", "schedule") if getattr(type(task), name) is not getattr(Task, name)]
     if own and job.is_split:
         raise ConfigError(
