@@ -156,3 +156,14 @@ def test_a_benchmark_leaves_nothing_behind():
     start = {kind: vector.clone() for kind, vector in initial.items()}
     list(kept.minibatches(model, start, [shard], TrainOptions()))
     assert int(model.state()["1.num_batches_tracked"]) == 2  # of the training alone
+
+
+def test_the_proximal_term_holds_what_is_shared():
+    """There is nothing that a layer of the device's own should stay near to."""
+    states = []
+    for changes in ({"exchange": ("*", "!2.*")}, {"proximal_layers": ("0", "1")}, {}):
+        model = make_model("Counting", proximal_mu=5.0, **changes)
+        list(model.minibatches(model.state(), make_shards(16), seed=0))
+        states.append(model.state())
+    assert are_equal(states[0], states[1])
+    assert not are_equal(states[0], states[2])

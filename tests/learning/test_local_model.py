@@ -185,8 +185,7 @@ def centrally(spec, data, rounds):
 
 def by_hand(shard, how):
     """Images of one channel, standardised, and their classes."""
-    std = torch.tensor(how.std[0])
-    x = torch.from_numpy(shard.x).float() * (how.scale / std) - how.mean[0] / std
+    x = torch.from_numpy(shard.x).float() * (how.scale / how.std[0]) - how.mean[0] / how.std[0]
     return x, torch.from_numpy(shard.y.astype(np.int64))
 
 

@@ -175,14 +175,14 @@ class LocalModel:
             yield num_samples
 
     def _held_parameters(self) -> list[nn.Parameter]:
-        """Return what the proximal term holds back."""
+        """Return what the proximal term holds back: of what is shared, what is trained."""
         if not self.spec.proximal_mu:
             return []
-        layers = self.spec.proximal_layers
+        layers, shared = self.spec.proximal_layers, self.layout.names
         return [
             parameter
             for name, parameter in self.module.named_parameters()
-            if parameter.requires_grad and (not layers or layer_of(name) in layers)
+            if parameter.requires_grad and name in shared and (not layers or layer_of(name) in layers)
         ]
 
     def _trained_parameters(self) -> list[nn.Parameter]:

@@ -170,3 +170,8 @@ def test_a_policy_is_imported_where_the_device_allows_it():
     assert finished.reason == "enough"
     with pytest.raises(ConfigError, match="is not allowed on this device; to allow it, pass --allow"):
         believe([OVER], policy=OWN_POLICY, allowed=[])
+
+
+def test_work_has_the_bytes_of_all_columns_whatever_their_number():
+    shards = [[np.zeros((2, 3), np.float32)], [np.zeros(2, np.int64), np.zeros(2, np.uint8), np.zeros(2, np.int64)]]
+    assert Work(parameters={}, shards=shards).num_bytes == 24 + 34
