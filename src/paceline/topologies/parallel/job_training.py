@@ -191,18 +191,7 @@ class JobTraining:
             raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
         await self._audit(closed)
         num_kept = await self._count_late(closed, kept)
-        before = self._parameters, self._memory
-        scores = await self.env.run_blocking(lambda: self._aggregate_and_evaluate(closed))
-        if scores is not None:
-            self.scores = scores
-            if await self._has_exploded(scores.loss, before[0]):
-                self._parameters, self._memory = before
-                where = self._where(closed, closed.delivered)
-                raise diverged(where, f"the loss of the averaged model is {scores.loss:.3g}")
-            self._early_stopping.add(scores)
-        self.has_trained |= closed.collector.num_updates > 0
-        self.num_closed = closed.number
-        await self.env.run_blocking(lambda: self._save(closed.number))
+        await self.env.run_blocking(lambda: self._finish(closed))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self._record(
             events.RoundClosed,
@@ -225,10 +214,20 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _aggregate_and_evaluate(self, closed: OpenRound) -> Scores | None:
+    def _finish(self, closed: OpenRound) -> None:
+        """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
+        before = self._parameters, self._memory
         self._aggregate(closed)
-        evaluate = self.prepared.evaluate
-        return None if evaluate is None or not self.env.trains else evaluate(self.state)
+        if self.prepared.evaluate is not None and self.env.trains:
+            self.scores = self.prepared.evaluate(self.state)
+            if self._has_exploded(self.scores.loss, before[0]):
+                self._parameters, self._memory = before
+                where = self._where(closed, closed.delivered)
+                raise diverged(where, f"the loss of the averaged model is {self.scores.loss:.3g}")
+            self._early_stopping.add(self.scores)
+        self.has_trained |= closed.collector.num_updates > 0
+        self.num_closed = closed.number
+        self._save(closed.number)
 
     def _aggregate(self, closed: OpenRound) -> None:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
@@ -292,11 +291,11 @@ class JobTraining:
         self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
         return verdict.is_honest
 
-    async def _has_exploded(self, loss: float, before: Vectors) -> bool:
+    def _has_exploded(self, loss: float, before: Vectors) -> bool:
         """Return whether a loss has exploded; the first one is compared with that of the model before."""
         evaluate = self.prepared.evaluate
         if self._lowest_loss is None and evaluate is not None and has_exploded(loss, 0.0):
-            self._lowest_loss = (await self.env.run_blocking(lambda: evaluate(self._layout.unpack(before)))).loss
+            self._lowest_loss = evaluate(self._layout.unpack(before)).loss
         if has_exploded(loss, self._lowest_loss):
             return True
         self._lowest_loss = loss if self._lowest_loss is None else min(loss, self._lowest_loss)
