@@ -19,7 +19,7 @@ from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning.aggregation import FedAvgAggregation
 from paceline.learning.datasets import DataSpec
-from paceline.learning.tasks import OptimizerSpec
+from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.topology import TOPOLOGY

@@ -83,6 +83,9 @@ class DriftingJob(PreparedJob):
     def state(self, parameters):
         return parameters
 
+    def begin(self, trainer):
+        return {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
+
     def evaluate_on(self, accelerator):
         pass
 

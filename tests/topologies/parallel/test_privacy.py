@@ -27,7 +27,7 @@ ALLOWED_ARGUMENTS = {
     "sample": ("session", "benchmark shards", "with parameters"),
     "discard": ("session", "zeros"),
     "next_round": ("session", "round", "state"),
-    "take": ("session", "round", "shards"),
+    "take": ("session", "round", "shards", "own samples"),
     "update": ("session", "round", "parameters", "samples"),
 }
 
@@ -46,6 +46,7 @@ def allowed_values(terms):
         "zeros": lambda value: value in (bytes(terms.model_bytes // 8), bytes(terms.model_bytes)),
         "round": lambda value: type(value) is int and value in (0, 1, 2),
         "shards": lambda value: type(value) is int and 1 <= value <= terms.num_shards,
+        "own samples": lambda value: value is None,  # data is served
         "samples": lambda value: type(value) is int and 1 <= value <= terms.num_shards * terms.shard_samples,
         "parameters": lambda value: {name: (one.dtype, one.shape) for name, one in value.items()} == vectors,
     }

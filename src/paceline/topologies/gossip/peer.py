@@ -115,9 +115,7 @@ class Peer(Member, PeerService):
         self._on_epoch = on_epoch
         trainer = node.machine.trainer(prepared.training)
         prepared.evaluate_on(node.machine.accelerator)
-        if prepared.training.base:
-            trainer.load_base(prepared.model.base())
-        start = prepared.model.layout.pack(prepared.start)
+        start = prepared.begin(trainer)
         self._progress = _Progress(start)
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)

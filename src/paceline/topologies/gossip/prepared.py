@@ -19,6 +19,7 @@ from paceline.learning.scores import Scores
 from paceline.learning.starts import make_model
 from paceline.learning.tables import Table
 from paceline.learning.tasks.classification import Classification
+from paceline.learning.trainers import Trainer
 from paceline.learning.training_spec import TrainingSpec, fitting
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.jobs import GossipJob
@@ -33,22 +34,19 @@ class PreparedJob:
 
     Attributes:
         model: evaluates; peers train their own.
+        start: parameters to start from, whether they travel or not; None for those that peers make by themselves.
     """
 
     job: GossipJob
     training: TrainingSpec
     dataset: Dataset
     model: LocalModel
+    start: State | None = None
 
     @functools.cached_property
     def model_bytes(self) -> int:
         """Bytes of the parameters as sent."""
         return sum(vector.nbytes for vector in self.model.parameters().values())
-
-    @functools.cached_property
-    def start(self) -> State:
-        """Initial parameters, whether they travel or not."""
-        return self.model.state()
 
     @property
     def num_parameters(self) -> int:
@@ -75,7 +73,15 @@ class PreparedJob:
 
     def state(self, parameters: Vectors) -> State:
         """Return parameters by name; those that do not travel are as at the start."""
-        return {**self.start, **self.model.layout.unpack(parameters)}
+        return {**(self.start or {}), **self.model.layout.unpack(parameters)}
+
+    def begin(self, trainer: Trainer) -> Vectors:
+        """Give a peer's trainer what does not travel, and return the parameters to start from."""
+        if self.training.base:
+            trainer.load_base(self.model.base())
+        if self.start is None:
+            return {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
+        return self.model.layout.pack(self.start)
 
     def evaluate_on(self, accelerator: Accelerator) -> None:
         """Move the model that evaluates."""
@@ -94,7 +100,7 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     check_metric_names(model.metric_names, GossipTables({}).tables())
     if job.points is not None:
         _check_points(model.spec)
-    return PreparedJob(job, model.spec, dataset, model)
+    return PreparedJob(job, model.spec, dataset, model, model.state())
 
 
 def _check_points(spec: TrainingSpec) -> None:
