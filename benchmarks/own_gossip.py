@@ -87,7 +87,6 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
         """A job whose model is nothing but its parameters."""
 
         model_bytes = property(lambda self: model_bytes)
-        start = property(lambda self: initial_state(widths))
 
     num_peers, num_epochs, widths = len(ports), setup["num_epochs"], setup["widths"]
     job = GossipJob(epochs=num_epochs, graph=setup["graph"], min_peers=num_peers, patience_seconds=60.0)
@@ -105,7 +104,7 @@ async def _take_part(number: int, ports: Sequence[int], setup: dict) -> dict[str
     task = task_of(job, dataset)
     model = LocalModel(task)
     model.layout = Layout(initial_state(widths))  # all that is used of it
-    prepared = OnlyParameters(job, task, dataset, model)
+    prepared = OnlyParameters(job, task, dataset, model, initial_state(widths))
     node = Node(
         name=f"peer-{number}",
         contacts=[Contact(f"http://127.0.0.1:{ports[0]}")] if number else [],

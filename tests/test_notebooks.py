@@ -1,7 +1,6 @@
 """Runs in notebooks, in a real kernel: with both kinds of fleets, in loops, interrupted, and the example."""
 
 import queue
-import textwrap
 import time
 from pathlib import Path
 
@@ -114,8 +113,9 @@ def test_a_run_in_a_notebook_can_be_interrupted(kernel, fleet):
     while (reply := client.get_shell_msg(timeout=30))["parent_header"]["msg_id"] != request:
         pass
     assert reply["content"]["ename"] == "KeyboardInterrupt"
-    source = "import psutil; print('left', psutil.Process().children(), train(Job(deadline_seconds=5), virtual))"
-    client.execute(textwrap.dedent(source))
+    # One text, so that it comes in one message.
+    again = "train(Job(deadline_seconds=5), virtual)"
+    client.execute(f"import psutil; print(f'left {{psutil.Process().children()}} {{{again}}}')")
     wait_for(client, "left [] Run(runs/")
 
 
