@@ -26,6 +26,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("med.py", "med,highs,greedy", "seconds"),
         ("subset.py", "training,download", "error"),
         ("larger_than_memory.py", "open,take,train", "peak_mb"),
+        pytest.param(*("since.py", "import of a learner", "seconds"), marks=pytest.mark.long),
         pytest.param(*("stressors.py", "training,downloading", "train_slowdown"), marks=pytest.mark.long),
         ("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
         pytest.param(
