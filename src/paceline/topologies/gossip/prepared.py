@@ -98,6 +98,7 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     dataset = datasets.load(job.data)
     model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
+    job.early_stopping().check(model.metric_names)
     if job.points is not None:
         _check_points(model.spec)
     return PreparedJob(job, model.spec, dataset, model, model.state())
