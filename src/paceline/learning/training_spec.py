@@ -57,7 +57,8 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         precision: see `Precision`.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
-        base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
+        base: digest of what does not, if there is any: a device that makes something else of it is sent this, see
+            `OrchestratorService.base`, or is turned away.
         rounds: rounds, or epochs, of the job, for schedules.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.

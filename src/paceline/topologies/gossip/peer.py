@@ -133,7 +133,7 @@ class Peer(Member, PeerService):
         self._membership = Membership(me, self._report_change, epochs=job.epochs)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
-        self._views = ViewExchange(job, self._membership, self._peer_calls, rng)
+        self._views = ViewExchange(job, prepared.base, self._membership, self._peer_calls, rng)
         self._resources = _Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
         self._background = node.machine.background_load(self._download)

@@ -102,7 +102,7 @@ class Learner(Member):
             trainer = self._node.machine.trainer(offer.training)
             enrolment = Enrolment.of(offer, trainer, self._own_data, self._options.allowed)
             has_own_data = enrolment.store is not None
-            if offer.training.base:
+            if not trainer.has_base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
             disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)
