@@ -60,7 +60,7 @@ class Learner(Member):
     async def run(self, address: str = "") -> Finished:
         """Take part until the run is over. Joins again by itself when the connection is lost."""
         try:
-            return Finished(await until_over(self._join, self._take_part, self._options.patience_seconds))
+            return Finished(await until_over(self._join, self._take_part, self._node))
         except CannotKeepUp:
             await self.leave()
             raise
