@@ -157,8 +157,7 @@ class LocalModel:
             self.spec.check(shard)
         self.load(state)
         optimizer = optimizer or self.new_optimizer()
-        factor = self.task.schedule(round, self.spec.rounds) * self.spec.optimizer.factor(round, self.spec.rounds)
-        set_learning_rates(optimizer, factor)
+        set_learning_rates(optimizer, self.spec.rate_factor(self.task, round))
         return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
 
     def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:

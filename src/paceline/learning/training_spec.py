@@ -171,6 +171,10 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         made: Task = plugins.guarded(what, f"calling {kind.__name__}()", kind, **self.task.options)
         return made
 
+    def rate_factor(self, task: Task, round: int) -> float:
+        """Return what learning rates are multiplied by in a round or epoch, by the task and the optimizer."""
+        return task.schedule(round, self.rounds) * self.optimizer.factor(round, self.rounds)
+
     def check(self, shard: Shard) -> None:
         """Raise `ConfigError` for samples that do not fit.
 
