@@ -73,11 +73,11 @@ def test_runs_in_a_notebook(tmp_path):
     assert printed.splitlines()[1].startswith("ConfigError: Net is defined in a notebook or at a prompt, where other")
 
 
-@pytest.fixture
-def kernel(tmp_path):
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
     """A kernel whose cells can be interrupted: run one with `execute`, and read what comes with `message`."""
     manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(tmp_path))
+    manager.start_kernel(cwd=str(tmp_path_factory.mktemp("kernel")))
     client = manager.client()
     client.start_channels()
     try:
