@@ -67,6 +67,7 @@ def test_any_job_can_be_simulated_in_a_cell(simulate, job, tmp_path):
     assert all(f'"{name}"' in events for name in ("camera-1", "van", "laptop-2", "old-server"))
 
 
+@pytest.mark.long
 def test_train_a_model_of_ones_own_on_local_processes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "own_model.py"), run_name="__main__")
