@@ -115,6 +115,7 @@ def test_simulate_the_example_of_a_language_model(simulate, with_data):
     assert result["perplexity"] < 8  # 22 by the letters' frequencies
 
 
+@pytest.mark.long
 def test_simulate_the_example_of_a_network_of_ones_own_on_images(simulate, with_data):
     """As it is, but on images of 3×32×32 that are at hand everywhere: digits, enlarged."""
     examples = with_data("classification")

@@ -64,7 +64,7 @@ class Stage:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not is_reached(recorded := self.recorded()):
             assert time.monotonic() < give_up, [type(event).__name__ for event in recorded[-20:]]
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def recorded(self):
         return list(RunFolder.open(self.run).events())

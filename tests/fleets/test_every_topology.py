@@ -41,10 +41,8 @@ FLEETS = {
 # On processes of this machine, single jobs are tried elsewhere; to a testbed, a pool is the same as one.
 TRIED = [
     *(pytest.param("virtual", kind) for kind in JOBS),
-    pytest.param("local", "pool", marks=pytest.mark.slow),
-    *(pytest.param("local", kind, marks=pytest.mark.long) for kind in ("federated", "gossip", "split")),
-    pytest.param("testbed", "gossip", marks=pytest.mark.slow),
-    *(pytest.param("testbed", kind, marks=pytest.mark.long) for kind in ("federated", "split")),
+    *(pytest.param("local", kind, marks=pytest.mark.long) for kind in ("federated", "pool", "gossip", "split")),
+    *(pytest.param("testbed", kind, marks=pytest.mark.long) for kind in ("federated", "gossip", "split")),
 ]
 
 

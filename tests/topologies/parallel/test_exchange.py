@@ -203,10 +203,8 @@ def test_statistics_are_averaged_or_stay_on_each_virtual_device(domains, devices
         assert min(best) > 0.9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "exchange", [pytest.param("all", id="averaged", marks=pytest.mark.long), pytest.param(("*", "!bn.*"), id="local")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("exchange", ["all", ("*", "!bn.*")], ids=["averaged", "local"])
 def test_statistics_are_averaged_or_stay_in_each_process(domains, exchange, tmp_path):
     """Minibatches are counted by batch normalisation: the count goes on in each process, or is that of all."""
     (tmp_path / "seen").mkdir()
