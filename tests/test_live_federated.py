@@ -41,8 +41,8 @@ def stage(tmp_path):
     stage.end()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", [pytest.param("adaptive-dab", marks=pytest.mark.long), "csa"])
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["adaptive-dab", "csa"])
 def test_devices_train_together_on_data_of_their_own(stage, tmp_path, policy):
     (tmp_path / "job.toml").write_text(f'{JOB}[allocation]\npolicy = "{policy}"\n')
     serving, told = stage.serve("job.toml", "--folder", stage.run, "--port", 0, "--token", "S3cret")

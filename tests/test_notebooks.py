@@ -119,7 +119,7 @@ def test_a_run_in_a_notebook_can_be_interrupted(kernel, fleet):
     wait_for(client, "left [] Run(runs/")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_notebook_runs(tmp_path):
     notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
     assert all(cell.outputs == [] for cell in notebook.cells if cell.cell_type == "code")  # results are not kept

@@ -41,7 +41,8 @@ FLEETS = {
 # On processes of this machine, single jobs are tried elsewhere; to a testbed, a pool is the same as one.
 TRIED = [
     *(pytest.param("virtual", kind) for kind in JOBS),
-    *(pytest.param("local", kind, marks=pytest.mark.long) for kind in ("federated", "pool", "gossip", "split")),
+    pytest.param("local", "split", marks=pytest.mark.slow),
+    *(pytest.param("local", kind, marks=pytest.mark.long) for kind in ("federated", "pool", "gossip")),
     *(pytest.param("testbed", kind, marks=pytest.mark.long) for kind in ("federated", "gossip", "split")),
 ]
 

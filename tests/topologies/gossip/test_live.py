@@ -96,7 +96,7 @@ def central_accuracy(prepared):
     return model.evaluate(model.state(), data.test).metrics["accuracy"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
     (tmp_path / "job.toml").write_text(JOB)
     first = start("peer-1", 1)
