@@ -50,6 +50,7 @@ def test_simulate_the_example_pool(simulate, tmp_path):
     assert '"update_audited"' in (tmp_path / result["run"] / "jobs/small/events.jsonl").read_text()
 
 
+@pytest.mark.long
 def test_simulate_the_example_split_job(simulate, tmp_path):
     result, events = simulate("split/job.toml", "split/fleet.toml")
     assert result["epochs"] == 10

@@ -54,7 +54,7 @@ def test_what_is_frozen_is_sent_once_where_a_run_starts_from_something(start, tm
     assert all(value.equal(found.state[name]) for name, value in load(found.folder).state_dict().items())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_are_sent_what_is_frozen_over_http(start, tmp_path):
     job = small_job(
         rounds=4, deadline_seconds=1.0, local_epochs=3, min_learners=2, aggregation={"exchange": "trainable"}, **FROZEN
