@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: .venv/.installed
 	$(BIN)/paceline demo
 
+# Tests start a hundred processes: none should compile the package again, whatever the shell is set to.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
