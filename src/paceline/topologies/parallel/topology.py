@@ -30,7 +30,7 @@ from paceline.topologies.base import (
 )
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateKept
+from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted, UpdateKept
 from paceline.topologies.parallel.job_training import memory_name
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
@@ -102,7 +102,8 @@ class Parallel(Topology[JobSpec]):
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
         # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
         start = load(last) if last and job.model.start is not None else None
-        prepared = replace(prepare_job(job, start), history=history)
+        deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
+        prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
         if last:
             memory = load(memory_name(last)) if job.aggregation.remembers else {}
             prepared = replace(prepared, state=load(last), memory=memory)
