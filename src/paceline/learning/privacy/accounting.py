@@ -10,6 +10,8 @@ from paceline.errors import ConfigError
 from paceline.extras import extra
 from paceline.learning.privacy.spec import PrivacySpec
 
+_ORDERS = [1 + 10 ** (power / 50) for power in range(-200, 400)]  # of the divergence; the best is chosen
+
 
 class PrivacyAccount:
     """What the rounds of a run have spent of the privacy of the device that took part in most of them.
@@ -69,4 +71,4 @@ def epsilon_of(noise_multiplier: float, num_rounds: int, delta: float) -> float:
         return 0.0
     accountant = RDPAccountant()
     accountant.history = [(noise_multiplier, 1.0, num_rounds)]
-    return float(accountant.get_epsilon(delta))
+    return float(accountant.get_epsilon(delta, alphas=_ORDERS))

@@ -18,10 +18,11 @@ _BLOCK = 1 << 17  # numbers at once, so that they stay in the cache of a small p
 def numbers(seed: bytes, count: int) -> Iterator[tuple[slice, Array]]:
     """Yield so many random 64-bit numbers in parts, each with its place; a part is overwritten by the next."""
     stream = Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor()
-    zeros, drawn = bytes(8 * _BLOCK), bytearray(8 * _BLOCK + 64)
+    block = min(count, _BLOCK)
+    zeros, drawn = bytes(8 * block), bytearray(8 * block + 64)
     for begin in range(0, count, _BLOCK):
-        size = min(_BLOCK, count - begin)
-        stream.update_into(zeros if size == _BLOCK else bytes(8 * size), drawn)
+        size = min(block, count - begin)
+        stream.update_into(zeros if size == block else bytes(8 * size), drawn)
         yield slice(begin, begin + size), np.frombuffer(drawn, np.dtype("<u8"), size)
 
 
