@@ -90,8 +90,8 @@ def page_of(measurements: Measurements) -> Page:
         ]
 
     return Page(
-        setting=f"virtual time, TwoNN on {settings.data}, {settings.num_learners} learners that keep equal parts, all in "
-        f"each of {settings.num_rounds} rounds, clipping norm {settings.clip_norm:g}, delta 1e-5",
+        setting=f"virtual time, TwoNN on {settings.data}, {settings.num_learners} learners that keep equal parts, all "
+        f"in each of {settings.num_rounds} rounds, clipping norm {settings.clip_norm:g}, delta 1e-5",
         headings=["Noise", "epsilon", "accuracy"],
         rows=[row(name) for name in measurements.repeats],
     )

@@ -1,8 +1,8 @@
 """Measures what secure aggregation costs: `python benchmarks/secure_aggregation.py`.
 
 Each case is a round of so many learners and parameters, in one process: each learner agrees with all others, masks its
-update, and helps to unmask the sum; the orchestrator does so twice, once when all updates came and once when a third did
-not. Beside it, the same updates are averaged as they are. Takes about forty minutes, most of it the largest case.
+update, and helps to unmask the sum; the orchestrator does so twice, when all updates came and when a third did not.
+Beside it, the same updates are averaged as they are. Takes about forty minutes, most of it the largest case.
 """
 
 from __future__ import annotations

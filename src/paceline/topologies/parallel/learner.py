@@ -109,7 +109,7 @@ class Learner(Member):
             has_own_data = enrolment.store is not None
             if offer.training.base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
-            disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
+            disclosed = disclosures_of(enrolment.policy, self._options, offer.privacy, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
             self._enrolments[offer.training.name] = enrolment
