@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz docs results-page clean
+.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz docs results-page lock release clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
+
+# Tests start a hundred processes: none should compile the package again, whatever the shell is set to.
+test test-long: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -55,6 +58,12 @@ docs: .venv/.installed-docs
 results-page: .venv/.installed-experiments
 	PYTHONPATH=experiments $(BIN)/python -m reproduction.page docs
 
+lock: .venv/.installed-release
+	$(BIN)/python release/lock.py
+
+release: .venv/.installed-release
+	$(BIN)/python release/build.py
+
 clean:
 	rm -rf .venv .venv-flower .venv-hivemind site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -62,8 +71,9 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("Paceline needs Python 3.10 or newer; set PYTHON=python3.x") if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv .venv
 
-.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt release/paceline.txt
 	@echo "Setting up .venv (once; PyTorch takes a minute)"
+	$(PIP) --require-hashes -r release/paceline.txt
 	$(PIP) -e .
 	@touch $@
 

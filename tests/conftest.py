@@ -1,4 +1,4 @@
-"""Shared by all tests: a loop on virtual time, scripts in processes of their own, and no leftovers."""
+"""Shared by all tests: one thread each, a loop on virtual time, scripts in processes of their own, and no leftovers."""
 
 import os
 import subprocess
@@ -8,6 +8,10 @@ import time
 
 import psutil
 import pytest
+
+# Read when PyTorch is loaded, here and in the processes that tests start. Models here are small: with several threads,
+# each step would wait for all of them to get a core, and sums would differ with their number.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 from paceline.fleets import virtual_loop
 

@@ -1,9 +1,12 @@
-"""The Python API: a user's own model on a local fleet, from a script of its own."""
+"""The Python API: a user's own model on a local fleet, from a script."""
 
+import runpy
 import subprocess
 import sys
 
 import pytest
+
+from paceline.errors import PacelineError
 
 SCRIPT = """
 import torch
@@ -23,38 +26,43 @@ if __name__ == "__main__":
 """
 
 
-def run_script(source, tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text(source)
-    return subprocess.run([sys.executable, path], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+@pytest.fixture
+def run_script(tmp_path, monkeypatch, capfd):
+    """Run a script as `python train.py` does, in this process; returns what it prints and its errors."""
+
+    def run_script(source):
+        (tmp_path / "train.py").write_text(source)
+        monkeypatch.chdir(tmp_path)
+        runpy.run_path("train.py", run_name="__main__")
+        return capfd.readouterr()
+
+    return run_script
 
 
 @pytest.mark.slow
-def test_own_model_on_a_local_fleet(tmp_path):
+def test_own_model_on_a_local_fleet(run_script):
     assert len([line for line in SCRIPT.splitlines() if line.strip()]) <= 15
-    result = run_script(SCRIPT, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
     learned = ["model.1.bias", "model.1.weight", "model.3.bias", "model.3.weight"]
-    assert result.stdout == f"3 True True {[*learned, 'preprocessing.scale', 'preprocessing.shift']}\n"
+    out, err = run_script(SCRIPT)
+    assert err == ""
+    assert out == f"3 True True {[*learned, 'preprocessing.scale', 'preprocessing.shift']}\n"
 
 
 @pytest.mark.slow
-def test_a_script_without_a_guard_gets_one_clear_line(tmp_path):
-    unguarded = SCRIPT.replace('if __name__ == "__main__":', "if True:")
-    result = run_script(unguarded, tmp_path)
-    assert result.returncode != 0
-    assert 'if __name__ == "__main__"' in result.stderr.splitlines()[-1]
+def test_a_script_without_a_guard_gets_one_clear_line(run_script):
+    with pytest.raises(PacelineError, match='if __name__ == "__main__"') as raised:
+        run_script(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.slow
-def test_a_script_with_a_named_model_needs_no_guard(tmp_path):
+def test_a_script_with_a_named_model_needs_no_guard(run_script):
     source = """
 from paceline import Job, LocalFleet, train
 run = train(Job(deadline_seconds=1, rounds=1, model="two-nn"), LocalFleet([{"name": "pi"}]), progress=False)
 print(run.metrics["rounds"])
 """
-    result = run_script(source, tmp_path)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")
+    assert run_script(source) == ("1\n", "")
 
 
 def test_what_needs_no_torch_starts_without_it():

@@ -4,8 +4,6 @@ import inspect
 import json
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +50,7 @@ def test_simulate_the_example_pool(simulate, tmp_path):
     assert '"update_audited"' in (tmp_path / result["run"] / "jobs/small/events.jsonl").read_text()
 
 
+@pytest.mark.long
 def test_simulate_the_example_split_job(simulate, tmp_path):
     result, events = simulate("split/job.toml", "split/fleet.toml")
     assert result["epochs"] == 10
@@ -69,13 +68,14 @@ def test_any_job_can_be_simulated_in_a_cell(simulate, job, tmp_path):
     assert all(f'"{name}"' in events for name in ("camera-1", "van", "laptop-2", "old-server"))
 
 
-def test_train_a_model_of_ones_own_on_local_processes(tmp_path):
-    command = [sys.executable, str(EXAMPLES / "own_model.py")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0
-    assert "round 3/3" in done.stderr
-    assert "laptop trained" in done.stdout
-    assert "after 3 rounds" in done.stdout
+@pytest.mark.long
+def test_train_a_model_of_ones_own_on_local_processes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "own_model.py"), run_name="__main__")
+    out, err = capsys.readouterr()
+    assert "round 3/3" in err
+    assert "laptop trained" in out
+    assert "after 3 rounds" in out
     assert (tmp_path / "runs/own-model/report.html").exists()
 
 
@@ -97,7 +97,7 @@ def with_data(tmp_path):
 TASKS = [
     ("regression/job.toml", "r2", 0.35),
     ("multi-label/job.toml", "micro_f1", 0.9),
-    ("text/job.toml", "accuracy", 0.6),
+    pytest.param("text/job.toml", "accuracy", 0.6, marks=pytest.mark.long),
     ("text/own.toml", "mean_recall", 0.5),
     ("tabular/wine.toml", "accuracy", 0.95),
     ("tabular/breast-cancer.toml", "accuracy", 0.95),
@@ -110,11 +110,13 @@ def test_simulate_an_example_of_each_task(simulate, with_data, job, metric, leas
     assert result[metric] > least
 
 
+@pytest.mark.long
 def test_simulate_the_example_of_a_language_model(simulate, with_data):
     result, _ = simulate("language-model/job.toml", "two-speeds.toml", examples=with_data("language-model"))
     assert result["perplexity"] < 8  # 22 by the letters' frequencies
 
 
+@pytest.mark.long
 def test_simulate_the_example_of_a_network_of_ones_own_on_images(simulate, with_data):
     """As it is, but on images of 3×32×32 that are at hand everywhere: digits, enlarged."""
     examples = with_data("classification")

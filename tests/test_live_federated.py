@@ -41,7 +41,7 @@ def stage(tmp_path):
     stage.end()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["adaptive-dab", "csa"])
 def test_devices_train_together_on_data_of_their_own(stage, tmp_path, policy):
     (tmp_path / "job.toml").write_text(f'{JOB}[allocation]\npolicy = "{policy}"\n')

@@ -73,11 +73,11 @@ def test_runs_in_a_notebook(tmp_path):
     assert printed.splitlines()[1].startswith("ConfigError: Net is defined in a notebook or at a prompt, where other")
 
 
-@pytest.fixture
-def kernel(tmp_path):
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
     """A kernel whose cells can be interrupted: run one with `execute`, and read what comes with `message`."""
     manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(tmp_path))
+    manager.start_kernel(cwd=str(tmp_path_factory.mktemp("kernel")))
     client = manager.client()
     client.start_channels()
     try:
@@ -119,7 +119,7 @@ def test_a_run_in_a_notebook_can_be_interrupted(kernel, fleet):
     wait_for(client, "left [] Run(runs/")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_notebook_runs(tmp_path):
     notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
     assert all(cell.outputs == [] for cell in notebook.cells if cell.cell_type == "code")  # results are not kept

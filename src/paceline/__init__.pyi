@@ -34,6 +34,7 @@ from .learning.models import ModelSpec as ModelSpec
 from .learning.optimizers import OptimizerSpec as OptimizerSpec
 from .learning.partitions import PartitionSpec as PartitionSpec
 from .learning.preprocessing import Standardise as Standardise
+from .learning.privacy import PrivacySpec as PrivacySpec
 from .learning.tasks import Task as Task
 from .learning.tasks import TaskSpec as TaskSpec
 from .learning.views import ViewSpec as ViewSpec

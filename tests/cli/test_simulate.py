@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -196,11 +194,10 @@ def test_the_pace_of_the_demo_fits_the_machine(samples_per_second, pace):
 
 
 @pytest.mark.slow
-def test_demo_trains_four_devices(tmp_path):
-    command = [sys.executable, "-m", "paceline", "demo", "--rounds", "3", "--json", "--folder", "run"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+def test_demo_trains_four_devices(paceline_in, tmp_path):
+    code, out, err = paceline_in("demo", "--rounds", "3", "--json", "--folder", "run")
+    assert code == 0, err
+    found = json.loads(out)
     assert {"accuracy", "rounds", "truancy_max", "run", "report"} <= set(found)
     assert found["rounds"] == 3
     assert found["accuracy"] > 0.8
@@ -211,4 +208,4 @@ def test_demo_trains_four_devices(tmp_path):
     assert set(taken) == {"laptop", "old-pc", "jetson", "pi"}
     assert 80 > min(taken["laptop"]) > max(taken["pi"])
     deadline_seconds = json.loads((tmp_path / "run/job.json").read_bytes())["job"]["deadline_seconds"]
-    assert f"Starting 4 devices on this machine, with rounds of {deadline_seconds:g} s; each" in result.stderr
+    assert f"Starting 4 devices on this machine, with rounds of {deadline_seconds:g} s; each" in err

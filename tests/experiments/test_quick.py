@@ -13,7 +13,7 @@ from reproduction.rows import read_rows
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 MISSING = re.compile(r"^paceline: (dataset '.+' was not found|a testbed needs )", re.M)
-ONE_OF_EACH_PAPER = {"sb-download", "dab-deadline", "mel-staleness", "med-tasks", "gossip-aggregation", "fpl-lean"}
+ONE_OF_EACH_PAPER = {"sb-download", "dab-vs-csa", "mel-staleness", "med-tasks", "gossip-aggregation", "fpl-convergence"}
 QUICK_RUNS = [
     pytest.param(name, marks=() if name in ONE_OF_EACH_PAPER else pytest.mark.long) for name in find_experiments(FOLDER)
 ]

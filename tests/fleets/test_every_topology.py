@@ -40,15 +40,14 @@ FLEETS = {
 }
 # On processes of this machine, single jobs are tried elsewhere; to a testbed, a pool is the same as one.
 TRIED = [
-    *(("virtual", kind) for kind in JOBS),
-    *(("local", kind) for kind in ("federated", "pool", "gossip", "split")),
-    *(("testbed", kind) for kind in ("federated", "gossip", "split")),
+    *(pytest.param("virtual", kind) for kind in JOBS),
+    pytest.param("local", "split", marks=pytest.mark.slow),
+    *(pytest.param("local", kind, marks=pytest.mark.long) for kind in ("federated", "pool", "gossip")),
+    *(pytest.param("testbed", kind, marks=pytest.mark.long) for kind in ("federated", "gossip", "split")),
 ]
 
 
-@pytest.mark.parametrize(
-    ("fleet", "kind"), [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] != "virtual")) for case in TRIED]
-)
+@pytest.mark.parametrize(("fleet", "kind"), TRIED)
 def test_a_job_runs_on_a_fleet(fleet, kind, tmp_path, request):
     if fleet == "testbed":
         request.getfixturevalue("needs_root")

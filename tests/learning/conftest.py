@@ -1,19 +1,9 @@
-"""Shared by the tests of learning: where the large datasets are, and training that other work does not hold up."""
+"""Shared by the tests of learning: where the large datasets are."""
 
 import os
 from pathlib import Path
 
 import pytest
-import torch
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Train small models in one thread: with several, each step would wait for all of them to get a core."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
 
 
 @pytest.fixture

@@ -145,7 +145,6 @@ def all_digits(pretend):
 CHECKS = (names, learns_alike, left_behind, timings, benchmarks, runs_alike, short_precision, all_digits)
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     python_backend.set_up()
     found = {check.__name__: check(find_accelerator()) for check in CHECKS}
     json.dump(found, sys.stdout)

@@ -11,6 +11,7 @@ import pytest
 
 import paceline
 from paceline import LocalDevice, LocalFleet, VirtualDevice, VirtualFleet, load_job, train
+from paceline.cli import main
 from paceline.report import RunFolder
 
 TOY = Path(__file__).parent / "toy"
@@ -41,6 +42,19 @@ def finish(process):
     return out
 
 
+@pytest.fixture
+def ended_with(home, monkeypatch, capsys):
+    """Run a command in this process; returns exit code, output and errors."""
+    monkeypatch.chdir(home)
+
+    def run(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
 def test_the_toy_is_one_small_file_and_nothing_else_knows_it():
     assert len((TOY / "paceline_ring/__init__.py").read_text().splitlines()) < 150
     product = Path(paceline.__file__).parent
@@ -63,6 +77,7 @@ def test_on_virtual_time_it_repeats_exactly(home):
     assert seen[0].at == pytest.approx(0.355, abs=0.01)  # three turns: 0.1 s of work and 10 ms of latency each way
 
 
+@pytest.mark.long
 def test_on_local_processes(home):
     run = train(
         load_job(home / "job.toml"), LocalFleet([LocalDevice(name=name) for name in NAMES]), folder=home / "run"
@@ -70,8 +85,9 @@ def test_on_local_processes(home):
     assert run.metrics["mean"] == pytest.approx(MEAN)
 
 
-def test_simulate_prints_lines_and_keeps_folder_and_page(home):
-    out = finish(start(home, "simulate", "job.toml", "fleet.toml", "--folder", "run"))
+def test_simulate_prints_lines_and_keeps_folder_and_page(home, ended_with):
+    code, out, err = ended_with("simulate", "job.toml", "fleet.toml", "--folder", "run")
+    assert code == 0, err
     assert out.splitlines()[1] == f"lap 2: mean {MEAN:.3f}"
     assert (home / "run/laps.csv").read_text().splitlines()[0] == "lap,mean"
     summary = RunFolder.open(home / "run").summary()
@@ -80,18 +96,19 @@ def test_simulate_prints_lines_and_keeps_folder_and_page(home):
     assert "Mean per lap" in page and "It settles." in page
 
 
-def test_serve_and_join_over_http(home):
+def test_serve_and_join_over_http(home, ended_with):
     server = start(home, "serve", "job.toml", "--port", "0", "--folder", "run", "--json")
     url = json.loads(server.stdout.readline())["url"]
-    asked = finish(start(home, "status", url, "--json"))
+    code, asked, _ = ended_with("status", url, "--json")
+    assert code == 0
     nodes = [start(home, "join", url, "--name", name) for name in NAMES]
     assert json.loads(asked)["topology"] == "ring"
     assert [finish(node).splitlines()[-1] for node in nodes] == ["the run is over: all laps are done"] * 3
     assert json.loads(finish(server))["mean"] == pytest.approx(MEAN)
 
 
-def test_its_bad_jobs_get_the_same_clear_errors(home):
+def test_its_bad_jobs_get_the_same_clear_errors(home, ended_with):
     (home / "job.toml").write_text("[ring]\nlaps = 0\n")
-    process = start(home, "run", "job.toml", "--devices", "2")
-    assert "paceline: job.toml: [ring]: laps is 0; it must be at least 1" in process.communicate(timeout=60)[1]
-    assert process.returncode == 2
+    code, _, err = ended_with("run", "job.toml", "--devices", "2")
+    assert "paceline: job.toml: [ring]: laps is 0; it must be at least 1" in err
+    assert code == 2

@@ -16,7 +16,9 @@ from tests.allocation.med.instances import instance_of, judge, small_fields, try
 NUM_BATCHES, BATCH = 10, 24
 
 
-@pytest.mark.parametrize("batch", range(NUM_BATCHES))
+@pytest.mark.parametrize(
+    "batch", [*range(5), *(pytest.param(batch, marks=pytest.mark.long) for batch in range(5, NUM_BATCHES))]
+)
 def test_small_problems_are_solved_exactly(batch):
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         problem = MedProblem(**small_fields(random.Random(seed)))

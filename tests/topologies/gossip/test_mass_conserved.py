@@ -9,7 +9,6 @@ from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.mass import FULL_MASS
 from tests.topologies.gossip.swarm import Swarm, play
 
-NUM_RUNS = 1000
 NUM_SAMPLES = 8 * 16
 
 
@@ -59,10 +58,12 @@ def shared_on_the_way(swarm):
     return 0 if "d" in swarm.begun else given
 
 
-@pytest.mark.slow
-def test_mass_is_conserved_in_a_thousand_troubled_runs():
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(range(200), id="200"), pytest.param(range(200, 1000), id="800 more", marks=pytest.mark.long)]
+)
+def test_mass_is_conserved_in_troubled_runs(seeds):
     num_pushes = num_lost = num_adopted = num_under_way = 0
-    for seed in range(NUM_RUNS):
+    for seed in seeds:
         swarm = play(troubled_run(seed))
         has_adopted = any(peer._exchange._shared for peer in swarm.peers) and "d" in swarm.begun
         begun = FULL_MASS * sum(name != "d" or not has_adopted for name in swarm.begun)
@@ -71,5 +72,5 @@ def test_mass_is_conserved_in_a_thousand_troubled_runs():
         num_pushes += sum(peer._exchange._num_sent for peer in swarm.peers)
         num_under_way += sum(len(peer._exchange.account.under_way) for peer in swarm.peers)
         num_lost += sum(isinstance(event, PeerLost) for event in swarm.events)
-    assert num_pushes > 10 * NUM_RUNS  # so it was put to the test
-    assert min(num_lost, num_under_way, num_adopted) > NUM_RUNS / 10
+    assert num_pushes > 10 * len(seeds)  # so it was put to the test
+    assert min(num_lost, num_under_way, num_adopted) > len(seeds) / 10

@@ -56,7 +56,7 @@ def test_what_is_frozen_is_sent_once_where_a_run_starts_from_something(start, tm
     assert all(value.equal(found.state[name]) for name, value in load(found.folder).state_dict().items())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_are_sent_what_is_frozen_over_http(start, tmp_path):
     job = small_job(
         rounds=4, deadline_seconds=1.0, local_epochs=3, min_learners=2, aggregation={"exchange": "trainable"}, **FROZEN
@@ -233,7 +233,7 @@ def test_statistics_are_averaged_or_stay_on_each_virtual_device(domains, devices
         assert min(best) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("exchange", ["all", ("*", "!bn.*")], ids=["averaged", "local"])
 def test_statistics_are_averaged_or_stay_in_each_process(domains, exchange, tmp_path):
     """Minibatches are counted by batch normalisation: the count goes on in each process, or is that of all."""

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
 import time
@@ -45,8 +44,7 @@ def start(tmp_path):
     def start(*arguments):
         command = [sys.executable, "-m", "paceline", *map(str, arguments), *TOKEN, "--json"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        processes.append(subprocess.Popen(command, cwd=tmp_path, env=env, text=True, **pipes))
+        processes.append(subprocess.Popen(command, cwd=tmp_path, text=True, **pipes))
         return processes[-1]
 
     yield start

@@ -18,7 +18,7 @@ NUM_SOURCES = 5
 CUT = "f1"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
     data = digits()
     np.savez(tmp_path / "digits.npz", **arrays_of(data, slice(160)))

@@ -1,6 +1,6 @@
 """Aggregation: how the updates of a round become the next parameters. One file per method."""
 
-from paceline.learning.aggregation.base import Aggregated, Aggregation, Collector, Start, Update
+from paceline.learning.aggregation.base import Aggregated, Aggregation, Collector, Start, Update, WeightKind, weight_of
 from paceline.learning.aggregation.fedadam import FedAdamAggregation
 from paceline.learning.aggregation.fedavg import FedAvgAggregation
 from paceline.learning.aggregation.fedavgm import FedAvgMAggregation
@@ -35,6 +35,8 @@ __all__ = [
     "Start",
     "TrimmedMeanAggregation",
     "Update",
+    "WeightKind",
     "describe",
     "from_config",
+    "weight_of",
 ]

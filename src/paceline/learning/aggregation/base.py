@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
@@ -14,6 +14,14 @@ from paceline.learning.compression import CompressionMethod, KeptShare
 from paceline.learning.exchange import Exchange
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Layout, Vectors
+
+WeightKind: TypeAlias = Literal["samples", "work", "equal"]
+"""What an update counts by: samples in its shards, samples trained, counted once per pass, or all alike."""
+
+
+def weight_of(kind: WeightKind, num_samples: int, num_trained: int) -> int:
+    """Return the weight of an update with so many samples in its shards, and so many trained."""
+    return {"samples": num_samples, "work": num_trained, "equal": 1}[kind]
 
 
 class Update(NamedTuple):
@@ -122,7 +130,7 @@ class Aggregation(ABC):
         kept_share: part of the values that ``top-k`` sends.
     """
 
-    weight: Literal["samples", "work", "equal"] = "work"
+    weight: WeightKind = "work"
     late: Literal["drop", "discount"] = "drop"
     staleness_exponent: NotNegative = 0.5
     exchange: Exchange = "all"
@@ -143,8 +151,8 @@ class Aggregation(ABC):
         return 0.0
 
     def weight_of(self, num_samples: int, num_trained: int) -> float:
-        """Return the weight of an update: samples in its shards, and samples trained, counted once per pass."""
-        return {"samples": float(num_samples), "work": float(num_trained), "equal": 1.0}[self.weight]
+        """Return the weight of an update: see `weight_of`."""
+        return float(weight_of(self.weight, num_samples, num_trained))
 
     @abstractmethod
     def collector(self, layout: Layout, buffers: Collection[str] = ()) -> Collector:

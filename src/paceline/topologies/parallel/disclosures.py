@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.allocation import AllocationPolicy
+from paceline.learning.privacy import PrivacySpec
 from paceline.topologies.base import DeviceOptions
 from paceline.topologies.consent import Disclosure
 
@@ -10,12 +11,14 @@ _PROFILE = "its profile, measured when it joins: training speed, bandwidth down 
 _WHEN = {"once": "when it joins", "each round": "before each round"}
 
 
-def disclosures_of(policy: AllocationPolicy, options: DeviceOptions, *, has_own_data: bool) -> list[Disclosure]:
+def disclosures_of(
+    policy: AllocationPolicy, options: DeviceOptions, privacy: PrivacySpec, *, has_own_data: bool
+) -> list[Disclosure]:
     """List what leaves a learner in a job with this policy."""
     found = [
         Disclosure(f"its price for a shard: {options.price:g}"),
         Disclosure("how many shards it takes, and when"),
-        Disclosure("trained parameters, the number of samples they were trained on, or that training diverged"),
+        Disclosure(f"{_update(privacy)}, the number of samples they were trained on, or that training diverged"),
     ]
     if has_own_data:
         found.append(Disclosure("the number of samples in the shards of its own data that it trains; not the data"))
@@ -31,3 +34,13 @@ def disclosures_of(policy: AllocationPolicy, options: DeviceOptions, *, has_own_
     if policy.state_reports != "never":
         found.append(Disclosure(f"the state that it is in, {_WHEN[policy.state_reports]}", True))
     return found
+
+
+def _update(privacy: PrivacySpec) -> str:
+    """Say what is sent of trained parameters."""
+    with_noise = f", with noise of {privacy.noise_multiplier:g} times that" if privacy.noise_multiplier else ""
+    clipped = "" if privacy.clip_norm is None else f", their change clipped to {privacy.clip_norm:g}"
+    if privacy.secure_aggregation:
+        return f"trained parameters under masks, so that only the sum of all is seen{clipped}{with_noise}"
+    by_orchestrator = f"; the orchestrator clips their change to {privacy.clip_norm:g}{with_noise}" if clipped else ""
+    return f"trained parameters{by_orchestrator}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -15,11 +16,13 @@ from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.compression import ErrorFeedback
 from paceline.learning.exchange import digest_of
+from paceline.learning.privacy import Masker, change_of, clipped, with_noise
 from paceline.learning.shards import Shard, ShardSampler, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.training_spec import fitting
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Vectors
+from paceline.topologies.parallel.masking import MASKED
 from paceline.topologies.parallel.messages import Offer, Work
 from paceline.topologies.parallel.own_data import OwnData
 
@@ -106,6 +109,13 @@ class Enrolment:
         if reason is not None:
             raise BadReply(f"the orchestrator sent parameters that do not fit the model: {reason}")
         return work.parameters
+
+    def masked(self, masker: Masker, parameters: Vectors, start: Vectors, weight: int, rng: random.Random) -> Vectors:
+        """Return what to send of an update under masks, with its part of the noise; raises `MaskError`."""
+        privacy = self.offer.privacy
+        change = clipped(change_of(parameters, start), privacy.clip_norm)
+        change = with_noise(change, privacy.noise_of_one(masker.num_needed), rng)
+        return {MASKED: masker.mask(change, weight)}
 
     def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
         """Draw shards of the device's own data at random; none if data is served."""

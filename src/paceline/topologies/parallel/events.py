@@ -128,6 +128,7 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
         num_kept: late updates of earlier rounds that count in this one.
         down_bytes: size of the parameters and shards that learners were sent while it was open, and `up_bytes` of
             the updates that came, used or not.
+        epsilon: what was spent so far of the privacy of the device that took part most; None if nothing is promised.
         loss: loss of the aggregated model on the test data; None if not evaluated.
     """
 
@@ -147,6 +148,7 @@ class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     num_kept: int = 0
     down_bytes: int = 0
     up_bytes: int = 0
+    epsilon: float | None = None
 
 
 RunEndReason: TypeAlias = Literal[
@@ -154,6 +156,7 @@ RunEndReason: TypeAlias = Literal[
     "target reached",
     "no improvement",
     "budget spent",
+    "privacy budget spent",
     "nothing trained",
     "diverged",
     "stopped by a callback",

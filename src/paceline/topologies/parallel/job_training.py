@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -22,6 +22,8 @@ from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.local_model import LocalModel
+from paceline.learning.privacy import PrivacyAccount
+from paceline.learning.privacy.masks import masked_size
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
 from paceline.learning.shards import Array, Shard, ShardSampler
@@ -31,6 +33,7 @@ from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
+from paceline.topologies.parallel.masking import AGREEING_PART, Masking
 from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
@@ -73,6 +76,7 @@ class JobTraining:
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
         self._early_stopping = self._job.early_stopping(prepared.history)
+        self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
         self._lowest_loss: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
@@ -109,6 +113,8 @@ class JobTraining:
             return STOPPED
         if self._early_stopping.reason is not None:
             return self._early_stopping.reason
+        if self._privacy.is_spent:
+            return "privacy budget spent"
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
     def start(self) -> None:
@@ -159,6 +165,9 @@ class JobTraining:
             allocation=allocation,
             reserve=reserve,
             compression=self.prepared.compression,
+            privacy=self._job.privacy,
+            rng=self.env.rng,
+            masking=self._begin_masking(),
             max_learners=self._job.learners_per_round,
         )
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
@@ -178,8 +187,52 @@ class JobTraining:
     async def wait_until_over(self, opened: OpenRound) -> float:
         """Wait until all updates of a round are in, or its time is up; returns how many seconds it took."""
         open_seconds = opened.deadline_seconds + opened.overtime_seconds
-        await self._changes.until(lambda: opened.is_complete, open_seconds)
+        if opened.masking is not None:
+            await self._agree_on_masks(opened, opened.masking)
+        await self._until(opened, lambda: opened.is_complete, open_seconds - opened.unmasking_seconds)
+        if opened.masking is not None:
+            await self._hear_of_masks(opened, opened.masking, open_seconds)
         return min(self.time() - opened.opened_at, open_seconds) if opened.is_complete else open_seconds
+
+    async def _until(self, opened: OpenRound, is_so: Callable[[], bool], seconds: float) -> None:
+        """Wait until something is so, or for so long from when the round opened."""
+        await self._changes.until(is_so, opened.opened_at + seconds - self.time())
+
+    # Masks, if updates are summed under such.
+
+    def _begin_masking(self) -> Masking | None:
+        is_wanted = self._job.privacy.secure_aggregation
+        return Masking(masked_size(self._parameters), self._changes.notify) if is_wanted else None
+
+    async def _agree_on_masks(self, opened: OpenRound, masking: Masking) -> None:
+        """Wait until all have shown their keys, then until those who did have shared their secrets."""
+        part_seconds = AGREEING_PART * opened.deadline_seconds
+        await self._until(opened, lambda: masking.have_shown(opened.awaited), part_seconds)
+        masking.close_showing()
+        await self._until(opened, lambda: masking.have_all_shared, 2 * part_seconds)
+        masking.close_sharing()
+        for name in opened.awaited.difference(masking.sharing):
+            opened.give_up(name)
+
+    async def _hear_of_masks(self, opened: OpenRound, masking: Masking, open_seconds: float) -> None:
+        """Tell learners whose updates came, and wait until enough have helped to unmask them."""
+        masking.close_updates(opened.delivered)
+        await self._until(opened, lambda: masking.can_unmask, open_seconds)
+
+    def masking(self, round: int) -> Masking:
+        """Return the masks of the round that is open; raises `ValueError` if it is another, or has none."""
+        if self.round is None or self.round.number != round or self.round.masking is None:
+            raise ValueError(f"round {round} is not open, or has no masks")
+        return self.round.masking
+
+    async def _unmask(self, closed: OpenRound) -> None:
+        """Have the sum of what was masked count; if that cannot be, all of it is lost."""
+        if closed.masking is None or not closed.delivered:
+            return
+        reason = await self.env.run_blocking(closed.unmask)
+        if reason is not None:
+            for learner in closed.lose():
+                self._refuse(learner, closed.number, f"the sum that it is in cannot be used: {reason}", None)
 
     async def close(self, closed: OpenRound, seconds: float) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
@@ -191,6 +244,8 @@ class JobTraining:
         if closed.has_diverged and not kept:
             raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
         await self._audit(closed)
+        self._privacy.add(closed.delivered)
+        await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
         await self.env.run_blocking(lambda: self._finish(closed))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
@@ -212,6 +267,7 @@ class JobTraining:
             num_kept=num_kept,
             down_bytes=closed.down_bytes,
             up_bytes=closed.up_bytes,
+            epsilon=self._privacy.epsilon,
             **fields_of(self.scores),
         )
 

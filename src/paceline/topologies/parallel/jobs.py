@@ -15,12 +15,14 @@ from paceline.allocation.base import MAX_OVERTIME
 from paceline.checks import Count, NotNegative, Positive, Ratio, Seed
 from paceline.errors import ConfigError
 from paceline.learning.accelerators import Precision
-from paceline.learning.aggregation import Aggregation, FedAvgAggregation
+from paceline.learning.aggregation import Aggregation, FedAvgAggregation, MeanAggregation, describe
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.privacy import PrivacySpec
+from paceline.learning.privacy.spec import MIN_MASKED
 from paceline.learning.scores import Scores
 from paceline.learning.tasks import TaskSpec
 from paceline.topologies.base import JobSpec
@@ -51,10 +53,13 @@ class Job(JobSpec, frozen=True, kw_only=True):
         patience: the run ends after so many rounds without improvement of `watch`; None for never.
         watch: what has to improve, such as ``min loss`` or ``max accuracy``.
         partition: how the data is split among devices that have none of their own, where it stays on them.
+        privacy: what the orchestrator may learn of each device, where data stays on them.
     """
 
     table: ClassVar[str] = "job"
-    tables: ClassVar[tuple[str, ...]] = ("task", "model", "optimizer", "data", "partition", "allocation", "aggregation")
+    tables: ClassVar[tuple[str, ...]] = (
+        *("task", "model", "optimizer", "data", "partition", "allocation", "aggregation", "privacy"),
+    )
 
     deadline_seconds: Positive
     name: str = ""
@@ -78,6 +83,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     partition: PartitionSpec = PartitionSpec()
     allocation: AllocationPolicy = AdaptiveDabAllocation()
     aggregation: Aggregation = FedAvgAggregation()
+    privacy: PrivacySpec = PrivacySpec()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,9 +110,40 @@ class Job(JobSpec, frozen=True, kw_only=True):
                 'placement is "local", but this policy divides shards that the orchestrator has; use another, such as '
                 "adaptive-dab or csa"
             )
+        if self.privacy.is_on:
+            self._check_privacy()
         if self.name and not JOB_NAME.fullmatch(self.name):
             raise ValueError(
                 f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not starting with a dot"
+            )
+
+    def _check_privacy(self) -> None:
+        """Raise `ValueError` for what the promises of ``[privacy]`` do not go with."""
+        what = "secure_aggregation is true" if self.privacy.secure_aggregation else "clip_norm is set"
+        if self.data.placement != "local":
+            raise ValueError(f'{what} in [privacy], but data is served to devices; set [data] placement = "local"')
+        if not isinstance(self.aggregation, MeanAggregation):
+            method = describe(self.aggregation)["method"]
+            raise ValueError(
+                f"{what} in [privacy], but method {method} needs single updates, not only their mean; use fedavg, "
+                "fedprox, fedavgm, fedadam or fedyogi"
+            )
+        if self.aggregation.late != "drop":
+            raise ValueError(f'{what} in [privacy], but late is "{self.aggregation.late}" in [aggregation]; use "drop"')
+        if self.privacy.noise_multiplier and self.aggregation.weight != "equal":
+            raise ValueError(
+                f'noise_multiplier is set, but weight is "{self.aggregation.weight}" in [aggregation]: noise is made '
+                'for updates that count alike; set weight = "equal"'
+            )
+        if not self.privacy.secure_aggregation:
+            return
+        if self.aggregation.compression != "none":
+            raise ValueError(f'{what}, but compression is "{self.aggregation.compression}"; masks hide whole updates')
+        least = min(self.min_learners, self.learners_per_round or self.min_learners)
+        if least < MIN_MASKED:
+            raise ValueError(
+                f"{what}, but a round may have {least} learners; with fewer than {MIN_MASKED}, "
+                f"their sum tells what is in each: set min_learners (and learners_per_round) to {MIN_MASKED} or more"
             )
 
     def early_stopping(self, history: Iterable[Scores] = ()) -> EarlyStopping:

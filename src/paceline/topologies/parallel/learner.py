@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,11 @@ from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
+from paceline.learning.aggregation import weight_of
 from paceline.learning.divergence import are_finite
+from paceline.learning.privacy import Masker, MaskError
+from paceline.learning.privacy.spec import MIN_MASKED
+from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
@@ -104,7 +109,7 @@ class Learner(Member):
             has_own_data = enrolment.store is not None
             if not trainer.has_base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
-            disclosed = disclosures_of(enrolment.policy, self._options, has_own_data=has_own_data)
+            disclosed = disclosures_of(enrolment.policy, self._options, offer.privacy, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
             self._enrolments[offer.training.name] = enrolment
@@ -201,6 +206,9 @@ class Learner(Member):
         if allocation.num_shards < 1:
             self._check_that_a_whole_round_would_do(enrolment, candidate, ticket)
             return
+        masker = await self._agree_on_masks(enrolment, ticket.round)
+        if masker is None and enrolment.offer.privacy.secure_aggregation:
+            return
         work = await self._take(enrolment, ticket, allocation.num_shards)
         if work is None:
             return
@@ -225,7 +233,7 @@ class Learner(Member):
             job=enrolment.offer.training.name,
             diverged=_RUINED if is_ruined else "",
         )
-        await self._hand_in(enrolment, done, spent, usage)
+        await self._hand_in(enrolment, done, spent, usage, masker)
 
     async def _train(
         self,
@@ -246,7 +254,7 @@ class Learner(Member):
             order = order_seed(*seeds, done.num_portions)
             options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order, round=round)
             trained = await enrolment.trainer.train(done.parameters, shards, options)
-            done.add(trained, len(shards), work.num_bytes, downloaded - start, self._time() - downloaded)
+            done.add(trained, shards, work.num_bytes, downloaded - start, self._time() - downloaded)
             if done.is_halted or not work.may_be_more:
                 return done
             start = self._time()
@@ -254,6 +262,36 @@ class Learner(Member):
             work = await self._orchestrator.more.coro(self._session, round)
             if not work.shards:
                 return done
+
+    async def _agree_on_masks(self, enrolment: Enrolment, round: int) -> Masker | None:
+        """Agree with the other learners of a round on masks; None if there are none, or it was too late for that."""
+        if not enrolment.offer.privacy.secure_aggregation:
+            return None
+        masker = Masker(self._name)
+        try:
+            keys = await self._asked(self._orchestrator.show_keys, round, masker.keys, masker.commitment)
+            sealed = await self._node.run_blocking(lambda: masker.seal(keys, MIN_MASKED))
+            await self._orchestrator.share_secrets.coro(self._session, round, sealed)
+        except RemoteError as error:
+            if error.type_name != "ValueError":
+                raise
+            return None
+        return masker
+
+    async def _help_to_unmask(self, masker: Masker, round: int) -> None:
+        """Reveal what takes the masks off the sum of the updates that came, if the round waits for that."""
+        try:
+            survivors = await self._asked(self._orchestrator.survivors, round)
+            await self._orchestrator.reveal.coro(self._session, round, masker.reveal(survivors))
+        except RemoteError as error:
+            if error.type_name != "ValueError":
+                raise
+
+    async def _asked(self, call: Any, round: int, *arguments: Any) -> Any:
+        """Ask for what all learners of a round wait for, until it is there."""
+        while (answer := await call.coro(self._session, round, *arguments)) is None:
+            pass
+        return answer
 
     async def _take(self, enrolment: Enrolment, ticket: messages.Ticket, num_shards: int) -> messages.Work | None:
         """Take the round's work; None if the round closed in the meantime."""
@@ -270,7 +308,9 @@ class Learner(Member):
             return None
         return work
 
-    async def _hand_in(self, enrolment: Enrolment, done: _Done, spent: RoundSpent, usage: _Usage) -> None:
+    async def _hand_in(
+        self, enrolment: Enrolment, done: _Done, spent: RoundSpent, usage: _Usage, masker: Masker | None
+    ) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
         try:
@@ -278,13 +318,17 @@ class Learner(Member):
                 await self._orchestrator.report_divergence.coro(self._session, spent.round, spent.diverged)
             elif spent.num_samples:
                 self._start("upload", spent.round)
-                sent = await self._encoded(enrolment, done)
+                sent = await self._encoded(enrolment, done, spent.round, masker)
                 receipt: messages.Receipt = await self._orchestrator.update.coro(
                     self._session, spent.round, sent, spent.num_samples
                 )
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
                 if is_accepted:
                     enrolment.feedback.applied()
+                    if masker is not None:
+                        await self._help_to_unmask(masker, spent.round)
+        except MaskError as error:
+            await self._orchestrator.report_divergence.coro(self._session, spent.round, str(error))
         finally:
             now = self._time()
             spent = usage.complete(spent)
@@ -302,8 +346,15 @@ class Learner(Member):
             if enrolment.profiles:
                 self._estimate(timings, enrolment.profiles)
 
-    async def _encoded(self, enrolment: Enrolment, done: _Done) -> Vectors:
-        """Return what to upload."""
+    async def _encoded(self, enrolment: Enrolment, done: _Done, round: int, masker: Masker | None) -> Vectors:
+        """Return what to upload; raises `MaskError` if that is to be masked, and cannot."""
+        if masker is not None:
+            masker.open(await self._asked(self._orchestrator.sealed_secrets, round))
+            weight = weight_of(enrolment.offer.weight, done.num_taken, done.num_samples)
+            masked: Vectors = await self._node.run_blocking(
+                lambda: enrolment.masked(masker, done.parameters, done.start, weight, self._node.rng)
+            )
+            return masked
         if enrolment.offer.compression.is_lossless:
             return done.parameters
         sent: Vectors = await self._node.run_blocking(lambda: enrolment.feedback.encode(done.parameters, done.start))
@@ -376,6 +427,7 @@ class _Done:
     parameters: Vectors
     num_portions: int = 0
     num_shards: int = 0
+    num_taken: int = 0  # samples in the shards
     num_samples: int = 0
     num_bytes: int = 0
     download_seconds: float = 0.0
@@ -383,11 +435,12 @@ class _Done:
     is_halted: bool = False
 
     def add(
-        self, trained: Trained, num_shards: int, num_bytes: int, download_seconds: float, train_seconds: float
+        self, trained: Trained, shards: Sequence[Shard], num_bytes: int, download_seconds: float, train_seconds: float
     ) -> None:
         self.parameters = trained.parameters
         self.num_portions += 1
-        self.num_shards += num_shards
+        self.num_shards += len(shards)
+        self.num_taken += sum(shard.num_samples for shard in shards)
         self.num_samples += trained.num_samples
         self.num_bytes += num_bytes
         self.download_seconds += download_seconds

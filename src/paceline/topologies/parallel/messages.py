@@ -17,8 +17,10 @@ from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
 from paceline.devices.profiles import Outlook, Profile
+from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
+from paceline.learning.privacy import PrivacySpec
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import TakesJobs
@@ -41,6 +43,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         partition: how that is split among them.
         reading: how devices read stored data of their own.
         compression: how updates are sent.
+        weight: what they count by; see `paceline.learning.aggregation.Aggregation`.
+        privacy: how they are masked, clipped and hidden by noise.
     """
 
     training: TrainingSpec
@@ -52,6 +56,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     partition: PartitionSpec = PartitionSpec()
     reading: ReadOptions = ReadOptions()
     compression: Compression = Compression()
+    weight: WeightKind = "work"
+    privacy: PrivacySpec = PrivacySpec()
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +203,33 @@ class OrchestratorService(TakesJobs):
     @abstractmethod
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         """Hand in nothing, because training diverged, and what shows that: so nobody waits for this learner."""
+
+    @abstractmethod
+    async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:
+        """Take part in a round under masks; returns the keys of all who do, or None: ask again.
+
+        This and the next four raise `ValueError` when it is too late, and for what does not belong there.
+
+        Args:
+            keys: the public keys of its masks and messages.
+            commitment: what it is held to when its own mask is put together.
+        """
+
+    @abstractmethod
+    async def share_secrets(self, session: str, round: int, sealed: dict[str, bytes]) -> None:
+        """Hand on what is sealed for each of the others: shares of its secrets."""
+
+    @abstractmethod
+    async def sealed_secrets(self, session: str, round: int) -> dict[str, bytes] | None:
+        """Return what others have sealed for the learner, or None: ask again."""
+
+    @abstractmethod
+    async def survivors(self, session: str, round: int) -> list[str] | None:
+        """Return the names of those whose masked updates came, when no more can, or None: ask again."""
+
+    @abstractmethod
+    async def reveal(self, session: str, round: int, shares: dict[str, bytes]) -> None:
+        """Help to unmask the sum of the updates, with a share of one secret of each learner."""
 
     @abstractmethod
     async def leave(self, session: str) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
@@ -19,8 +19,11 @@ from paceline.topologies.base import E, Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.job_training import JobTraining
+from paceline.topologies.parallel.masking import Masking
 from paceline.topologies.parallel.rounds import OpenRound
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+
+T = TypeVar("T")
 
 _MAX_TEXT = 200  # characters, of what a learner sends
 _FAILED_AUDIT = "an audit found that it bills work it did not do"
@@ -186,6 +189,36 @@ class Orchestrator(Host, messages.OrchestratorService):
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         found = self._find(session)
         self._training_of(found).diverge(found.name, round, shown_by[:_MAX_TEXT])
+
+    async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:
+        found = self._find(session)
+        self._training_of(found).masking(round).show(found.name, keys, commitment)
+        return await self._masked(found, round, lambda masking: masking.keys_of_all())
+
+    async def share_secrets(self, session: str, round: int, sealed: dict[str, bytes]) -> None:
+        found = self._find(session)
+        self._training_of(found).masking(round).share(found.name, sealed)
+
+    async def sealed_secrets(self, session: str, round: int) -> dict[str, bytes] | None:
+        found = self._find(session)
+        return await self._masked(found, round, lambda masking: masking.sealed_for(found.name))
+
+    async def survivors(self, session: str, round: int) -> list[str] | None:
+        return await self._masked(self._find(session), round, lambda masking: masking.survivors)
+
+    async def reveal(self, session: str, round: int, shares: dict[str, bytes]) -> None:
+        found = self._find(session)
+        self._training_of(found).masking(round).reveal(found.name, shares)
+
+    async def _masked(self, session: LearnerSession, round: int, answer: Callable[[Masking], T | None]) -> T | None:
+        """Wait a while for an answer that all learners of a round under masks wait for."""
+        training = self._training_of(session)
+
+        def is_there() -> bool:
+            return answer(training.masking(round)) is not None  # raises if the round has closed
+
+        await self._changes.until(is_there, POLL_SECONDS)
+        return answer(training.masking(round))
 
     async def leave(self, session: str) -> None:
         found = self._find(session)

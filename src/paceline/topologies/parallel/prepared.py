@@ -15,10 +15,13 @@ from paceline.learning import datasets
 from paceline.learning.averaging import State
 from paceline.learning.compression import Compression
 from paceline.learning.local_model import LocalModel
+from paceline.learning.privacy import PrivacyAccount
+from paceline.learning.privacy.masks import masked_size
 from paceline.learning.scores import Scores
 from paceline.learning.shards import Array, Shard, ShardSampler, ShardStore
 from paceline.learning.starts import make_model
 from paceline.learning.training_spec import TrainingSpec
+from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.messages import Offer
 from paceline.topologies.parallel.tables import RunTables
@@ -36,6 +39,7 @@ class PreparedJob:
         model: the model, for evaluation and audits.
         compression: how updates are sent.
         history: scores of earlier rounds, in a run that goes on.
+        deliveries: names of the learners whose updates were in them, once for each.
         evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
 
@@ -48,6 +52,7 @@ class PreparedJob:
     compression: Compression = field(default_factory=Compression)
     memory: State = field(default_factory=dict)
     history: Sequence[Scores] = ()
+    deliveries: Sequence[str] = ()
     evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
 
     @property
@@ -83,6 +88,8 @@ class PreparedJob:
             partition=self.job.partition,
             reading=self.job.data.reading,
             compression=self.compression,
+            weight=self.job.aggregation.weight,
+            privacy=self.job.privacy,
         )
 
     def shards(self, numbers: list[int]) -> list[list[Array]]:
@@ -120,6 +127,7 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
         kept_share=job.aggregation.kept_share,
         exact=model.layout.spans(model.buffers()),
     )
+    _check_privacy(job, model)
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
@@ -130,7 +138,7 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
         shard_samples=job.data.shard_size if store is None else store.shard_samples,
         num_shards=0 if store is None else len(store),
         overtime=job.overtime,
-        compressed_bytes=None if compression.is_lossless else compression.num_bytes(model.layout.pack(state)),
+        compressed_bytes=_sent_bytes(job, compression, model.layout.pack(state)),
     )
 
     evaluate = functools.partial(model.evaluate, table=dataset.test)
@@ -144,3 +152,23 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
         compression=compression,
         evaluate=evaluate,
     )
+
+
+def _check_privacy(job: Job, model: LocalModel) -> None:
+    """Raise `ConfigError` for a model whose updates cannot be masked, or not be hidden by noise."""
+    travelling = model.parameters()
+    if job.privacy.secure_aggregation and any(vector.is_complex() for vector in travelling.values()):
+        raise ConfigError("secure_aggregation is true, but the model has complex parameters, which cannot be masked")
+    PrivacyAccount(job.privacy).check()
+    if job.privacy.noise_multiplier and model.layout.spans(model.buffers()):
+        raise ConfigError(
+            "noise_multiplier is set, but the model has buffers that travel, such as the statistics of batch "
+            "normalisation, which noise would ruin: use a model without, or leave them out of exchange in [aggregation]"
+        )
+
+
+def _sent_bytes(job: Job, compression: Compression, parameters: Vectors) -> int | None:
+    """Return the size of an update as it is sent; None if that is the size of the parameters."""
+    if job.privacy.secure_aggregation:
+        return 8 * masked_size(parameters)
+    return None if compression.is_lossless else compression.num_bytes(parameters)

@@ -114,6 +114,7 @@ class RoundLines:
             format_seconds(event.seconds) + of_deadline,
             *more,
             *describe_metrics(event.metrics),
+            *([] if event.epsilon is None else [f"epsilon {event.epsilon:.2f}"]),
             *([f"late: {format_names(event.late)}"] if event.late else []),
             *([f"{format_count(event.num_kept, 'late update')} counted"] if event.num_kept else []),
         ]

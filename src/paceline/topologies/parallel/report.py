@@ -68,6 +68,8 @@ class RunReporting(Reporting):
             sections += _time(tables, summary)
         caption = "What each device measured of itself before its first round: its speed, and its link."
         devices = TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption)
+        if summary["epsilon"] is not None:
+            sections.append(_epsilon())
         sections += [_truancy(summary), _learners_table(), devices]
         if tables["rounds"].rows:
             sections += [*usage_section(tables, ROUNDS_COUNTED), _learned_by_bytes(tables["rounds"])]
@@ -89,9 +91,29 @@ def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
         Tile(
             "fulfilment", f"samples trained ÷ samples wanted; {summary['num_satisfied']:,} rounds in full and in time"
         ),
+        *_privacy_tiles(summary),
         *usage_tiles(summary),
     )
     return Tiles(title="Summary", table="summary", tiles=tiles)
+
+
+def _privacy_tiles(summary: dict[str, Any]) -> list[Tile]:
+    if summary["epsilon"] is None:
+        return []
+    return [Tile("epsilon", f"spent of each device's privacy, but for a probability of {summary['delta']:g}")]
+
+
+def _epsilon() -> Line:
+    return Line(
+        title="Epsilon per round",
+        group="Privacy",
+        table="rounds",
+        caption="What the models so far tell of any one device's data: at 1 little, above 10 hardly a limit. It counts "
+        "the rounds of the device that took part most.",
+        x="round",
+        y=("epsilon",),
+        details=("round", "epsilon"),
+    )
 
 
 def _time(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySection]:

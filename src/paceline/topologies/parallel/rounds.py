@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,8 +12,10 @@ from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.staleness import mean_difference
 from paceline.learning.aggregation import Aggregation, Collector, Update
 from paceline.learning.compression import Compression
+from paceline.learning.privacy import MaskError, PrivacySpec, change_of, clipped, moved, with_noise
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
+from paceline.topologies.parallel.masking import UNMASKING_PART, Masking
 from paceline.topologies.parallel.reserve import ShardReserve
 
 
@@ -75,6 +78,9 @@ class OpenRound:
         aggregation: decides what an update counts by.
         collector: takes the updates that count.
         compression: how updates are sent.
+        privacy: how each is clipped, and their sum hidden by noise.
+        rng: draws that noise.
+        masking: sums the updates under masks; None if they come as they are.
         awaited: learners whose update, or word that none will come, is still missing.
         batch_size: samples per minibatch.
         overtime_seconds: how long it stays open after its deadline while updates are awaited.
@@ -87,6 +93,7 @@ class OpenRound:
         failed_audit: learners whose update failed its audit.
         down_bytes: size of all parameters and shards that were sent while it was open; likewise `up_bytes`, of updates.
         diverged: learners whose training diverged, and what shows it.
+        lost: learners whose updates were in a sum that could not be unmasked.
     """
 
     number: int
@@ -101,6 +108,9 @@ class OpenRound:
     allocation: Mapping[str, Allocation] | None = None
     reserve: ShardReserve | None = None
     compression: Compression = field(default_factory=Compression)
+    privacy: PrivacySpec = field(default_factory=PrivacySpec)
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    masking: Masking | None = None
     max_learners: int | None = None
     shares: dict[str, Share] = field(default_factory=dict)
     delivered: dict[str, int] = field(default_factory=dict)
@@ -108,6 +118,7 @@ class OpenRound:
     unaudited: dict[str, tuple[dict[str, torch.Tensor], int]] = field(default_factory=dict)
     failed_audit: set[str] = field(default_factory=set)
     diverged: dict[str, str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
     down_bytes: int = 0
     up_bytes: int = 0
 
@@ -116,8 +127,13 @@ class OpenRound:
 
     @property
     def due_at(self) -> float:
-        """Loop time of the deadline."""
-        return self.opened_at + self.deadline_seconds
+        """Loop time of the deadline for updates: that of the round, or earlier if masks are to be taken off."""
+        return self.opened_at + self.deadline_seconds - self.unmasking_seconds
+
+    @property
+    def unmasking_seconds(self) -> float:
+        """Time that is kept for taking off the masks."""
+        return 0.0 if self.masking is None else UNMASKING_PART * self.deadline_seconds
 
     @property
     def staleness(self) -> float:
@@ -147,7 +163,8 @@ class OpenRound:
     @property
     def late(self) -> list[str]:
         """Learners that took work and have not delivered."""
-        return sorted(self.shares.keys() - self.delivered.keys() - self.failed_audit - self.diverged.keys())
+        came = self.delivered.keys() | self.failed_audit | self.diverged.keys() | self.lost
+        return sorted(self.shares.keys() - came)
 
     @property
     def num_samples(self) -> int:
@@ -181,7 +198,9 @@ class OpenRound:
         return self.number > after and learner not in self.delivered and self.has_place_for(learner)
 
     def has_place_for(self, learner: str) -> bool:
-        """Return whether a learner is one of those that were drawn, or there are fewer than may take part."""
+        """Return whether a learner is one of those that take part, or there are fewer than may."""
+        if self.masking is not None and self.masking.members is not None:
+            return learner in self.masking.members
         is_full = self.max_learners is not None and len(self._members) >= self.max_learners
         return learner in self._members or not is_full
 
@@ -211,6 +230,11 @@ class OpenRound:
         """
         parameters: Vectors = {}
         reason = self._why_refused(learner, num_samples)
+        if reason is None and self.masking is not None:
+            reason = self.masking.add(learner, sent)
+            if reason is None:
+                self._deliver(learner, num_samples, seconds)
+            return reason
         if reason is None:
             parameters, reason = restored(self.compression, sent, self.validator)
         if reason is None and (shown_by := self.validator.why_diverged(parameters)) is not None:
@@ -220,16 +244,53 @@ class OpenRound:
                 self.unaudited[learner] = (parameters, num_samples)
             else:
                 self.count(parameters, self.shares[learner], num_samples)
-            self.delivered[learner] = num_samples
-            self.arrivals[learner] = seconds
-        if learner in self.shares:
+            self._deliver(learner, num_samples, seconds)
+        elif learner in self.shares:
             self.give_up(learner)
         return reason
+
+    def _deliver(self, learner: str, num_samples: int, seconds: float) -> None:
+        self.delivered[learner] = num_samples
+        self.arrivals[learner] = seconds
+        self.give_up(learner)
 
     def count(self, parameters: dict[str, torch.Tensor], share: Share, num_samples: int) -> None:
         """Have an update count by the work in it."""
         weight = self.aggregation.weight_of(share.num_samples, num_samples)
+        if self.privacy.clip_norm is not None:
+            parameters = self._clipped(parameters)
         self.collector.add(Update(parameters, weight, num_samples / self.batch_size))
+
+    def _clipped(self, parameters: Vectors) -> Vectors:
+        """Return an update whose change is within the limit; the first has the noise of the sum of all."""
+        start = dict(self.validator.like)
+        change = clipped(change_of(parameters, start), self.privacy.clip_norm)
+        if not self.collector.num_updates:
+            change = with_noise(change, self.privacy.noise_norm, self.rng)
+        return moved(start, change)
+
+    @property
+    def weight(self) -> float:
+        """Weight of all updates that are in."""
+        return sum(self.aggregation.weight_of(self.shares[name].num_samples, n) for name, n in self.delivered.items())
+
+    def unmask(self) -> str | None:
+        """Have the sum of masked updates count as one; returns the reason if it cannot be used."""
+        assert self.masking is not None
+        try:
+            mean = self.masking.finish(dict(self.validator.like), self.weight)
+        except MaskError as error:
+            return str(error)
+        reason = self.validator.why_diverged(mean)
+        if reason is None:
+            self.collector.add(Update(mean, self.weight, self.num_samples / self.batch_size))
+        return reason
+
+    def lose(self) -> list[str]:
+        """Do without the updates that are in, which cannot be used; returns whose they are."""
+        self.lost = set(self.delivered)
+        self.delivered.clear()
+        return sorted(self.lost)
 
     def diverge(self, learner: str, shown_by: str) -> str:
         """Do without a learner whose training diverged; returns why its update is not used."""

@@ -28,7 +28,7 @@ _METRICS = columns(
     *("late count late or missing", "shards count", "samples count", "staleness number"),
     *("average_staleness number", "fulfilment ratio", "drop_rate ratio dropped"),
     *("satisfied count in full and in time", "occupancy ratio"),
-    *("down_bytes bytes", "up_bytes bytes", "loss number"),
+    *("down_bytes bytes", "up_bytes bytes", "epsilon number", "loss number"),
 )
 _ROUNDS = columns(
     *("round count", "opened_at seconds", "seconds seconds took", "deadline_seconds seconds deadline"),
@@ -42,7 +42,7 @@ _ROUNDS = columns(
     ),
     *("is_satisfied bool in full and in time", "occupancy ratio"),
     *("down_bytes bytes sent to learners", "up_bytes bytes of updates", "uploaded bytes updates so far"),
-    "loss number",
+    *("epsilon number", "loss number"),
 )
 _LATE = columns("late text late or missing")
 PARTS = columns(
@@ -91,7 +91,7 @@ class _MetricsRows:
             *(event.num_updates, len(event.late), event.num_shards, event.num_samples),
             *(event.staleness, event.average_staleness),
             *(event.fulfilment, 1 - event.fulfilment, int(event.is_satisfied), event.occupancy),
-            *(event.down_bytes, event.up_bytes, event.loss),
+            *(event.down_bytes, event.up_bytes, event.epsilon, event.loss),
         )
 
 
@@ -328,8 +328,7 @@ class RunTables(TableBuilder):
             *(closed.round, opened.at, closed.seconds, opened.deadline_seconds, max(closed.truancy, last_late)),
             *(opened.num_ready, closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples),
             *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy),
-            *(closed.down_bytes, closed.up_bytes, uploaded),
-            closed.loss,
+            *(closed.down_bytes, closed.up_bytes, uploaded, closed.epsilon, closed.loss),
             *(closed.metrics.get(name) for name in self._metric_names),
             format_names(closed.late) or None,
         )
@@ -391,6 +390,8 @@ class RunTables(TableBuilder):
             "drop_rate ratio dropped": mean(1 - one.fulfilment for one in closed),
             "occupancy ratio": mean(one.occupancy for one in closed),
             "num_satisfied count rounds in full and in time": sum(one.is_satisfied for one in closed),
+            "epsilon number epsilon": max((one.epsilon for one in closed if one.epsilon is not None), default=None),
+            "delta number": setting(self._settings, "privacy", "delta"),
             "num_audits count audits": self._num_audits,
             "num_parameters count parameters": started.num_parameters if started else None,
             "num_shards count shards served": started.num_shards if started else None,

@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from paceline import allocation
+from paceline.checks import build
 from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.datasets import importable
+from paceline.learning.privacy import PrivacySpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import (
@@ -30,7 +32,7 @@ from paceline.topologies.base import (
 )
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateKept
+from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted, UpdateKept
 from paceline.topologies.parallel.job_training import memory_name
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
@@ -65,7 +67,8 @@ class Parallel(Topology[JobSpec]):
         source = "the job there"
         policy = allocation.from_config(table_named(tables, "allocation", source), options.allowed)
         has_own_data = table_named(tables, "data", source).get("placement") == "local"
-        return disclosures_of(policy, options, has_own_data=has_own_data)
+        privacy = _privacy_of(tables, source)
+        return disclosures_of(policy, options, privacy, has_own_data=has_own_data)
 
     def device_progress(self) -> Progress:
         return LearnerProgress()
@@ -102,7 +105,8 @@ class Parallel(Topology[JobSpec]):
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
         # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
         start = load(last) if last and job.model.start is not None else None
-        prepared = replace(prepare_job(job, start), history=history)
+        deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
+        prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
         if last:
             memory = load(memory_name(last)) if job.aggregation.remembers else {}
             prepared = replace(prepared, state=load(last), memory=memory)
@@ -126,7 +130,8 @@ class JobPlan(Plan[Job]):
     @property
     def public_tables(self) -> dict[str, Any]:
         policy = allocation.describe(self.job.allocation)
-        return {"allocation": policy, "data": {"placement": self.job.data.placement}}
+        privacy = msgspec.to_builtins(self.job.privacy)
+        return {"allocation": policy, "data": {"placement": self.job.data.placement}, "privacy": privacy}
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if self.prepared.store is None:
@@ -172,6 +177,14 @@ class PoolPlan(Plan[Pool]):
 
     def member(self, node: Node, host: Host | None) -> Member:
         return Learner(node)
+
+
+def _privacy_of(tables: Mapping[str, Any], source: str) -> PrivacySpec:
+    try:
+        privacy: PrivacySpec = build(PrivacySpec, table_named(tables, "privacy", source))
+    except ValueError as error:
+        raise ConfigError(f"{source}: [privacy]: {error}") from None
+    return privacy
 
 
 TOPOLOGY = Parallel()
