@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 import paceline
-from paceline import Job, Pool, SplitJob, StopRun, VirtualDevice, VirtualFleet, resume, train
+from paceline import Job, Pool, StopRun, VirtualDevice, VirtualFleet, resume, train
 from paceline.errors import ConfigError
 from paceline.report import RunFolder
 from paceline.run import prepare
@@ -151,8 +151,6 @@ def test_a_start_is_for_one_job(learned):
     pool = Pool(jobs=[Job(rounds=1, deadline_seconds=5, name="a")])
     with pytest.raises(ConfigError, match=r"start is for one job; give each job of a pool its own, \[model\] start"):
         train(pool, fleet(), start=learned.state, progress=False)
-    with pytest.raises(ConfigError, match=r"\[model\] start: split jobs begin with new parameters; leave it out"):
-        train(SplitJob(sources=1), fleet(), start=learned.state, progress=False)
 
 
 def test_a_run_is_not_overwritten_by_one_that_starts_from_it():

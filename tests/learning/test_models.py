@@ -4,15 +4,19 @@ import re
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from paceline import plugins
 from paceline.axon import modules as axon_modules
 from paceline.errors import ConfigError
-from paceline.learning.models import MODELS, ModelSpec, build
+from paceline.learning.models import MODELS, TOKEN_MODELS, ModelSpec, build
+from paceline.learning.tasks import TaskSpec
+from tests.learning.small_tasks import fit_model, make_dataset
 
-IMAGE_MODELS = [name for name in MODELS if name not in ("lstm", "bag-of-tokens")]
+IMAGE_MODELS = [name for name in MODELS if name not in TOKEN_MODELS]
 MNIST, DIGITS, CIFAR10 = (1, 28, 28), (1, 8, 8), (3, 32, 32)
 PAPERS = {
     "two-nn": (40_480, ["784-50", "50-20", "20-10"]),
@@ -169,6 +173,40 @@ def test_a_factory_that_cannot_be_used_is_told_in_one_line(own_imports, source, 
     with pytest.raises(ConfigError, match=f"^model 'bad.nets:Net': .*{reason}") as caught:
         build(by_import("bad.nets:Net"), MNIST, 10, allowed=None)
     assert "\n" not in str(caught.value)
+
+
+FLOATS = "real numbers, or bytes as of images"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "kind", "said"),
+    [
+        ("two-nn", "int64", "classification", f"{FLOATS}; column 'x' is int64, as tokens are: store them as float32"),
+        ("three-nn", "bool", "multi-label", f"{FLOATS}; column 'x' is bool"),
+        (
+            "lstm",
+            "float32",
+            "regression",
+            "tokens; column 'x' is float32: store tokens as int64, or choose another model",
+        ),
+        ("bag-of-tokens", "uint8", "classification", "tokens; column 'x' is uint8: store tokens"),
+    ],
+)
+def test_inputs_of_the_wrong_kind_are_named_in_one_line(name, dtype, kind, said):
+    target = {"classification": np.arange(8) % 2, "regression": np.arange(8.0), "multi-label": np.eye(8, dtype=bool)}
+    dataset = make_dataset(x=np.ones((8, 3), dtype), y=target[kind])
+    with pytest.raises(ConfigError, match=f"^model '{name}' takes {said}") as raised:
+        fit_model(dataset, task=TaskSpec(kind=kind), model=ModelSpec(name=name))
+    assert "\n" not in str(raised.value)
+
+
+def test_files_of_the_same_name_are_told_apart(tmp_path):
+    paths = [tmp_path / folder / "mine.py" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("class Policy:\n    pass\n")
+    loaded = [plugins.load_object(f"{path}:Policy", "policy") for path in paths]
+    assert [plugins.path_of(policy) for policy in loaded] == [f"{path}:Policy" for path in paths]
 
 
 def test_a_spec_may_leave_the_model_to_the_task():

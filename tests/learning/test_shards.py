@@ -60,6 +60,7 @@ def test_every_sample_is_in_one_shard_with_its_label(num_samples, shard_size, se
     assert len(shards) == len(store)
     assert sizes[:-1] == [store.shard_samples] * (len(store) - 1)
     assert 0 < sizes[-1] <= store.shard_samples <= shard_size
+    assert sizes == [store.num_samples(number) for number in range(len(store))]
     pixels = np.concatenate([shard.x[:, 0, 0, 0] for shard in shards])
     assert sorted(pixels.tolist()) == list(range(num_samples))
     assert all((shard.y == shard.x[:, 0, 0, 0] % 7).all() for shard in shards)

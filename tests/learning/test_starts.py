@@ -7,11 +7,12 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import checkpoints
+from paceline.learning.exchange import digest_of
 from paceline.learning.local_model import LocalModel
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.preprocessing import Standardise
-from paceline.learning.starts import digest_of, make_model
+from paceline.learning.starts import make_model
 from paceline.learning.tasks import Task, TaskSpec
 from paceline.topologies.parallel.jobs import Job
 from tests.learning.small_tasks import are_equal, make_dataset

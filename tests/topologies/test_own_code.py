@@ -15,6 +15,7 @@ from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
 from tests.topologies.parallel.runs import ByHand, node_of
 
 CODE = """
+import torch
 from torch import nn
 import paceline
 from paceline.learning.preprocessing import Standardise
@@ -43,9 +44,9 @@ class Own(paceline.Task):
         x, y = batch
         return nn.functional.cross_entropy(model(x), y.long())
 
-class Paced(Own):
-    def schedule(self, round, rounds):
-        return 1 / round
+class Choosy(Own):
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
 """
 JOBS = {
     "parallel": (Job, {"deadline_seconds": 3.0}),
@@ -94,13 +95,13 @@ def test_a_task_and_what_it_makes_are_what_devices_have_to_allow(prepare):
     assert path.endswith("own.py:Own")
 
 
-def test_parts_of_a_model_do_not_follow_a_task_with_a_schedule_of_its_own(tmp_path):
+def test_parts_of_a_model_do_not_follow_a_task_with_an_optimizer_of_its_own(tmp_path):
     (tmp_path / "own.py").write_text(CODE)
-    paced = TaskSpec(import_path=f"{tmp_path}/own.py:Paced")
-    job = SplitJob(cut="2", sources=2, task=paced)
-    with pytest.raises(ConfigError, match=r"has schedule\(\) of its own, but the parts of a model that is cut"):
+    choosy = TaskSpec(import_path=f"{tmp_path}/own.py:Choosy")
+    job = SplitJob(cut="2", sources=2, task=choosy)
+    with pytest.raises(ConfigError, match=r"has optimizer\(\) of its own, but the parts of a model that is cut"):
         of_job(job).prepare(job)
-    whole = SplitJob(scheme="gfl", sources=2, task=paced)
+    whole = SplitJob(scheme="gfl", sources=2, task=choosy)
     assert of_job(whole).prepare(whole).import_paths
 
 

@@ -4,14 +4,20 @@ import asyncio
 
 import pytest
 
+from paceline.axon.transports import CountedTransport
+from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, Unreachable
 from paceline.topologies import sessions
+from paceline.topologies.base import DeviceOptions, Node
+from paceline.topologies.events import HostBack, HostLost
+from paceline.topologies.parallel import topology as parallel
 from paceline.topologies.sessions import Changes, Roster, Session, check_name, until_over
+from paceline.topologies.split import topology as split
 
 PATIENCE_SECONDS = 30.0
 
 
-def join_until_over(run_virtual, failures, error=None):
+def join_until_over(run_virtual, failures, error=None, emit=lambda event: None):
     """Take part where joining fails in these ways first; returns the reason, joins tried and seconds, raised or not."""
     left, count = list(failures), 0
 
@@ -27,8 +33,11 @@ def join_until_over(run_virtual, failures, error=None):
     async def main():
         loop = asyncio.get_running_loop()
         start = loop.time()
+        options = DeviceOptions(patience_seconds=PATIENCE_SECONDS)
+        transport = CountedTransport(MemoryNetwork().host("pi"))
+        node = Node(name="pi", transport=transport, options=options, emit=emit, now=lambda: loop.time() - start)
         try:
-            reason = await until_over(join, take_part, PATIENCE_SECONDS)
+            reason = await until_over(join, take_part, node)
         except Exception as raised:
             reason = raised
         return reason, count, loop.time() - start
@@ -61,6 +70,20 @@ def test_joining_is_tried_for_as_long_as_patience_lasts(error, run_virtual):
 def test_a_session_that_is_not_known_any_more_is_no_reason_to_give_up(run_virtual):
     unknown = RemoteError("LookupError", "this session is not known here", device="host")
     assert join_until_over(run_virtual, [unknown] * 20)[:2] == ("enough", 21)
+
+
+@pytest.mark.parametrize("topology", [parallel.TOPOLOGY, split.TOPOLOGY], ids=lambda topology: topology.name)
+def test_a_lost_host_is_reported_unless_it_is_back_in_a_moment(topology, run_virtual):
+    events, progress = [], topology.device_progress()
+    join_until_over(run_virtual, [Unreachable("nobody at http://host:1")] * 4, emit=events.append)
+    assert events == []
+    join_until_over(run_virtual, [Unreachable("nobody at http://host:1")] * 9, emit=events.append)
+    assert [type(event) for event in events] == [HostLost, HostBack]
+    assert 0 < events[0].at < 2 < events[1].at
+    assert [line for event in events for line in progress.lines(event)] == [
+        "pi has lost its host, and tries for 30.0 s: nobody at http://host:1",
+        "pi reaches its host again",
+    ]
 
 
 def test_changes_wake_all_who_wait(run_virtual):

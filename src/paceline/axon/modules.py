@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -34,7 +35,8 @@ def load(location: str) -> ModuleType:
 
 def _load_file(path: str) -> ModuleType:
     sys.path.insert(0, os.path.dirname(path))
-    name = f"axon_file_{os.path.splitext(os.path.basename(path))[0]}"
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = f"axon_file_{stem}_{hashlib.blake2b(path.encode(), digest_size=8).hexdigest()}"  # others may have that stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is not a Python file")

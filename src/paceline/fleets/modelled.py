@@ -166,6 +166,7 @@ class ModelledTrainer(Trainer):
         model: may be shared by many; None to take the time only, and return the parameters as they came.
         seed: seed of the noise.
         meter: counts how long the processor worked.
+        has_base: see `Trainer`.
     """
 
     def __init__(
@@ -176,7 +177,10 @@ class ModelledTrainer(Trainer):
         load: ModelledLoad,
         seed: int,
         meter: ModelledMeter,
+        *,
+        has_base: bool = True,
     ) -> None:
+        self.has_base = has_base
         self._spec = spec
         self._load = load
         self._initial = initial
@@ -298,13 +302,14 @@ class SharedModels:
         self._is_trained = is_trained
         self._made: dict[str, tuple[LocalModel, Vectors]] = {}
 
-    def of(self, spec: TrainingSpec) -> tuple[LocalModel | None, Vectors]:
-        """Return the model of a task, None where only time passes, and its untrained parameters."""
+    def of(self, spec: TrainingSpec) -> tuple[LocalModel | None, Vectors, bool]:
+        """Return the model of a task, None where only time passes, its untrained parameters, and `has_base` of it."""
         made = self._made.get(spec.name)
         if made is None:
             model = LocalModel(spec, allowed=None, accelerator=self.accelerator)
             made = self._made[spec.name] = (model, model.parameters())
-        return made if self._is_trained else (None, made[1])
+        model, initial = made
+        return model if self._is_trained else None, initial, model.has_base
 
 
 class ModelledMachine(Machine):
@@ -324,8 +329,8 @@ class ModelledMachine(Machine):
         self.meter: ModelledMeter = ModelledMeter(device.power, asyncio.get_running_loop().time)
 
     def trainer(self, spec: TrainingSpec) -> Trainer:
-        model, initial = self._models.of(spec)
-        return ModelledTrainer(spec, initial, model, self._load, self._seed, self.meter)
+        model, initial, has_base = self._models.of(spec)
+        return ModelledTrainer(spec, initial, model, self._load, self._seed, self.meter, has_base=has_base)
 
     def engine(self, operations_per_sample: float) -> Engine:
         operations_per_second = self._device.speed("") * operations_per_sample

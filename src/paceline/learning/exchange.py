@@ -1,15 +1,19 @@
-"""What of a model travels: all of it, what is trained, or what patterns of names choose."""
+"""What of a model travels: all of it, what is trained, or what patterns of names choose; and a digest of the rest."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
+import torch
 from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning.preprocessing import fitted_buffers
+
+_DIGEST_BYTES = 16
 
 Exchange: TypeAlias = Literal["all", "trainable"] | tuple[str, ...]
 """``all`` parameters and buffers; those parameters that are ``trainable``; or patterns of names, such as ``head.*``.
@@ -38,6 +42,15 @@ def exchanged_names(model: nn.Module, exchange: Exchange) -> list[str]:
     if not chosen:
         raise ConfigError(f"exchange is {exchange!r}, which leaves nothing to send; the model has {_shown(names)}")
     return chosen
+
+
+def digest_of(state: Mapping[str, torch.Tensor]) -> str:
+    """Return a digest of parameters, by which two devices see whether they have the same."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for name, tensor in sorted(state.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return digest.hexdigest()
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from paceline import plugins
 from paceline.errors import ConfigError
 from paceline.learning.accelerators import CPU, Accelerator, TrainingSteps
 from paceline.learning.averaging import State
-from paceline.learning.exchange import exchanged_names
+from paceline.learning.exchange import digest_of, exchanged_names
 from paceline.learning.optimizers import set_learning_rates
 from paceline.learning.preprocessing import Standardise, WholeModel, fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
@@ -42,6 +42,7 @@ class LocalModel:
         layout: positions in vectors of what travels.
         kept_names: names of what training changes and does not travel.
         initial_kept: its untrained values.
+        has_base: whether what does not travel is what the spec has a digest of, as it was made here.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class LocalModel:
         self.layout = Layout({name: state[name] for name in exchanged})
         self.kept_names = _changed_names(self.module, exchanged)
         self.initial_kept = self.kept()
+        self.has_base = not spec.base or digest_of(self.base()) == spec.base
         self._transform = _load_transform(spec.transform, allowed)
         # Preprocessing does not learn: of many minibatches at once it takes less time.
         whole = self.module if isinstance(self.module, WholeModel) and self._transform is None else None
@@ -155,8 +157,7 @@ class LocalModel:
             self.spec.check(shard)
         self.load(state)
         optimizer = optimizer or self.new_optimizer()
-        factor = self.task.schedule(round, self.spec.rounds) * self.spec.optimizer.factor(round, self.spec.rounds)
-        set_learning_rates(optimizer, factor)
+        set_learning_rates(optimizer, self.spec.rate_factor(self.task, round))
         return self._train(self._batches(shards, seed if is_shuffled else None, local_epochs), optimizer)
 
     def _train(self, batches: Iterator[tuple[Batch, int]], optimizer: torch.optim.Optimizer) -> Iterator[int]:

@@ -23,6 +23,7 @@ from paceline.learning.local_model import make_module
 from paceline.learning.optimizers import set_learning_rates
 from paceline.learning.preprocessing import fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
+from paceline.learning.tasks import Task
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.vectors import copy_of, load_into
 
@@ -44,12 +45,19 @@ class Operations(NamedTuple):
         return self.train - self.forward
 
 
-def make_chain(spec: TrainingSpec, allowed: Collection[str] | None = ()) -> Chain:
-    """Build a job's model as a chain, its initial parameters from the seed; `ConfigError` if it cannot be cut."""
+def make_chain(spec: TrainingSpec, allowed: Collection[str] | None = (), start: State | None = None) -> Chain:
+    """Build a job's model as a chain; raises `ConfigError` if it cannot be cut.
+
+    Args:
+        start: its parameters; None for initial ones, from the seed.
+    """
     if spec.structure != "tuple" or len(spec.columns) != 2:
         names = ", ".join(column.name for column in spec.columns)
         raise ConfigError(f"samples are {names}; a model that is cut takes pairs of an input and a target")
-    return Chain(make_module(spec, spec.make_task(allowed)), example_inputs(spec, 2))
+    model = make_module(spec, spec.make_task(allowed))
+    if start is not None:
+        load_into(model, start)
+    return Chain(model, example_inputs(spec, 2))
 
 
 def example_inputs(spec: TrainingSpec, num_samples: int) -> torch.Tensor:
@@ -152,10 +160,10 @@ class Branch:
         """Number of parameters."""
         return count_parameters(self._layers)
 
-    def begin(self, epoch: int) -> None:
+    def begin(self, task: Task, epoch: int) -> None:
         """Set learning rates to those of an epoch."""
         if self._optimizer is not None:
-            set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
+            set_learning_rates(self._optimizer, self._spec.rate_factor(task, epoch))
 
     def forward(self, number: int, x: torch.Tensor) -> torch.Tensor:
         """Compute the output of a minibatch; `backward` takes its gradient under the same number."""
@@ -223,7 +231,7 @@ class Head(nn.Module):
 
     def begin(self, epoch: int) -> None:
         """Set learning rates to those of an epoch."""
-        set_learning_rates(self._optimizer, self._spec.optimizer.factor(epoch, self._spec.rounds))
+        set_learning_rates(self._optimizer, self._spec.rate_factor(self._task, epoch))
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Compute logits from the sources' outputs for the same samples; missing ones count as zeros."""

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from torch import nn
@@ -21,6 +21,9 @@ from paceline.errors import ConfigError
 from paceline.learning.convnets import alexnet, check_images, leaf_cnn, mobilenet_v2, resnet_8, squeezenet
 from paceline.learning.text_models import bag_of_tokens, lstm
 from paceline.spelling import check_known
+
+if TYPE_CHECKING:
+    from paceline.learning.tables import Column
 
 __all__ = ["MODELS", "ModelSpec", "build"]
 
@@ -163,3 +166,25 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "bag-of-tokens": bag_of_tokens,
 }
 """Factories by name: from the shape of a sample and the number of outputs to a model."""
+
+TOKEN_MODELS = frozenset({"lstm", "bag-of-tokens"})
+"""Those that take whole numbers, by which they look something up; all others compute with what they are given."""
+
+
+def check_inputs(spec: ModelSpec, column: Column, *, is_whole: bool) -> None:
+    """Raise `ConfigError` if a named model does not take numbers of this kind.
+
+    Args:
+        column: inputs as they are stored.
+        is_whole: whether they come to the model as whole numbers.
+    """
+    if spec.name is None or is_whole == (spec.name in TOKEN_MODELS):
+        return
+    found = f"column {column.name!r} is {column.dtype}"
+    if is_whole:
+        tokens = " or ".join(sorted(TOKEN_MODELS))
+        raise ConfigError(
+            f"model {spec.name!r} takes real numbers, or bytes as of images; {found}, as tokens are: store them as "
+            f"float32, or choose {tokens}"
+        )
+    raise ConfigError(f"model {spec.name!r} takes tokens; {found}: store tokens as int64, or choose another model")

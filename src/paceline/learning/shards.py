@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -60,11 +61,13 @@ class ShardStore:
     """Training set in shards of `shard_size` samples, of which the last may be smaller.
 
     Samples are shuffled once, so that each shard is a fair sample. In memory, shards are contiguous views; of data that
-    is not, only the order is kept, and a shard is gathered when it is asked for.
+    is not, only the order is kept, and a shard is gathered when it is asked for, by one thread at a time: a user's
+    source need not bear two.
     """
 
     def __init__(self, table: Table, shard_size: int, seed: int) -> None:
         self._table = table.reordered(np.random.default_rng(seed).permutation(len(table)))
+        self._lock = threading.Lock()
         self.shard_samples = min(shard_size, len(table))
 
     def __len__(self) -> int:
@@ -74,7 +77,17 @@ class ShardStore:
         """Return a shard; raises `IndexError` if there is none of that number."""
         if not 0 <= index < len(self):
             raise IndexError(f"there is no shard {index}; there are 0 to {len(self) - 1}")
-        return self._table.take(slice(index * self.shard_samples, (index + 1) * self.shard_samples))
+        with self._lock:
+            return self._table.take(slice(index * self.shard_samples, (index + 1) * self.shard_samples))
+
+    def num_samples(self, index: int) -> int:
+        """Return the size of a shard, without reading it."""
+        return min(self.shard_samples, len(self._table) - index * self.shard_samples)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether shards are there at once."""
+        return self._table.is_in_memory
 
     @property
     def shard_bytes(self) -> int:

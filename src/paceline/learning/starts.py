@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,11 @@ from paceline.errors import ConfigError
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.learning.datasets import Dataset
+from paceline.learning.exchange import digest_of
 from paceline.learning.local_model import LocalModel
 from paceline.learning.preprocessing import Normalisation, Rescale, Standardise
 from paceline.learning.training_spec import TrainingSpec
 
-_DIGEST_BYTES = 16
 _INNER = "model."  # what the names of a network begin with in a whole model
 
 
@@ -35,20 +33,19 @@ def make_model(job: Any, dataset: Dataset, start: State | None = None, **setting
         source = job.model.start
         start = checkpoints.read(checkpoints.newest_in(Path(source)))
     if start is None:
-        return LocalModel(spec, allowed=None)
+        return _with_digest(LocalModel(spec, allowed=None))
     try:
-        return _started(spec, start)
+        return _with_digest(_started(spec, start))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
 
 
-def digest_of(state: Mapping[str, torch.Tensor]) -> str:
-    """Return a digest of parameters, by which two devices see whether they have the same."""
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for name, tensor in sorted(state.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().data if tensor.numel() else b"")
-    return digest.hexdigest()
+def _with_digest(model: LocalModel) -> LocalModel:
+    """Put the digest of what does not travel into the spec, so that devices see whether they have the same."""
+    base = model.base()
+    if base:
+        model.spec = msgspec.structs.replace(model.spec, base=digest_of(base))
+    return model
 
 
 def _started(spec: TrainingSpec, state: State) -> LocalModel:
@@ -67,8 +64,6 @@ def _started(spec: TrainingSpec, state: State) -> LocalModel:
         raise ConfigError(f"it does not fit the model of this job: it {what}")
     model = LocalModel(_refitted(spec, model.module, state), allowed=None)
     model.load(state)
-    base = model.base()
-    model.spec = msgspec.structs.replace(model.spec, base=digest_of(base) if base else "")
     return model
 
 

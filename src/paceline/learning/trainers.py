@@ -131,10 +131,12 @@ class Trainer(ABC):
     Attributes:
         thread_counts: numbers of threads that a benchmark chooses from; empty if there is nothing to choose.
         num_threads: number of threads that was chosen; None for what PyTorch uses by itself.
+        has_base: whether what of the model does not travel is right as it is; else it has to be loaded.
     """
 
     thread_counts: Sequence[int] = ()
     num_threads: int | None = None
+    has_base: bool = True
 
     @abstractmethod
     async def train(
@@ -243,6 +245,7 @@ class ThreadTrainer(Trainer):
         thread_counts: Sequence[int] = (),
     ) -> None:
         self.thread_counts = thread_counts
+        self.has_base = model.has_base
         self._model = model
         self._slowdown = slowdown
         self._clock = clock

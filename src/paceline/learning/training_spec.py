@@ -57,7 +57,8 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         precision: see `Precision`.
         transform: import path of what changes batches before they are trained; empty for nothing.
         exchange: what of the model travels.
-        base: digest of what does not, where a device cannot make it by itself; see `OrchestratorService.base`.
+        base: digest of what does not, if there is any: a device that makes something else of it is sent this, see
+            `OrchestratorService.base`, or is turned away.
         rounds: rounds, or epochs, of the job, for schedules.
         proximal_mu: strength of FedProx's proximal term; 0 for none.
         proximal_layers: layers that the term applies to; none for all.
@@ -169,6 +170,10 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"{what} is not a class derived from paceline.Task")
         made: Task = plugins.guarded(what, f"calling {kind.__name__}()", kind, **self.task.options)
         return made
+
+    def rate_factor(self, task: Task, round: int) -> float:
+        """Return what learning rates are multiplied by in a round or epoch, by the task and the optimizer."""
+        return task.schedule(round, self.rounds) * self.optimizer.factor(round, self.rounds)
 
     def check(self, shard: Shard) -> None:
         """Raise `ConfigError` for samples that do not fit.

@@ -75,6 +75,17 @@ class LearnerLeft(DeviceEvent, frozen=True, tag="learner_left"):
     reason: str
 
 
+class HostLost(DeviceEvent, frozen=True, tag="host_lost"):
+    """A device cannot reach its host, and goes on trying for so many seconds (recorded on the device only)."""
+
+    reason: str
+    patience_seconds: float
+
+
+class HostBack(DeviceEvent, frozen=True, tag="host_back"):
+    """A device reaches its host again (recorded on the device only)."""
+
+
 class WaitingForLearners(Event, frozen=True, tag="waiting_for_learners"):
     """A round cannot open yet."""
 

@@ -14,7 +14,9 @@ import paceline
 from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError
+from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
+from paceline.topologies.base import Node
+from paceline.topologies.events import HostBack, HostLost
 
 POLL_SECONDS = 20.0
 """Longest that a call waits for news before it is answered; middle boxes drop idle connections."""
@@ -31,6 +33,7 @@ MAX_DEVICES = 100_000
 """Most names that may join a run, those that left included."""
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
+_MOMENT_SECONDS = 1.0  # without its host that are no news of a device
 _FINAL_STATUS = (401, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
 
 
@@ -218,20 +221,22 @@ async def say_goodbye(host: axon.Remote, session: str) -> None:
             await host.leave.options(timeout_seconds=5).coro(session)
 
 
-async def until_over(
-    join: Callable[[], Awaitable[None]], take_part: Callable[[], Awaitable[str]], patience_seconds: float
-) -> str:
+async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[], Awaitable[str]], node: Node) -> str:
     """Join and take part, again whenever the connection is lost, until the run is over; returns the reason.
 
-    Raises the last `TransportError` when nobody could be reached for `patience_seconds`, or at once if trying again
+    Records on the node that its host is lost, if that is not over in a moment, and when it is back.
+
+    Raises the last `TransportError` when nobody could be reached for the node's patience, or at once if trying again
     would not help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
     """
-    loop = asyncio.get_running_loop()
-    pause, failing_since = FIRST_PAUSE_SECONDS, None
+    loop, patience_seconds = asyncio.get_running_loop(), node.options.patience_seconds
+    pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
     while True:
         try:
             await join()
-            failing_since, pause = None, FIRST_PAUSE_SECONDS
+            if is_lost:
+                node.record(HostBack, learner=node.name)
+            pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
             return await take_part()
         except RemoteError as error:
             if error.type_name != "LookupError":
@@ -241,7 +246,11 @@ async def until_over(
             if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
             failing_since = loop.time() if failing_since is None else failing_since
-            if loop.time() + pause - failing_since > patience_seconds:
+            failed_seconds = loop.time() + pause - failing_since
+            if failed_seconds > patience_seconds:
                 raise
+            if not is_lost and failed_seconds > _MOMENT_SECONDS:
+                is_lost = True
+                node.record(HostLost, learner=node.name, reason=in_one_line(error), patience_seconds=patience_seconds)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

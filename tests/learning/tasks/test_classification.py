@@ -122,13 +122,6 @@ def test_a_named_model_that_takes_no_names_is_refused_at_once():
         fit_model(make_dataset("dict", x=shard.x, y=shard.y))
 
 
-def test_a_model_of_floats_does_not_take_tokens():
-    tokens = np.arange(24).reshape(4, 6)
-    data = make_dataset(x=tokens, y=np.array([0, 1, 0, 1]))
-    with pytest.raises(ConfigError, match="^model 'two-nn': calling it with samples of shape .* failed: RuntimeError"):
-        fit_model(data)
-
-
 def test_texts_are_classified_by_their_tokens():
 
     random = np.random.default_rng(0)

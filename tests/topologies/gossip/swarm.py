@@ -76,6 +76,7 @@ class DriftingJob(PreparedJob):
 
     model_bytes = 1 << 16
     metric_names = ()
+    base = ""
 
     def __init__(self, job):
         super().__init__(job, None, None, None)

@@ -160,3 +160,15 @@ def test_all_watchers_see_every_coming_and_going(membership, changes):
     membership.merge([record("b", beat=2), record("b", life=2), record("b", life=2, status="left")])
     expected = [("alive", ""), ("dead", "silent"), ("alive", ""), ("alive", ""), ("left", "it said goodbye")]
     assert seen == changes == [("b", *change) for change in expected]
+
+
+def test_more_than_half_of_the_living_end_the_run():
+    me = PeerRecord(name="a", address="http://a", life=1, why_enough="target reached")
+    others = [PeerRecord(name=name, address=f"http://{name}", life=1) for name in "bc"]
+    membership = Membership(me)
+    membership.merge(others)
+    assert membership.why_over() is None
+    membership.merge([msgspec.structs.replace(others[0], beat=1, why_enough="no improvement")])
+    assert membership.why_over() == "no improvement"  # of as many, the first by name
+    membership.merge([msgspec.structs.replace(others[1], beat=1, why_enough="target reached")])
+    assert membership.why_over() == "target reached"

@@ -64,7 +64,7 @@ def view(swarm, *records, **changes):
     """The view of a peer that knows these records."""
     known = Membership(record("zz", address="http://nobody:1"))
     known.merge(records)
-    fields = {"job": swarm.job.fingerprint, "version": paceline.__version__, "learner": "zz"}
+    fields = {"job": swarm.job.fingerprint, "base": "", "version": paceline.__version__, "learner": "zz"}
     return View(**{**fields, "members": known.encoded(), **changes})
 
 
@@ -126,6 +126,7 @@ def test_rubbish_and_strangers_are_refused_and_training_goes_on():
     broken = {
         "members": msgspec.msgpack.encode([{"name": "\x1b[2J", "address": "http://b:1", "life": 1}]),
         "job": "another",
+        "base": "another",
         "version": "0.0",
         "learner": "a",
     }
@@ -154,6 +155,7 @@ def test_rubbish_and_strangers_are_refused_and_training_goes_on():
     num_attempts, refused, results = play(main())
     assert len(refused) == num_attempts
     assert all(len(reason) < 500 for reason in refused)
+    assert sum("this peer has other values in the parts of the model that do not travel" in why for why in refused) == 1
     assert averaged(results) == dict.fromkeys("ab", "ab")
 
 

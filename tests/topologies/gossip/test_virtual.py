@@ -18,8 +18,10 @@ from paceline.topologies.gossip.events import (
     ConsensusMeasured,
     DataMissing,
     EpochEnded,
+    GossipEnded,
     GossipStarted,
     PartTakenOver,
+    PeerEnded,
     PeerLost,
     PeerStarted,
 )
@@ -232,3 +234,30 @@ def test_training_that_diverges_ends_the_run_with_a_reason(exchange):
     wild = OptimizerSpec(name="SGD", options={"lr": 1e6})
     with pytest.raises(DivergedError, match="training diverged in epoch 1 on [abcd]: of its parameters, float32 holds"):
         play(fleet(), exchange=exchange, optimizer=wild)
+
+
+@pytest.mark.parametrize("rules", [VARIANTS["plain"], VARIANTS["push-sum"], VARIANTS["overlaps"]], ids=str)
+def test_the_run_ends_when_most_peers_have_reached_the_target(rules):
+    outcome, events, _ = play(fleet(), epochs=30, target="accuracy >= 0.8", **rules)
+    ends = of(PeerEnded, events)
+    reached = {event.learner for event in of(EpochEnded, events) if event.metrics["accuracy"] >= 0.8}
+    assert averaged(outcome) == "abcd"
+    assert outcome.metrics["accuracy"] > 0.75
+    assert [event.reason for event in ends] == ["target reached"] * 4
+    assert all(0 < event.epochs < 15 for event in ends)
+    assert len(reached) > 2
+
+
+def test_the_run_ends_when_most_peers_no_longer_improve_and_says_so():
+    optimizer = OptimizerSpec(name="SGD", options={"lr": 1e-9})
+    plan = TOPOLOGY.prepare(GossipJob(epochs=30, patience=3, watch="max accuracy", optimizer=optimizer))
+    events = []
+    VirtualFleet(fleet()).run(plan, Environment(emit=events.append))
+    assert isinstance(events[-1], GossipEnded)
+    assert events[-1].reason == "no improvement"
+    assert {event.epochs for event in of(PeerEnded, events)} <= {4, 5}
+
+
+def test_where_nothing_is_learned_no_target_is_looked_at():
+    _, events, _ = play(fleet(), target="loss <= 1000", is_time_only=True)
+    assert {event.reason for event in of(PeerEnded, events)} == {"epochs done"}

@@ -60,12 +60,12 @@ def closed(events):
 class ByHand:
     """An orchestrator of one job, to be called by hand on virtual time."""
 
-    def __init__(self, policy="dab", make=SingleJob, **changes):
+    def __init__(self, policy="dab", make=SingleJob, run_blocking=run_in_place, **changes):
         data = DataSpec(name="digits", shard_size=2)  # divides the data: all shards are full
         self.prepared = prepare_job(small_job(policy, **{"data": data, **changes}))
         self.parameters = self.prepared.model.parameters()
         self.events = []
-        env = Environment(clock="virtual", emit=self.events.append, run_blocking=run_in_place)
+        env = Environment(clock="virtual", emit=self.events.append, run_blocking=run_blocking)
         self.orchestrator = make(self.prepared, env)
 
     def play(self, main):

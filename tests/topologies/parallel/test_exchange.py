@@ -16,8 +16,10 @@ from paceline.report import RunFolder
 from paceline.topologies.base import Environment
 from paceline.topologies.parallel.enrolment import Enrolment
 from paceline.topologies.parallel.events import RoundClosed, RoundSpent
+from paceline.topologies.parallel.orchestrator import Orchestrator
 from paceline.topologies.parallel.prepared import prepare_job
-from paceline.topologies.parallel.topology import JobPlan
+from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
+from tests.topologies.parallel import own_models
 from tests.topologies.parallel.own_models import Frozen
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 from tests.topologies.parallel.test_resuming import Crash, crash_at
@@ -69,8 +71,6 @@ def test_processes_are_sent_what_is_frozen_over_http(start, tmp_path):
 
 
 def test_another_model_than_was_offered_is_refused(start, tmp_path):
-    prepared = prepare_job(small_job(aggregation={"exchange": "trainable"}, **FROZEN))
-    assert (prepared.training.base, prepared.base_bytes) == ("", 0)  # devices make it by themselves
     given = {f"model.{name}": tensor for name, tensor in start.items()}
     prepared = prepare_job(small_job(aggregation={"exchange": "trainable"}, **FROZEN), given)
     assert prepared.base_bytes == BODY_BYTES
@@ -84,6 +84,36 @@ def test_another_model_than_was_offered_is_refused(start, tmp_path):
     ):
         with pytest.raises(BadReply, match="sent another model than it offered"):
             enrolment.load_base(wrong)
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["same", "another"])
+def test_a_device_that_makes_other_frozen_parts_is_sent_the_right_ones(is_same, monkeypatch):
+    job = small_job(rounds=6, local_epochs=2, min_learners=3, aggregation={"exchange": "trainable"}, **FROZEN)
+    plan = TOPOLOGY.prepare(job)
+    sent = []
+    monkeypatch.setattr(Orchestrator, "base", counted(Orchestrator.base, sent))
+    if not is_same:  # from here on, as if another version of a package were installed
+        monkeypatch.setattr(own_models, "Frozen", Upturned)
+    outcome = VirtualFleet(FLEET).run(plan, Environment(emit=lambda event: None))
+    assert len(sent) == (0 if is_same else 3)
+    assert outcome.metrics["accuracy"] > 0.8  # heads that were trained behind another body would be of no use
+    assert is_body_of(outcome.state, {name.removeprefix("model."): one for name, one in plan.prepared.state.items()})
+
+
+class Upturned(Frozen):
+    """The same model with other weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.body.weight.data.neg_()
+
+
+def counted(method, calls):
+    async def count(self, session):
+        calls.append(session)
+        return await method(self, session)
+
+    return count
 
 
 def test_an_interrupted_run_ends_as_if_it_had_not_been(start, tmp_path):

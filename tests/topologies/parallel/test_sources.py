@@ -1,5 +1,7 @@
 """Jobs on data of the user's own: served, partitioned, and brought by devices."""
 
+import asyncio
+
 import msgspec
 import numpy as np
 import pytest
@@ -54,6 +56,33 @@ def test_a_source_is_trained_wherever_it_is(data, placement):
     job = small_job("dab", data=spec, rounds=4, local_epochs=3, optimizer={"name": "Adam", "lr": 0.01})
     outcome, _ = play(job, FLEET)
     assert outcome.metrics["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_reading_shards_holds_nobody_up(is_in_memory):
+    reads = []
+
+    async def read_slowly(work):
+        await asyncio.sleep(1.0)
+        reads.append(asyncio.get_running_loop().time())
+        return work()
+
+    data = DataSpec(name="digits", shard_size=20) if is_in_memory else DataSpec.of(*PARTS, shard_size=20)
+    by_hand = ByHand(run_blocking=read_slowly, data=data)
+
+    async def main(orchestrator):
+        loop = asyncio.get_running_loop()
+        sessions = [await by_hand.join(name) for name in "ab"]
+        samples = [asyncio.ensure_future(orchestrator.sample(session, 3, False)) for session in sessions]
+        await asyncio.sleep(0.5)
+        await orchestrator.fill(sessions[0], 10)
+        answered_at = loop.time()
+        return answered_at, await asyncio.gather(*samples)
+
+    answered_at, works = by_hand.play(main)
+    assert answered_at == 0.5
+    assert [[len(labels) for _, labels in work.shards] for work in works] == [[20] * 3] * 2
+    assert reads == ([] if is_in_memory else [1.0, 2.0])  # one after the other
 
 
 def test_the_same_samples_train_the_same_in_memory_and_made_one_by_one():

@@ -5,23 +5,28 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from paceline.fleets.modelled import InstantEngine
+from paceline.learning import checkpoints
 from paceline.learning.datasets import Dataset
 from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import make_chain
-from paceline.learning.models import build
+from paceline.learning.models import ModelSpec, build
 from paceline.learning.optimizers import OptimizerSpec
+from paceline.learning.preprocessing import Standardise
 from paceline.learning.tables import ArrayTable
+from paceline.learning.tasks import Task, TaskSpec
 from paceline.topologies.split.events import JunctionChanged, NodeSpent, SplitStarted
 from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import SyncPoint
 from paceline.topologies.split.samples import view_of
 from paceline.topologies.split.schemes.averaging import AveragingAtTrunk
 from paceline.topologies.split.schemes.images import ImagesAtTrunk
-from tests.topologies.split.runs import ADAM, SGD, device, farthest, fleet, play, small_split
+from tests.topologies.split.runs import ADAM, CUT, SGD, device, farthest, fleet, play, small_split
 
 NAMES = "abc"
+STILL = OptimizerSpec(name="SGD", options={"lr": 1e-12})
 LEARNING = ("1", "3", "5")
 """The layers of two-nn that learn."""
 
@@ -182,7 +187,7 @@ TESTED = {"tested": torch.tensor([0.1, 0.04], dtype=torch.float64)}
 )
 def test_what_cannot_be_averaged_is_refused(phase, tensors, said):
     split = small_split(scheme="gfl", averaging=AveragingSpec(layers=("5",)))
-    trunk = AveragingAtTrunk(split.terms(1, ("",)))
+    trunk = AveragingAtTrunk(split, NAMES)
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         trunk.unpack(1, SyncPoint(phase, 0), tensors)
     assert said in str(caught.value)
@@ -198,3 +203,55 @@ def test_images_of_floats_may_not_hold_nan():
     assert np.array_equal(trunk.unpack(1, SyncPoint("images", 0), {"values": x}), x.numpy())
     with pytest.raises(ValueError, match="images hold NaN or infinity"):
         trunk.unpack(1, SyncPoint("images", 0), {"values": x / 0})
+
+
+class Paced(Task):
+    """Learns nothing after its first epoch."""
+
+    def model(self):
+        return nn.Sequential(Standardise(), nn.Flatten(), nn.Linear(64, 20), nn.Linear(20, 10))
+
+    def loss(self, model, batch):
+        inputs, labels = batch
+        return nn.functional.cross_entropy(model(inputs), labels.long())
+
+    def schedule(self, round, rounds):
+        return float(round == 1)
+
+
+PARTS = {
+    "fpl": ([f"branches.{name}." for name in NAMES], ["head.layers."], {}),
+    "split-learning": ([f"branches.{name}." for name in NAMES], ["head.layers."], {"3"}),
+    "gfl": ([f"sources.{name}.model." for name in NAMES], [], {}),
+    "images": (["model."], [], {}),
+}
+"""Prefixes of the parts before and after the cut in the state of a run, and layers that do not start from another."""
+
+
+@pytest.mark.parametrize("scheme", PARTS)
+def test_every_scheme_starts_from_what_was_learned_before(scheme, tmp_path):
+    torch.manual_seed(5)
+    learned = build(ModelSpec(name="two-nn"), (1, 8, 8), 10).state_dict()
+    checkpoints.write(tmp_path / "start.safetensors", learned)
+    model = ModelSpec(name="two-nn", start=str(tmp_path / "start.safetensors"))
+    split = small_split(scheme=scheme, epochs=1, model=model, optimizer=STILL)
+    state = play(split, fleet()).state
+    before, after, new = PARTS[scheme]
+    is_cut = bool(after)
+    for name, tensor in learned.items():
+        layer = name.split(".")[0]
+        prefixes = after if is_cut and layer >= CUT else before
+        for prefix in prefixes:
+            assert (layer in new) or torch.allclose(state[f"{prefix}{name}"], tensor, atol=1e-6), prefix
+
+
+@pytest.mark.parametrize("scheme", PARTS)
+def test_learning_rates_follow_the_schedule_of_a_task(scheme):
+    task = TaskSpec(import_path=f"{__name__}:Paced")
+    rules = {"scheme": scheme, "epochs": 2, "task": task, "model": ModelSpec(), "optimizer": SGD}
+    played = play(small_split(**rules), fleet())
+    first, second = (played.states[epoch] for epoch in (1, 2))
+    untrained = play(small_split(**{**rules, "epochs": 1, "optimizer": STILL}), fleet()).state
+    learning = [name for name in second if name.endswith("weight")]
+    assert all(not second[name].equal(untrained[name]) for name in learning)
+    assert all(second[name].equal(first[name]) for name in learning)

@@ -79,6 +79,8 @@ class SupervisedTask(Task):
 
     def model(self) -> nn.Module:
         spec = self._spec
+        is_whole = spec.normalisation is None and np.dtype(spec.columns[0].dtype).kind in "biu"
+        models.check_inputs(spec.chosen_model, spec.columns[0], is_whole=is_whole)
         model = models.build(spec.chosen_model, spec.input_shape, spec.num_outputs, allowed=self._allowed)
         first = Standardise(spec.normalisation, spec.input_shape) if spec.normalisation is not None else None
         last = Rescale(spec.target_normalisation) if spec.target_normalisation is not None else None

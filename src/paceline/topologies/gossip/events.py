@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from paceline.learning.early_stopping import StopReason
 from paceline.topologies.events import DeviceEvent, EpochEvent, Metrics, ResultEvent, StartEvent
+
+PeerEndReason: TypeAlias = StopReason | Literal["epochs done", "stopped early"]
+"""Reason why a peer trains no more."""
+
+EndReason: TypeAlias = StopReason | Literal["epochs done", "stopped by a callback"]
+"""Reason why training is over."""
 
 
 class GossipStarted(StartEvent, frozen=True, tag="gossip_started"):
@@ -157,7 +164,7 @@ class PeerEnded(DeviceEvent, frozen=True, tag="peer_ended"):
         loss: loss of that one; likewise `metrics`.
     """
 
-    reason: Literal["epochs done", "stopped early"]
+    reason: PeerEndReason
     epochs: int
     averaged: tuple[str, ...] = ()
     loss: float | None = None
@@ -173,4 +180,4 @@ class GossipEnded(ResultEvent, frozen=True, tag="gossip_ended"):
     """
 
     averaged: tuple[str, ...]
-    reason: Literal["epochs done", "stopped by a callback"] = "epochs done"
+    reason: EndReason = "epochs done"

@@ -13,6 +13,7 @@ from paceline.checks import Count, CountOrZero, Positive, PositiveRatio, Seed
 from paceline.learning.accelerators import Precision
 from paceline.learning.aggregated_points import PointsSpec
 from paceline.learning.datasets import DataSpec
+from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
 from paceline.learning.exchange import Exchange
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
@@ -50,6 +51,10 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
         probe_seconds: how often a peer probes another, and exchanges with it what both know of the others.
         patience_seconds: how long a peer may be out of reach before it counts as gone.
         evaluate_samples: number of test samples that each peer tries its own model on after each epoch.
+        target: each peer is for ending the run once its own model reaches this, such as ``accuracy >= 0.97``; it ends
+            when more than half of the living are for that.
+        patience: a peer is for it, too, after so many epochs without improvement of `watch`; None for never.
+        watch: what has to improve, such as ``min loss`` or ``max accuracy``.
         seed: seed of everything that is drawn at random.
         points: None to keep samples at random where not all are trained.
         allocation: how much of its data each peer trains in an epoch.
@@ -75,6 +80,9 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
     probe_seconds: Positive = 5.0
     patience_seconds: Positive = 5.0
     evaluate_samples: CountOrZero = 1000
+    target: str | None = None
+    patience: Count | None = None
+    watch: str = DEFAULT_WATCH
     seed: Seed = 0
     task: TaskSpec = TaskSpec()
     model: ModelSpec = ModelSpec()
@@ -90,11 +98,23 @@ class GossipJob(JobSpec, frozen=True, kw_only=True):
             raise ValueError(
                 "overlaps and compression are for mixing; push-sum waits for nobody, and sends whole models"
             )
+        self.early_stopping()  # raises if it cannot be
+        if self.may_end_early and not self.evaluate_samples:
+            raise ValueError("target and patience need evaluate_samples, which is 0; peers try their models on those")
         self.partition.check_task(self.task)
         if self.partition.replicas > MAX_PARTS:
             raise ValueError(f"replicas is {self.partition.replicas}; a peer holds at most {MAX_PARTS} parts")
         if not isinstance(self.allocation, BalancingPolicy):
             raise ValueError("this policy is for an orchestrator; peers decide by all-data or edge-gossip")
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether peers may find that they have learned enough."""
+        return self.target is not None or self.patience is not None
+
+    def early_stopping(self) -> EarlyStopping:
+        """Begin to decide whether a peer is for ending the run."""
+        return EarlyStopping(self.target, self.patience, self.watch)
 
     @property
     def graph_spec(self) -> GraphSpec:

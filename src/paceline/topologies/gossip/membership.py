@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from paceline.learning.early_stopping import StopReason
 from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.sessions import NAME
 
@@ -45,7 +46,8 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
         beat: grows whenever the peer changes its record.
         first_epoch: the epoch from which on it takes part in mixing.
         epoch: the last that it has trained.
-        is_done: whether it has trained all epochs.
+        is_done: whether it trains no more epochs.
+        why_enough: why it is for ending the run before the last epoch; it never takes that back.
         parts: parts of the training data that it holds; the first is its own. Empty if nobody else knows its data.
         figures: its speed, as it published it.
     """
@@ -59,6 +61,7 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
     first_epoch: Count = 1
     epoch: Count = 0
     is_done: bool = False
+    why_enough: StopReason | None = None
     parts: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTS)] = ()
     figures: Figures | None = None
 
@@ -180,6 +183,14 @@ class Membership:
     def others(self) -> list[PeerRecord]:
         """Return the living but this one."""
         return [record for record in self.living() if record.name != self._name]
+
+    def why_over(self) -> StopReason | None:
+        """Return why more than half of the living are for ending the run, by most of them; None if they go on."""
+        living = self.living()
+        reasons = [record.why_enough for record in living if record.why_enough is not None]
+        if 2 * len(reasons) <= len(living):
+            return None
+        return max(sorted(set(reasons)), key=reasons.count)
 
     def everybody(self) -> list[PeerRecord]:
         """Return all records, by name."""

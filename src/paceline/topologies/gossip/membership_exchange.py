@@ -27,12 +27,14 @@ class ViewExchange:
     """A peer's exchange of views with others.
 
     Args:
+        base: digest of what of the model does not travel.
         rng: draws with whom.
     """
 
-    def __init__(self, job: GossipJob, membership: Membership, calls: PeerCalls, rng: random.Random) -> None:
+    def __init__(self, job: GossipJob, base: str, membership: Membership, calls: PeerCalls, rng: random.Random) -> None:
         self._probe_seconds = job.probe_seconds
         self._fingerprint = job.fingerprint
+        self._base = base
         self._membership = membership
         self._calls = calls
         self._rng = rng
@@ -44,6 +46,11 @@ class ViewExchange:
             raise ValueError(f"this peer runs Paceline {paceline.__version__}, not {view.version[:40]}")
         if view.job != self._fingerprint:
             raise ValueError("this peer trains another job: give all peers the same job file")
+        if view.base != self._base:
+            raise ValueError(
+                "this peer has other values in the parts of the model that do not travel: install the same version of "
+                "what makes the model on all devices, and give all peers the same start in [model], or none"
+            )
         if view.learner == name:
             raise ValueError(f"this peer is called {name!r}; give each a name of its own")
         self._membership.merge_encoded(view.members)
@@ -137,6 +144,7 @@ class ViewExchange:
     def _view(self) -> View:
         return View(
             job=self._fingerprint,
+            base=self._base,
             version=paceline.__version__,
             learner=self._membership.me.name,
             members=self._membership.encoded(),

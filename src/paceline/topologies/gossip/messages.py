@@ -17,12 +17,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: fingerprint of the job that it trains.
+        base: digest of what of the model does not travel; empty if all does.
         version: version of Paceline.
         learner: the peer whose view this is.
         members: records of all, by `Membership.encoded`.
     """
 
     job: str
+    base: str
     version: str
     learner: Name
     members: EncodedRecords

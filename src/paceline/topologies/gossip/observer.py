@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import torch
 
@@ -16,7 +16,14 @@ from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
 from paceline.topologies.events import STOPPED
-from paceline.topologies.gossip.events import ConsensusMeasured, GossipEnded, GossipStarted, PeerEnded, PeerStarted
+from paceline.topologies.gossip.events import (
+    ConsensusMeasured,
+    EndReason,
+    GossipEnded,
+    GossipStarted,
+    PeerEnded,
+    PeerStarted,
+)
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
@@ -93,6 +100,7 @@ class Observer(Host):
         self._training: set[str] = set()
         self._averaged: dict[str, tuple[str, ...]] = {}
         self._final: dict[str, State] = {}  # by the peer that ended with it
+        self._reasons: list[EndReason] = []  # of peers that ended before the last epoch
         self._last_at = 0.0
         self._outcome: Outcome | None = None
 
@@ -129,8 +137,7 @@ class Observer(Host):
             scores = found = await env.run_blocking(lambda: prepared.evaluate(state))
             if has_exploded(found.loss):
                 raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {found.loss:.3g}")
-        reason: Literal["epochs done", "stopped by a callback"] = STOPPED if env.is_stopping() else "epochs done"
-        env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=reason, **fields_of(scores)))
+        env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=self._end_reason(), **fields_of(scores)))
         env.save("final", state, SavedModel(training=prepared.training))
         self._outcome = Outcome(state, {**figures_of(scores, metric_names), "averaged": averaged})
 
@@ -150,6 +157,8 @@ class Observer(Host):
             self._training.add(event.learner)
         elif isinstance(event, PeerEnded):
             self._averaged[event.learner] = event.averaged
+            if event.reason != "epochs done" and event.reason != "stopped early":
+                self._reasons.append(event.reason)
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         self._training.discard(name)
@@ -160,6 +169,12 @@ class Observer(Host):
             if self.env.clock == "live":
                 self.env.save(name, finished.state, SavedModel(training=self._prepared.training))
         self._changes.notify()
+
+    def _end_reason(self) -> EndReason:
+        """Return why it is over: what most of the peers say that ended before the last epoch, if any did."""
+        if self.env.is_stopping():
+            return STOPPED
+        return max(self._reasons, key=self._reasons.count, default="epochs done")
 
     def _evaluated(self, parameters: Vectors) -> Scores | None:
         return self._prepared.evaluate(self._prepared.state(parameters)) if self.env.trains else None

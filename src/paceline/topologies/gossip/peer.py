@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -117,6 +117,8 @@ class Peer(Member, PeerService):
         prepared.evaluate_on(node.machine.accelerator)
         start = prepared.begin(trainer)
         self._progress = _Progress(start)
+        self._early_stopping = job.early_stopping()
+        self._end_reason: events.PeerEndReason = "epochs done"
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
         me = PeerRecord(
@@ -131,7 +133,7 @@ class Peer(Member, PeerService):
         self._membership = Membership(me, self._report_change, epochs=job.epochs)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
-        self._views = ViewExchange(job, self._membership, self._peer_calls, rng)
+        self._views = ViewExchange(job, prepared.base, self._membership, self._peer_calls, rng)
         self._resources = _Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
         self._background = node.machine.background_load(self._download)
@@ -165,10 +167,11 @@ class Peer(Member, PeerService):
         try:
             first = await self._begin()
             for epoch in range(first, self._job.epochs + 1):
-                if self._node.is_stopping():
+                if self._node.is_stopping() or self._membership.why_over() is not None:
                     break
                 await self._views.check_rival()
                 await self._train(epoch)
+            self._end_reason = self._why_ended()
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
             await self._end(first, average)
@@ -261,6 +264,9 @@ class Peer(Member, PeerService):
         self._membership.amend(epoch=epoch)
         if self._evaluates and self._job.evaluate_samples:
             progress.scores = await self._evaluate(result.parameters, self._job.evaluate_samples)
+            self._early_stopping.add(progress.scores)
+            if self._early_stopping.reason is not None and self._membership.me.why_enough is None:
+                self._membership.amend(why_enough=self._early_stopping.reason)
         self._on_epoch(self.name, epoch, result.parameters)
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
@@ -280,9 +286,9 @@ class Peer(Member, PeerService):
             **fields_of(scores),
         )
 
-    @property
-    def _end_reason(self) -> Literal["epochs done", "stopped early"]:
-        return "epochs done" if self._progress.epoch >= self._job.epochs else "stopped early"
+    def _why_ended(self) -> events.PeerEndReason:
+        is_complete = self._progress.epoch >= self._job.epochs
+        return self._membership.why_over() or ("epochs done" if is_complete else "stopped early")
 
     async def _evaluate(self, parameters: Vectors, num_samples: int = 0) -> Scores:
         """Return what a model achieves on so many test samples, or on all for 0."""

@@ -49,6 +49,11 @@ class PreparedJob:
         return sum(vector.nbytes for vector in self.model.parameters().values())
 
     @property
+    def base(self) -> str:
+        """Digest of what of the model does not travel; empty if all does."""
+        return self.training.base
+
+    @property
     def num_parameters(self) -> int:
         """Number of parameters of the model, buffers included."""
         return sum(vector.numel() for vector in self.model.parameters().values())
@@ -77,7 +82,7 @@ class PreparedJob:
 
     def begin(self, trainer: Trainer) -> Vectors:
         """Give a peer's trainer what does not travel, and return the parameters to start from."""
-        if self.training.base:
+        if not trainer.has_base:
             trainer.load_base(self.model.base())
         if self.start is None:
             return {kind: vector.clone() for kind, vector in trainer.initial_parameters().items()}
@@ -98,6 +103,7 @@ def prepare_job(job: GossipJob) -> PreparedJob:
     dataset = datasets.load(job.data)
     model = make_model(job, dataset, exchange=job.sends, rounds=job.epochs)
     check_metric_names(model.metric_names, GossipTables({}).tables())
+    job.early_stopping().check(model.metric_names)
     if job.points is not None:
         _check_points(model.spec)
     return PreparedJob(job, model.spec, dataset, model, model.state())

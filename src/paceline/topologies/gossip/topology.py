@@ -79,7 +79,8 @@ class GossipPlan(Plan[GossipJob]):
         if host is None:
             return Peer(self.prepared, node, holding, evaluates=True)
         assert isinstance(host, Observer)
-        return Peer(self.prepared, node, holding, on_epoch=host.admit(node))
+        evaluates = self.job.may_end_early and host.env.trains
+        return Peer(self.prepared, node, holding, evaluates=evaluates, on_epoch=host.admit(node))
 
     def _holding(self, node: Node, is_of_fleet: bool) -> Holding:
         """Return the data of a device; raises `ConfigError` if nothing says which that is."""

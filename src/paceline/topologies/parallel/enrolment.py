@@ -15,9 +15,9 @@ from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
 from paceline.learning.averaging import State
 from paceline.learning.compression import ErrorFeedback
+from paceline.learning.exchange import digest_of
 from paceline.learning.privacy import Masker, change_of, clipped, with_noise
 from paceline.learning.shards import Shard, ShardSampler, ShardStore
-from paceline.learning.starts import digest_of
 from paceline.learning.trainers import Trainer
 from paceline.learning.training_spec import fitting
 from paceline.learning.update_validation import why_unlike

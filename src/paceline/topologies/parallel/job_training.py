@@ -26,7 +26,7 @@ from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
-from paceline.learning.shards import Shard, ShardSampler
+from paceline.learning.shards import Array, Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
@@ -81,6 +81,7 @@ class JobTraining:
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
+        self._reading = asyncio.Lock()
         self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -327,7 +328,7 @@ class JobTraining:
         share, round, learner = trained.share, trained.round, trained.learner
         first, *further = [
             Portion(
-                [Shard(*arrays) for arrays in self.prepared.shards(numbers)],
+                [Shard(*arrays) for arrays in await self._read(numbers)],
                 order_seed(self.prepared.training.seed, round, learner, portion),
             )
             for portion, numbers in enumerate(share.portions)
@@ -369,14 +370,14 @@ class JobTraining:
             self.round.give_up(learner)
         self._changes.notify()
 
-    def sample(self, num_shards: int, with_parameters: bool) -> Work:
+    async def sample(self, num_shards: int, with_parameters: bool) -> Work:
         """Return something to measure with; raises `ValueError` for too much of it."""
         if not 0 <= num_shards <= self._job.benchmark_shards:
             raise ValueError(f"{num_shards} shards to measure with; allowed: 0 to {self._job.benchmark_shards}")
-        shards = self.prepared.shards(self._benchmark_sampler.draw(num_shards))
+        shards = await self._read(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
-    def take(self, learner: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
+    async def take(self, learner: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
         """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much.
 
         Args:
@@ -403,16 +404,17 @@ class JobTraining:
                 local_epochs=share.local_epochs,
                 seconds=self.time() - opened.opened_at,
             )
+        parameters = self._parameters  # of this round, whatever comes while shards are read
         work = Work(
-            parameters=self._parameters,
-            shards=self.prepared.shards(share.portions[0]),
+            parameters=parameters,
+            shards=await self._read(share.portions[0]),
             seconds_left=opened.due_at - self.time(),
             may_be_more=opened.reserve is not None,
         )
         opened.down_bytes += work.num_bytes
         return work
 
-    def more(self, learner: str, round: int) -> Work:
+    async def more(self, learner: str, round: int) -> Work:
         """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
         opened = self.round
         share = opened.shares.get(learner) if opened is not None and opened.number == round else None
@@ -426,9 +428,17 @@ class JobTraining:
         share.add(extra)
         num_shards = extra.num_shards
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
-        work = Work(parameters={}, shards=self.prepared.shards(extra.portions[0]), may_be_more=True)
+        work = Work(parameters={}, shards=await self._read(extra.portions[0]), may_be_more=True)
         opened.down_bytes += work.num_bytes
         return work
+
+    async def _read(self, numbers: list[int]) -> list[list[Array]]:
+        """Return shards as they are sent; where they have to be read, that is done in a thread, by turns."""
+        if self.prepared.store is None or self.prepared.store.is_in_memory:
+            return self.prepared.shards(numbers)
+        async with self._reading:
+            read: list[list[Array]] = await self.env.run_blocking(lambda: self.prepared.shards(numbers))
+        return read
 
     def _draw_share(self, num_shards: int, local_epochs: int, num_samples: int | None = None) -> Share:
         """Draw shards for one learner, at most as many as a message holds; of its own data, it draws them itself."""
@@ -440,7 +450,7 @@ class JobTraining:
                 raise ValueError(f"{num_samples} samples cannot be in {num_shards} shards; allowed: 1 to {most}")
             return Share([[]], num_shards, num_samples, local_epochs)
         numbers = self._sampler.draw(min(num_shards, MAX_SERVED_SHARDS))
-        return Share([numbers], len(numbers), sum(store[number].num_samples for number in numbers), local_epochs)
+        return Share([numbers], len(numbers), sum(map(store.num_samples, numbers)), local_epochs)
 
     def update(self, learner: str, round: int, sent: dict[str, torch.Tensor], num_samples: int) -> Receipt:
         """Take what a learner trained, as it was sent, if it can be used."""

@@ -65,7 +65,7 @@ class Learner(Member):
     async def run(self, address: str = "") -> Finished:
         """Take part until the run is over. Joins again by itself when the connection is lost."""
         try:
-            return Finished(await until_over(self._join, self._take_part, self._options.patience_seconds))
+            return Finished(await until_over(self._join, self._take_part, self._node))
         except CannotKeepUp:
             await self.leave()
             raise
@@ -107,7 +107,7 @@ class Learner(Member):
             trainer = self._node.machine.trainer(offer.training)
             enrolment = Enrolment.of(offer, trainer, self._own_data, self._options.allowed)
             has_own_data = enrolment.store is not None
-            if offer.training.base:
+            if not trainer.has_base:
                 enrolment.load_base(await self._orchestrator.base.coro(self._session))
             disclosed = disclosures_of(enrolment.policy, self._options, offer.privacy, has_own_data=has_own_data)
             check_consent(disclosed, self._options.is_private)

@@ -161,7 +161,7 @@ class OrchestratorService(TakesJobs):
 
     @abstractmethod
     async def base(self, session: str) -> dict[str, torch.Tensor]:
-        """Return what of the model does not travel in rounds, where the learner cannot make it by itself."""
+        """Return what of the model does not travel in rounds, for learners that do not make the same by themselves."""
 
     @abstractmethod
     async def discard(self, session: str, data: bytes) -> None:

@@ -160,7 +160,7 @@ class Orchestrator(Host, messages.OrchestratorService):
         found.declarations[found.job] = declaration
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
-        return self._training_of(self._find(session)).sample(num_shards, with_parameters)
+        return await self._training_of(self._find(session)).sample(num_shards, with_parameters)
 
     async def base(self, session: str) -> dict[str, torch.Tensor]:
         return self._training_of(self._find(session)).prepared.model.base()
@@ -174,11 +174,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> messages.Work:
         found = self._find(session)
-        return self._training_of(found).take(found.name, round, num_shards, num_samples)
+        return await self._training_of(found).take(found.name, round, num_shards, num_samples)
 
     async def more(self, session: str, round: int) -> messages.Work:
         found = self._find(session)
-        return self._training_of(found).more(found.name, round)
+        return await self._training_of(found).more(found.name, round)
 
     async def update(
         self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int

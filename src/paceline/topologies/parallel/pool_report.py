@@ -318,7 +318,9 @@ class PoolReporting(Reporting):
         metrics = [column.name for column in summary.tables["jobs"].metrics]
         for name, job in result["jobs"].items():
             share = "" if job["fulfilment"] is None else f"; {job['fulfilment']:.1%} of its data trained"
-            reached = describe_after({metric: job.get(metric) for metric in metrics}, f"{job['rounds']} rounds")
+            reached = describe_after(
+                {metric: job.get(metric) for metric in metrics}, format_count(job["rounds"], "round")
+            )
             yield f"{name}: {reached}{share}"
         yield f"paid    {result['spent']:.2f}"
 

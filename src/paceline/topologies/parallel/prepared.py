@@ -57,8 +57,8 @@ class PreparedJob:
 
     @property
     def base_bytes(self) -> int:
-        """Bytes of what of the model is sent once to each learner; 0 if they make it by themselves."""
-        return sum(tensor.nbytes for tensor in self.model.base().values()) if self.training.base else 0
+        """Bytes of what of the model is sent once, to learners that do not make the same by themselves."""
+        return sum(tensor.nbytes for tensor in self.model.base().values())
 
     @property
     def largest_bytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from paceline.events import Event
-from paceline.topologies.events import PhaseStarted, WaitingForLearners
+from paceline.topologies.events import HostBack, HostLost, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
@@ -61,6 +61,8 @@ class LearnerProgress(Progress):
                 )
             case events.RoundSpent():
                 yield Milestone(_round_of_a_learner(event))
+            case HostLost() | HostBack():
+                yield describe_membership(event) or ""
 
 
 def _round_of_a_learner(spent: events.RoundSpent) -> str:

@@ -55,7 +55,8 @@ class RunReporting(Reporting):
             finish = "no round was finished"
         else:
             finish = f"latest finish: {abs(latest):.1%} {'before' if latest <= 0 else 'after'} the deadline"
-        reached = describe_after(summary.metrics, f"{result['rounds']} rounds, {result['seconds']:.1f} s")
+        spent = f"{format_count(result['rounds'], 'round')}, {result['seconds']:.1f} s"
+        reached = describe_after(summary.metrics, spent)
         return [f"{reached}; {finish}"]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:

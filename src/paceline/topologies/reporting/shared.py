@@ -8,9 +8,9 @@ from typing import Any
 
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.events import HostBack, HostLost, LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.reporting.energy_and_bytes import TOTALS
-from paceline.topologies.reporting.formatting import describe_metrics, format_value, printable
+from paceline.topologies.reporting.formatting import describe_metrics, format_seconds, format_value, printable
 from paceline.topologies.reporting.sections import AnySection, Line, TableSection, Tile
 from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns
 
@@ -83,6 +83,10 @@ def describe_membership(event: Event) -> str | None:
             return f"{printable(name)} {'is back' if is_back else 'joined'}"
         case LearnerLeft(learner=name, reason=reason):
             return f"{printable(name)} left: {printable(reason)}"
+        case HostLost(learner=name, reason=reason, patience_seconds=seconds):
+            return f"{printable(name)} has lost its host, and tries for {format_seconds(seconds)}: {printable(reason)}"
+        case HostBack(learner=name):
+            return f"{printable(name)} reaches its host again"
         case WaitingForLearners(round=number, num_ready=num_ready, min_learners=min_learners):
             waits = f"round {number} waits" if number else "waiting"
             return f"{waits} for devices: {num_ready} of {min_learners} ready"

@@ -10,10 +10,11 @@ from torch import nn
 
 from paceline.errors import ConfigError
 from paceline.learning import datasets
+from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.datasets import Dataset
-from paceline.learning.local_model import LocalModel
 from paceline.learning.model_parts import Operations, make_chain, operations_of, sizes
+from paceline.learning.starts import make_model
 from paceline.learning.tasks import Task
 from paceline.learning.training_spec import TrainingSpec
 from paceline.spelling import suggest
@@ -39,6 +40,7 @@ class PreparedSplit:
         shapes: shape of what each layer takes, for one sample.
         operations: operations of the whole model for one sample.
         metric_names: metrics that it is evaluated by.
+        start: parameters that the model starts with; None for initial ones, which all make by themselves.
     """
 
     job: SplitJob
@@ -50,6 +52,7 @@ class PreparedSplit:
     model_bytes: int
     operations: Operations
     metric_names: tuple[str, ...]
+    start: State | None = None
 
     @property
     def max_message_bytes(self) -> int:
@@ -59,8 +62,8 @@ class PreparedSplit:
         return max(self.model_bytes, _FLOAT_BYTES * num_samples * widest)
 
     def chain(self) -> Chain:
-        """Build the model with its initial parameters."""
-        return make_chain(self.training, None)
+        """Build the model with the parameters that it starts with."""
+        return make_chain(self.training, None, self.start)
 
     def terms(self, number: int, cuts: Sequence[str]) -> SplitTerms:
         """Return what the source of this number needs to know."""
@@ -94,13 +97,11 @@ class PreparedSplit:
 
 def prepare_split(job: SplitJob) -> PreparedSplit:
     """Load a job's data, build its model and see where it can be cut; raises `ConfigError`."""
-    if job.model.start is not None:
-        raise ConfigError("[model] start: split jobs begin with new parameters; leave it out")
     dataset = datasets.load(job.data)
-    training = TrainingSpec.of(
+    model = make_model(
         job, dataset, rounds=job.epochs, proximal_mu=job.averaging.mu, proximal_layers=job.averaging.layers
     )
-    model = LocalModel(training, allowed=None)
+    training = model.spec
     _check_task(job, model.task)
     metric_names = model.metric_names
     check_metric_names(metric_names, SplitTables({}).tables())
@@ -121,6 +122,7 @@ def prepare_split(job: SplitJob) -> PreparedSplit:
         model_bytes=sum(parameter.nbytes for parameter in parameters),
         operations=operations_of(chain, training),
         metric_names=metric_names,
+        start=None if job.model.start is None else model.state(),
     )
 
 
@@ -131,11 +133,10 @@ def _check_task(job: SplitJob, task: Task) -> None:
             f"transform {job.data.transform!r} changes batches of samples and labels, which no part of a model that is "
             "cut has together: leave it out, or choose the scheme gfl or images"
         )
-    own = [name for name in ("optimizer", "schedule") if getattr(type(task), name) is not getattr(Task, name)]
-    if own and job.is_split:
+    if job.is_split and type(task).optimizer is not Task.optimizer:
         raise ConfigError(
-            f"task {job.task.import_path or job.task.kind!r} has {own[0]}() of its own, but the parts of a model that "
-            f"is cut are trained as [optimizer] says: leave it out, or choose the scheme gfl or images"
+            f"task {job.task.import_path or job.task.kind!r} has optimizer() of its own, but the parts of a model that "
+            "is cut are trained as [optimizer] says: leave it out, or choose the scheme gfl or images"
         )
 
 

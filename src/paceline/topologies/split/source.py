@@ -72,7 +72,7 @@ class Source(Member):
     async def run(self, address: str = "") -> Finished:
         """Take part until the run is over. Joins again by itself when the connection is lost."""
         try:
-            return Finished(await until_over(self._join, self._take_part, self._node.options.patience_seconds))
+            return Finished(await until_over(self._join, self._take_part, self._node))
         except RemoteError as error:
             kind = ConfigError if error.type_name == "ValueError" else PacelineError
             raise kind(f"{self._trunk.url} refused {self._node.name!r}: {error.remote_message}") from error

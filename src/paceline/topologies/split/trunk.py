@@ -184,11 +184,12 @@ class Trunk(Host, messages.TrunkService):
         merged = self._presence.ready
         for name in merged:
             self._sources[name].is_merged = True
+            self._sources[name].has_lost = self._prepared.start is not None  # its own parameters are initial ones
         match self._job.scheme:
             case "images":
                 return ImagesAtTrunk(self._prepared, self._engine)
             case "gfl":
-                return AveragingAtTrunk(self._prepared.terms(1, ()))
+                return AveragingAtTrunk(self._prepared, merged)
             case _:
                 return BranchesAtTrunk(self._prepared, self._cut, merged, self._engine)
 

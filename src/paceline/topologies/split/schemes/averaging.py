@@ -20,6 +20,7 @@ from paceline.learning.shards import minibatch_sizes
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
+from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Samples
 from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
 
@@ -31,15 +32,17 @@ class AveragingAtTrunk(TrunkScheme):
 
     takes_newcomers = True
 
-    def __init__(self, terms: SplitTerms) -> None:
+    def __init__(self, prepared: PreparedSplit, sources: Sequence[str]) -> None:
         super().__init__()
+        terms = prepared.terms(1, ())
         self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
         model = LocalModel(terms.training, allowed=None)
         self._layout, self._metric_names = model.layout, model.metric_names
         self._validator = UpdateValidator(model.parameters())
         self._shared_validator = UpdateValidator(_shared_layout(model, terms.layers).pack(model.state()))
         self._num_steps = len(minibatch_sizes(terms.num_samples, terms.training.batch_size))
-        self._copies: dict[str, Vectors] = {}
+        start = None if prepared.start is None else self._layout.pack(prepared.start)
+        self._copies: dict[str, Vectors] = {} if start is None else dict.fromkeys(sources, start)
 
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Tensors:
         match point.phase:

@@ -42,7 +42,8 @@ class BranchesAtTrunk(TrunkScheme):
         self._validator = UpdateValidator(self._layout.pack(branch))
         self._head = make_head(prepared.training, chain, cut, sources, prepared.job.merge, engine.accelerator)
         self._tested = self._head.new_totals()
-        self._copies: dict[str, Vectors] = {}
+        start = self._layout.pack(branch)
+        self._copies: dict[str, Vectors] = {} if prepared.start is None else dict.fromkeys(sources, start)
         self._sources = list(sources)
         self._minibatches = Minibatches(prepared.terms(1, (cut,)))
         self._operations = self._head.operations(self._shape, sources)
@@ -138,6 +139,7 @@ class BranchAtSource(SourceScheme):
         self._name = name
         self._samples = samples
         self._engine = engine
+        self._task = terms.training.make_task(allowed)
         chain = make_chain(terms.training, allowed)
         layers = chain.before(cut)
         self._branch = Branch(terms.training, layers, chain.shapes[cut], terms.depth, engine.accelerator)
@@ -168,7 +170,7 @@ class BranchAtSource(SourceScheme):
             return
         num_samples = self._minibatches.size(point.number)
         gradient = decode(reply, (num_samples, *self._branch.shape), self._terms.bits)
-        self._branch.begin(epoch)
+        self._branch.begin(self._task, epoch)
         learn = functools.partial(self._branch.backward, point.number, gradient)
         await self._engine.run(learn, self._branch.operations.backward * num_samples)
 

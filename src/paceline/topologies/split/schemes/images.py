@@ -33,7 +33,7 @@ class ImagesAtTrunk(TrunkScheme):
         self._engine = engine
         self._operations = prepared.operations
         self._model = LocalModel(terms.training, allowed=None, accelerator=engine.accelerator)
-        self._state = self._model.state()
+        self._state = self._model.state() if prepared.start is None else prepared.start
         self._optimizer = self._model.new_optimizer()
         self._handed: dict[str, dict[int, Array]] = {}
         self._num_train_parts = num_parts_of(terms.num_samples)
