@@ -13,6 +13,9 @@ from paceline.checks import NotNegative, Positive, check_fields
 MIN_MASKED = 3
 """Fewest learners whose updates are summed under masks: of two, each knows the other's by the sum."""
 
+UNMASKING_PART = 0.1
+"""Part of the deadline that is kept for taking off the masks: updates are due so much earlier."""
+
 
 class PrivacySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Privacy of federated devices: the ``[privacy]`` table of a job; `ValueError` for a value out of range.

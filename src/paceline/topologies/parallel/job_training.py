@@ -167,6 +167,7 @@ class JobTraining:
             compression=self.prepared.compression,
             privacy=self._job.privacy,
             rng=self.env.rng,
+            unmasking_seconds=deadline_seconds - self._job.update_seconds,
             masking=self._begin_masking(),
             max_learners=self._job.learners_per_round,
         )

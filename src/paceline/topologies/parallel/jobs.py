@@ -22,7 +22,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.privacy import PrivacySpec
-from paceline.learning.privacy.spec import MIN_MASKED
+from paceline.learning.privacy.spec import MIN_MASKED, UNMASKING_PART
 from paceline.learning.scores import Scores
 from paceline.learning.tasks import TaskSpec
 from paceline.topologies.base import JobSpec
@@ -116,6 +116,12 @@ class Job(JobSpec, frozen=True, kw_only=True):
             raise ValueError(
                 f"name is {self.name[:80]!r}; allowed: 1 to 64 letters, digits, and . _ -, not starting with a dot"
             )
+
+    @property
+    def update_seconds(self) -> float:
+        """Seconds from when a round opens until updates are due: the deadline, or less if masks are to be taken off."""
+        part = UNMASKING_PART if self.privacy.secure_aggregation else 0.0
+        return (1 - part) * self.deadline_seconds
 
     def _check_privacy(self) -> None:
         """Raise `ValueError` for what the promises of ``[privacy]`` do not go with."""

@@ -15,8 +15,6 @@ MASKED = "masked"
 
 AGREEING_PART = 0.1
 """Part of the deadline in which the learners of a round show their keys, and then again, share their secrets."""
-UNMASKING_PART = 0.1
-"""Part of the deadline that is kept for taking off the masks: updates are due so much earlier."""
 
 
 class Masking:

@@ -131,7 +131,7 @@ def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
     is_served = job.data.placement == "served"
     store = ShardStore(dataset.train, job.data.shard_size, job.seed) if is_served else None
     terms = RoundTerms(
-        deadline_seconds=job.deadline_seconds,
+        deadline_seconds=job.update_seconds,
         local_epochs=job.local_epochs,
         model_bytes=sum(vector.nbytes for vector in model.parameters().values()),
         shard_bytes=0 if store is None else store.shard_bytes,

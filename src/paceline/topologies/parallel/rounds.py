@@ -15,7 +15,7 @@ from paceline.learning.compression import Compression
 from paceline.learning.privacy import MaskError, PrivacySpec, change_of, clipped, moved, with_noise
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
-from paceline.topologies.parallel.masking import UNMASKING_PART, Masking
+from paceline.topologies.parallel.masking import Masking
 from paceline.topologies.parallel.reserve import ShardReserve
 
 
@@ -80,6 +80,7 @@ class OpenRound:
         compression: how updates are sent.
         privacy: how each is clipped, and their sum hidden by noise.
         rng: draws that noise.
+        unmasking_seconds: time of it that is kept for taking off masks.
         masking: sums the updates under masks; None if they come as they are.
         awaited: learners whose update, or word that none will come, is still missing.
         batch_size: samples per minibatch.
@@ -110,6 +111,7 @@ class OpenRound:
     compression: Compression = field(default_factory=Compression)
     privacy: PrivacySpec = field(default_factory=PrivacySpec)
     rng: random.Random = field(default_factory=random.SystemRandom)
+    unmasking_seconds: float = 0.0
     masking: Masking | None = None
     max_learners: int | None = None
     shares: dict[str, Share] = field(default_factory=dict)
@@ -129,11 +131,6 @@ class OpenRound:
     def due_at(self) -> float:
         """Loop time of the deadline for updates: that of the round, or earlier if masks are to be taken off."""
         return self.opened_at + self.deadline_seconds - self.unmasking_seconds
-
-    @property
-    def unmasking_seconds(self) -> float:
-        """Time that is kept for taking off the masks."""
-        return 0.0 if self.masking is None else UNMASKING_PART * self.deadline_seconds
 
     @property
     def staleness(self) -> float:
