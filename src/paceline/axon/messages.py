@@ -84,9 +84,12 @@ class Reply:
         return cls(status, {"content-type": JSON_TYPE}, [text.encode()])
 
     @classmethod
-    def refusal(cls, status: int, message: str) -> Reply:
+    def refusal(cls, status: int, message: str, retry_after_seconds: int | None = None) -> Reply:
         """Make a reply that says no, and why, at no great length: the message may quote what was sent."""
-        return cls.json({"error": message if len(message) <= 1000 else f"{message[:1000]} …"}, status)
+        reply = cls.json({"error": message if len(message) <= 1000 else f"{message[:1000]} …"}, status)
+        if retry_after_seconds is not None:
+            reply.headers = {**reply.headers, "retry-after": str(retry_after_seconds)}
+        return reply
 
 
 def num_bytes(body: Body) -> int:

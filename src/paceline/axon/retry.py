@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from paceline.errors import ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
+from paceline.errors import Busy, ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
@@ -23,7 +23,7 @@ async def retry(
     """Call until it gets through, or has failed for so long; then the last error is raised.
 
     Each pause is twice the last. Only for attempts that may be repeated; an answer that says no (`Refused`,
-    `BadReply`) is final, and so is `TlsFailed`.
+    `BadReply`) is final, and so is `TlsFailed`; one that says not now (`Busy`) is not.
 
     Args:
         on_first_failure: receives the error when it begins to fail.
@@ -37,8 +37,10 @@ async def retry(
             return await attempt()
         except TlsFailed:
             raise
-        except (Unreachable, TimedOut, ConnectionLost) as error:
+        except (Unreachable, TimedOut, ConnectionLost, Busy) as error:
             now = loop.time()
+            if isinstance(error, Busy):
+                pause = max(pause, error.retry_after_seconds)
             was_up = isinstance(error, ConnectionLost) and now - started > LONGEST_PAUSE_SECONDS
             is_first = failing_since is None
             if failing_since is None or was_up:  # a long-poll that broke after a while was no failure until then

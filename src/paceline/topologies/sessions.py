@@ -14,7 +14,7 @@ import paceline
 from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
+from paceline.errors import BadReply, Busy, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
 from paceline.topologies.base import Node
 from paceline.topologies.events import HostBack, HostLost
 
@@ -245,6 +245,8 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
             is_refused = isinstance(error, Refused) and error.status in _FINAL_STATUS
             if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
+            if isinstance(error, Busy):
+                pause = max(pause, error.retry_after_seconds)
             failing_since = loop.time() if failing_since is None else failing_since
             failed_seconds = loop.time() + pause - failing_since
             if failed_seconds > patience_seconds:

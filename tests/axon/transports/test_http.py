@@ -11,7 +11,7 @@ import pytest
 from paceline.axon import loops
 from paceline.axon.messages import Reply, Request, Stream
 from paceline.axon.transports import Address, HttpTransport
-from paceline.axon.transports.http import server
+from paceline.axon.transports.http import listener, server
 from paceline.axon.transports.http.protocol import MAX_HEAD_BYTES
 from paceline.errors import BadReply, ConnectionLost, Unreachable
 
@@ -123,8 +123,8 @@ async def test_refusal_is_seen_by_a_client_that_is_still_sending():
 
 
 def test_stalled_and_idle_connections_are_closed(monkeypatch):
-    monkeypatch.setattr(server, "STALL_SECONDS", 0.1)
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.1)
+    for name in ("STALL_SECONDS", "IDLE_SECONDS", "STRANGER_SECONDS"):
+        monkeypatch.setattr(server, name, 0.1)
     for start in (b"", b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf"):
         assert talk(start) == b""
 
@@ -225,7 +225,7 @@ async def test_slow_reader_holds_only_its_own_connection():
 
 @on_loop
 async def test_trickling_head_is_cut_off(monkeypatch):
-    monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(server, "STRANGER_SECONDS", 0.2)
 
     async def trickle(writer):
         while True:
@@ -243,7 +243,7 @@ async def test_trickling_head_is_cut_off(monkeypatch):
 
 @on_loop
 async def test_full_listener_lets_the_idlest_go(monkeypatch):
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 3)
     async with listening() as address:
         streams = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(3)]
         await asyncio.sleep(0.05)
