@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from dataclasses import dataclass
 
 _MOST = 1 << 16  # more would only make memory the limit
 _RESERVED = 256  # for files, and connections of our own to others
+_OPEN = "/dev/fd"  # lists what this process has open, on Linux and macOS
 
 
 @dataclass(frozen=True)
 class DescriptorLimit:
     """How far connections may go.
 
-    The system gives a new descriptor the lowest free number, so the number of an accepted connection shows how many
-    are in use, whoever uses them.
-
     Attributes:
         total: number of descriptors that this process may have open.
-        reserved: how many of them are not for connections.
+        reserved: how many of them are kept free of connections.
     """
 
     total: int
@@ -37,6 +36,7 @@ class DescriptorLimit:
         total = most if soft == resource.RLIM_INFINITY else soft
         return cls(total, min(_RESERVED, total // 4))
 
-    def is_reached(self, descriptor: int) -> bool:
-        """Return whether a connection of that number takes what is reserved."""
-        return descriptor >= self.total - self.reserved
+    def room(self, num_connections: int) -> int:
+        """Return how many connections there may be, given those that are open now and all else that is."""
+        num_others = len(os.listdir(_OPEN)) - num_connections
+        return max(1, self.total - self.reserved - num_others)

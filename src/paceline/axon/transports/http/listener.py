@@ -39,6 +39,8 @@ class HttpListener(Listener):
         self.num_pending_bytes = 0  # of bodies that are being received or handled
         self._loop = asyncio.get_running_loop()
         self._limit = DescriptorLimit.raised()
+        self._room = self._limit.total - self._limit.reserved  # how many connections there may be
+        self._open: set[ServerConnection] = set()  # whose descriptors are in use: those that are being closed, too
         self._sockets: list[socket.socket] = []
         self._turned_away: dict[ServerConnection, None] = {}
         self._resuming: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -56,6 +58,7 @@ class HttpListener(Listener):
         except (OSError, UnicodeError, OverflowError) as error:
             raise ConfigError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', error)}") from error
         self.address = Address(host, self._sockets[0].getsockname()[1], trust)
+        self._measure_room()
         for listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
         self._sweeper = self._loop.create_task(self._sweep())
@@ -69,7 +72,7 @@ class HttpListener(Listener):
             listening.close()
         self._sockets.clear()
         self._sweeper.cancel()
-        everyone = self._everyone()
+        everyone = list(self._open)
         tasks = [one.task for one in everyone if one.task is not None]
         for task in tasks:
             task.cancel()
@@ -77,11 +80,12 @@ class HttpListener(Listener):
         opening = [one.opening for one in everyone if one.opening is not None]
         for connection in everyone:
             connection.abort()
-        await asyncio.gather(*opening)
+        await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.sleep(0)
 
     def forget(self, connection: ServerConnection) -> None:
-        """Take note that a connection is closed."""
+        """Take note that a connection is closed; does nothing the second time."""
+        self._open.discard(connection)
         self.crowd.remove(connection)
         self._turned_away.pop(connection, None)
 
@@ -100,13 +104,14 @@ class HttpListener(Listener):
             self._take_in(accepted, name[0])
 
     def _take_in(self, accepted: socket.socket, host: str) -> None:
-        is_full = self._limit.is_reached(accepted.fileno()) or len(self.crowd.everyone) >= MAX_CONNECTIONS
+        is_full = len(self._open) >= min(self._room, MAX_CONNECTIONS)
         connection = ServerConnection(self, accepted, host)
+        self._open.add(connection)
         if not is_full or self.crowd.make_room(connection.accepted_at):
             self.crowd.add(connection)
         else:
             self._turn_away(connection)
-        connection.opening = self._loop.create_task(self._open(connection, accepted))
+        connection.opening = self._loop.create_task(self._begin(connection, accepted))
 
     def _turn_away(self, connection: ServerConnection) -> None:
         """Let a connection for which there is no room say what it wants, to hear that there is none."""
@@ -119,7 +124,7 @@ class HttpListener(Listener):
             oldest.abort()
         self._warn(f"{count} connections are open, and all are in use: others are turned away")
 
-    async def _open(self, connection: ServerConnection, accepted: socket.socket) -> None:
+    async def _begin(self, connection: ServerConnection, accepted: socket.socket) -> None:
         settings: dict[str, Any] = {}
         if self._identity is not None:
             settings = {"ssl": self._identity.context, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
@@ -153,11 +158,13 @@ class HttpListener(Listener):
         while True:
             await asyncio.sleep(1.0)
             now = self._loop.time()
-            for connection in self._everyone():
+            self._measure_room()
+            for connection in list(self._open):
                 connection.close_if_stale(now)
 
-    def _everyone(self) -> list[ServerConnection]:
-        return [*self.crowd.everyone, *self._turned_away]
+    def _measure_room(self) -> None:
+        with contextlib.suppress(OSError):  # no descriptor to look with, or nowhere to look
+            self._room = self._limit.room(len(self._open))
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:
