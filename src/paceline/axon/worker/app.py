@@ -14,6 +14,7 @@ import msgspec
 import paceline
 from paceline.axon import wire
 from paceline.axon.access import refuse_stranger
+from paceline.axon.host_names import HostNames
 from paceline.axon.messages import Body, Reply, Request, Stream
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
@@ -35,9 +36,9 @@ class WorkerApp:
     """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
     def __init__(
-        self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits
+        self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits, names: HostNames
     ) -> None:
-        self._registry, self._device, self._token = registry, device, token
+        self._registry, self._device, self._token, self._names = registry, device, token, names
         self._transport, self._limits = transport, limits
         self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._duplex_server: DuplexServer | None = None
@@ -50,9 +51,12 @@ class WorkerApp:
     # The two methods of an App.
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        if num_body_bytes > self._limits.max_body_bytes:
+        refusal = refuse_stranger(head.headers, self._token)
+        if refusal is None and self._token is None:  # a web page has no token, so whoever has one is none
+            refusal = self._names.refuse(head.headers)
+        if refusal is None and num_body_bytes > self._limits.max_body_bytes:
             return Reply.refusal(413, f"{num_body_bytes} bytes; {self._device} takes {self._limits.max_body_bytes}")
-        return refuse_stranger(head.headers, self._token)
+        return refusal
 
     async def handle(self, request: Request) -> Reply:
         for method, prefix, answer in self._ROUTES:

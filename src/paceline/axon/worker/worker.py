@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import platform
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 from paceline.axon import access, loops, modules, wire
+from paceline.axon.host_names import HostNames
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
@@ -66,6 +67,7 @@ class Worker:
         token: str | None = None,
         identity: ServerIdentity | None = None,
         insecure: bool = False,
+        hosts: Collection[str] = (),
         transport: Transport | None = None,
         grace_seconds: float = 5.0,
     ) -> AsyncIterator[Address]:
@@ -77,12 +79,13 @@ class Worker:
             token: what callers must show.
             identity: a certificate, for TLS.
             insecure: allow other machines to call without a token.
+            hosts: further names of this machine, by which callers without a token may call it.
             transport: what carries requests; HTTP by default.
             grace_seconds: how long calls under way may go on after the block; then they are cancelled.
         """
         access.check_bind(host, token, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        app = WorkerApp(self.registry, self.device, token, transport, self._limits)
+        app = WorkerApp(self.registry, self.device, token, transport, self._limits, HostNames(host, hosts))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             listener = await transport.listen(app, host, port, identity)
