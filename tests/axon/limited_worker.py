@@ -1,6 +1,7 @@
 """A worker with few descriptors: `python -m tests.axon.limited_worker SOFT HARD TOKEN [tls]`.
 
-Prints its port and the fingerprint of its certificate, and serves until its standard input ends.
+Prints its port and the fingerprint of its certificate, and serves until its standard input ends. With an empty token
+it asks for none.
 """
 
 from __future__ import annotations
@@ -36,9 +37,24 @@ async def open_files(count: int) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+num_trespasses = 0
+
+
+@worker.rpc()
+async def trespass() -> None:
+    """Count what should never be called."""
+    global num_trespasses
+    num_trespasses += 1
+
+
+@worker.rpc()
+async def count_trespasses() -> int:
+    return num_trespasses
+
+
 async def main(token: str, *, tls: bool) -> None:
     identity = axon.ServerIdentity.self_made() if tls else None
-    async with worker.serving(port=0, token=token, identity=identity, grace_seconds=0) as address:
+    async with worker.serving(port=0, token=token or None, identity=identity, grace_seconds=0) as address:
         print(address.port, identity.fingerprint if identity else "", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -98,6 +98,7 @@ class ServerConnection(HttpProtocol):
         length, is_chunked = content_length(fields.headers), "transfer-encoding" in fields.headers
         refusal = self._app.admit(self._request, length)
         if refusal is not None:
+            self._is_stranger &= refusal.status in (401, 403)
             self._refuse(refusal, is_unread=is_chunked or length > self._filled)
             return 0
         if is_chunked:
