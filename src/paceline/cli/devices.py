@@ -9,7 +9,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -25,11 +25,12 @@ from paceline.cli.options import (
     NETWORK,
     TRAINING,
     CaFile,
-    Cert,
+    ClientCa,
     Compiles,
     DeviceName,
     Insecure,
     Key,
+    OwnCert,
     Save,
     Threads,
     Tls,
@@ -37,7 +38,7 @@ from paceline.cli.options import (
     flag,
     option,
 )
-from paceline.cli.tls import identity_of
+from paceline.cli.tls import identity_of, own_certificate
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
 from paceline.devices.states import DeviceState
@@ -90,6 +91,7 @@ class Device:
     """This device, as the options of a command describe it.
 
     Attributes:
+        certificate: its own, as settings of `axon.connect`; empty if it has none.
         listen: where it listens for calls of others, if they call it.
         address: where others reach it, if not where it listens.
         save: file to save the final model in, too.
@@ -99,6 +101,7 @@ class Device:
     name: str
     token: str | None
     ca_file: str | None
+    certificate: Mapping[str, Any]
     options: DeviceOptions
     machine: LiveMachine
     transport: CountedTransport
@@ -115,7 +118,7 @@ class Device:
             life=life,
             contacts=contacts,
             transport=self.transport,
-            trust={"token": self.token, "ca_file": self.ca_file},
+            trust={"token": self.token, "ca_file": self.ca_file, **self.certificate},
             fingerprint=None if identity is None else identity.fingerprint,
             options=self.options,
             machine=self.machine,
@@ -129,10 +132,11 @@ class Device:
         for field, shown in _OPTIONS.items():
             if field not in topology.used_options and getattr(self.options, field) != getattr(default, field):
                 raise ConfigError(f"{shown} does nothing for {nouns}: leave it out")
-        if topology.is_served and (self.address or self.listen != ListenOptions(port=0, token=self.token)):
+        listen = replace(self.listen, identity=None) if self.certificate else self.listen
+        if topology.is_served and (self.address or listen != ListenOptions(port=0, token=self.token)):
             raise ConfigError(
-                f"nobody calls {nouns}, so --listen, --address, --tls, --cert, --key and --insecure do nothing: leave "
-                "them out; an https:// address is all that TLS needs"
+                f"nobody calls {nouns}, so --listen, --address, --tls, --insecure and --client-ca do nothing: "
+                "leave them out; an https:// address is all that TLS needs"
             )
 
 
@@ -158,8 +162,9 @@ def make_device(
     listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
     tls: Tls = False,
-    cert: Cert = None,
+    cert: OwnCert = None,
     key: Key = None,
+    client_ca: ClientCa = None,
     insecure: Insecure = False,
     states: States = None,
     hide_states: HideStates = False,
@@ -177,10 +182,12 @@ def make_device(
         raise ConfigError(
             f"--listen is {listen!r}, all addresses of this machine; give the one that others use with --address"
         )
+    reached_at = None if address is None else parse_contact("--address", address).address
     return Device(
         name=name,
         token=token,
         ca_file=ca_file,
+        certificate=own_certificate(cert, key),
         options=DeviceOptions(
             max_shards=max_shards,
             price=price,
@@ -205,9 +212,14 @@ def make_device(
         ),
         transport=CountedTransport(_held_back(emulated)),
         listen=ListenOptions(
-            host=host, port=port, token=token, identity=identity_of(tls, None, cert, key), insecure=insecure
+            host=host,
+            port=port,
+            token=token,
+            identity=identity_of(tls, None, cert, key, client_ca),
+            insecure=insecure,
+            hosts=() if reached_at is None else (parse_address(reached_at).host,),
         ),
-        address=None if address is None else parse_contact("--address", address).address,
+        address=reached_at,
         save=save,
         as_json=as_json,
     )

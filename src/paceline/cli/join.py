@@ -11,6 +11,7 @@ from paceline import plugins, topologies
 from paceline.axon.retry import retry
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
+from paceline.cli.tls import warn_of_clear_token
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
 from paceline.fleets.joined import run_member
@@ -29,7 +30,9 @@ def join(url: Url, device: Device) -> None:
 
     Example: paceline join https://10.0.0.2:7223#sha256:… --token S3cret
     """
-    finished = run_live(_join(device, parse_contact("URL", url)))
+    contact = parse_contact("URL", url)
+    warn_of_clear_token(contact.address, device.token)
+    finished = run_live(_join(device, contact))
     if device.save is not None and finished.state is not None:
         checkpoints.write(device.save, finished.state)
     if not device.as_json:

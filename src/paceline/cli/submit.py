@@ -9,7 +9,8 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, flag
+from paceline.cli.options import CaFile, JobFile, Key, OwnCert, ResultAsJson, Token, flag
+from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
@@ -24,6 +25,8 @@ def submit(
     as_json: ResultAsJson = False,
     token: Token = None,
     ca_file: CaFile = None,
+    cert: OwnCert = None,
+    key: Key = None,
 ) -> None:
     """Submit one more job to an orchestrator that runs a pool.
 
@@ -35,8 +38,14 @@ def submit(
     if isinstance(tables.get("job"), dict):
         tables["job"] = {"name": job.stem, **tables["job"]}
     contact = parse_contact("--to", url)
+    warn_of_clear_token(contact.address, token)
     pool = axon.connect(
-        contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
+        contact.address,
+        interface=TakesJobs,
+        token=token,
+        fingerprint=contact.fingerprint,
+        ca_file=ca_file,
+        **own_certificate(cert, key),
     )
     progress = run_live(_submit(pool, tables, str(job), wait=wait))
     if as_json:

@@ -31,6 +31,7 @@ class ListenOptions:
         token: token that callers must send.
         identity: certificate to present, for TLS.
         insecure: whether callers on other machines need no token.
+        hosts: further names of this machine, by which callers without a token may call it.
     """
 
     host: str = access.LOOPBACK
@@ -38,6 +39,7 @@ class ListenOptions:
     token: str | None = None
     identity: ServerIdentity | None = None
     insecure: bool = False
+    hosts: tuple[str, ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:
