@@ -19,7 +19,9 @@ from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
 from paceline.cli.options import (
     NETWORK,
+    AllowHost,
     Cert,
+    ClientCa,
     DeviceName,
     Folder,
     Insecure,
@@ -33,7 +35,7 @@ from paceline.cli.options import (
     flag,
     option,
 )
-from paceline.cli.tls import identity_of, public_url
+from paceline.cli.tls import identity_of, public_url, warn_of_clear_token
 from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
@@ -60,7 +62,9 @@ def serve(
     tls: Tls = False,
     cert: Cert = None,
     key: Key = None,
+    client_ca: ClientCa = None,
     insecure: Insecure = False,
+    allow_host: AllowHost = None,
 ) -> None:
     """Serve a job; prints the command with which devices join.
 
@@ -78,7 +82,9 @@ def serve(
         "tls": tls or None,
         "cert": str(cert.absolute()) if cert else None,
         "key": str(key.absolute()) if key else None,
+        "client_ca": str(client_ca.absolute()) if client_ca else None,
         "insecure": insecure or None,
+        "hosts": allow_host,
     }
     kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
@@ -89,6 +95,7 @@ def serve(
     def announce(address: str) -> None:
         kept.keep(prepared.folder.path, parse_address(address).port)
         url = public_url(address, identity)
+        warn_of_clear_token(url.partition("#")[0], kept.token)
         if as_json:
             fingerprint = identity.fingerprint if identity else None
             where = {"url": url, "token": kept.token, "fingerprint": fingerprint, "run": str(prepared.folder.path)}
@@ -96,7 +103,14 @@ def serve(
         shown = f" --token {kept.token}" if kept.token else ""
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
-    listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
+    listen = ListenOptions(
+        host=kept.host,
+        port=kept.port,
+        token=kept.token,
+        identity=identity,
+        insecure=kept.insecure,
+        hosts=tuple(kept.hosts),
+    )
     show_run.start_and_show(
         prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
     )
@@ -124,7 +138,9 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
     tls: bool = False
     cert: str | None = None
     key: str | None = None
+    client_ca: str | None = None
     insecure: bool = False
+    hosts: list[str] = msgspec.field(default_factory=list)
 
     @classmethod
     def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptListenOptions:
@@ -142,8 +158,11 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
 
     def identity(self, folder: Path | None = None) -> ServerIdentity | None:
         """Return the certificate to present; a self-signed one is kept in the run's folder."""
-        cert, key = (Path(path) if path else None for path in (self.cert, self.key))
-        return identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
+        cert, key, client_ca = (Path(path) if path else None for path in (self.cert, self.key, self.client_ca))
+        if folder is None:  # a self-signed one comes later, into the folder; here, only to try the other files
+            found = identity_of(self.tls and client_ca is not None, None, cert, key, client_ca)
+            return found if cert is not None else None
+        return identity_of(False, folder / "tls" if self.tls else None, cert, key, client_ca)
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
