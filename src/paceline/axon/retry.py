@@ -39,12 +39,12 @@ async def retry(
             raise
         except (Unreachable, TimedOut, ConnectionLost, Busy) as error:
             now = loop.time()
-            if isinstance(error, Busy):
-                pause = max(pause, error.retry_after_seconds)
             was_up = isinstance(error, ConnectionLost) and now - started > LONGEST_PAUSE_SECONDS
             is_first = failing_since is None
             if failing_since is None or was_up:  # a long-poll that broke after a while was no failure until then
                 failing_since, pause = now, FIRST_PAUSE_SECONDS
+            if isinstance(error, Busy):
+                pause = max(pause, error.retry_after_seconds)
             if now + pause - failing_since > give_up_seconds:
                 raise
             if is_first:

@@ -34,7 +34,7 @@ MAX_DEVICES = 100_000
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
 _MOMENT_SECONDS = 1.0  # without its host that are no news of a device
-_FINAL_STATUS = (401, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
+_FINAL_STATUS = (401, 403, 404, 422)  # a wrong token or host name, or nobody who runs a job: trying again is no use
 
 
 def check_name(name: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paceline import axon
+from paceline.axon.messages import Reply
 from paceline.axon.transports.http import listener as listener_module
 from paceline.axon.transports.http.descriptors import DescriptorLimit
 from paceline.axon.transports.http.listener import HttpListener
@@ -114,6 +115,32 @@ async def test_learners_for_whom_there_is_no_room_are_told_so():
         working.cancel()
         for _, writer in learners + filling:
             writer.transport.abort()
+
+
+class BusyAtFirst(EchoApp):
+    """Has no room for the first requests, and asks for so many seconds."""
+
+    def __init__(self, retry_after):
+        self.num_asked, self._retry_after = 0, retry_after
+
+    async def handle(self, request):
+        self.num_asked += 1
+        reply = Reply.refusal(503, "full")
+        reply.headers = {**reply.headers, "retry-after": self._retry_after}
+        return reply
+
+
+@pytest.mark.parametrize(("retry_after", "seconds"), [("5", 5.0), ("999999", 60.0), ("soon", 0.0), ("-1", 0.0)])
+@on_loop
+async def test_callers_hear_how_long_to_wait_but_not_for_ever(retry_after, seconds):
+    listener = HttpListener(BusyAtFirst(retry_after))
+    await listener.start("127.0.0.1", 0, None)
+    try:
+        with pytest.raises(Busy, match="full") as caught:
+            await axon.connect(str(listener.address)).anything.coro()
+        assert caught.value.retry_after_seconds == seconds
+    finally:
+        await listener.close()
 
 
 class Exhausted:
