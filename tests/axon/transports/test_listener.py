@@ -117,6 +117,21 @@ async def test_learners_for_whom_there_is_no_room_are_told_so():
             writer.transport.abort()
 
 
+@on_loop
+async def test_strangers_take_bounded_memory_however_many_descriptors_there_are(monkeypatch):
+    monkeypatch.setattr(listener_module, "MAX_STRANGERS", 10)
+    listener = HttpListener(EchoApp())
+    await listener.start("127.0.0.1", 0, None)
+    try:
+        writers = await silent(listener.address.port, 50)
+        assert (await ask(listener.address)).status == 200
+        assert listener.crowd.num_strangers <= 10
+        for writer in writers:
+            writer.transport.abort()
+    finally:
+        await listener.close()
+
+
 class BusyAtFirst(EchoApp):
     """Has no room for the first requests, and asks for so many seconds."""
 

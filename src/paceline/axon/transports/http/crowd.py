@@ -41,13 +41,13 @@ class Crowd(Generic[G]):
         self._strangers: dict[str, OrderedDict[G, None]] = {}  # by network; the oldest first
         self._idle: OrderedDict[G, None] = OrderedDict()  # the one that is idle longest first
         self._lingering: OrderedDict[G, None] = OrderedDict()
-        self._num_strangers = 0
+        self.num_strangers = 0
 
     def add(self, guest: G) -> None:
         """Take in a connection that was just accepted, as a stranger."""
         self.everyone.add(guest)
         self._strangers.setdefault(guest.network, OrderedDict())[guest] = None
-        self._num_strangers += 1
+        self.num_strangers += 1
 
     def remove(self, guest: G) -> None:
         """Forget a connection; does nothing the second time."""
@@ -83,7 +83,7 @@ class Crowd(Generic[G]):
         """
         oldest = self._first_to_go()
         idle = next(iter(self._idle), None)
-        are_many = self._num_strangers * _STRANGERS_SHARE > len(self.everyone)
+        are_many = self.num_strangers * _STRANGERS_SHARE > len(self.everyone)
         if oldest is not None and (are_many or (idle is None and now - oldest.accepted_at > _MOMENT_SECONDS)):
             self._send_away(oldest)
         elif idle is not None:
@@ -94,7 +94,7 @@ class Crowd(Generic[G]):
 
     def shed_strangers(self, count: int) -> None:
         """Send away so many strangers, if there are."""
-        for _ in range(min(count, self._num_strangers)):
+        for _ in range(min(count, self.num_strangers)):
             stranger = self._first_to_go()
             assert stranger is not None
             self._send_away(stranger)
@@ -114,7 +114,7 @@ class Crowd(Generic[G]):
         strangers = self._strangers.get(guest.network)
         if strangers and guest in strangers:
             del strangers[guest]
-            self._num_strangers -= 1
+            self.num_strangers -= 1
             if not strangers:
                 del self._strangers[guest.network]
 

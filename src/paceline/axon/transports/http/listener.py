@@ -17,7 +17,8 @@ from paceline.axon.transports.http.failures import Failures
 from paceline.axon.transports.http.server import ServerConnection
 from paceline.errors import ConfigError
 
-MAX_CONNECTIONS = 8192  # with some 20 kB each; the limit of open files may allow fewer
+MAX_CONNECTIONS = 8192  # the limit of open files may allow fewer
+MAX_STRANGERS = 2048  # of these; each may make a worker keep a head of 16 kB, and with TLS 100 kB
 HANDSHAKE_SECONDS = 10.0
 _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 32  # then those that are here get their turn
@@ -104,7 +105,7 @@ class HttpListener(Listener):
             self._take_in(accepted, name[0])
 
     def _take_in(self, accepted: socket.socket, host: str) -> None:
-        is_full = len(self._open) >= min(self._room, MAX_CONNECTIONS)
+        is_full = len(self._open) >= min(self._room, MAX_CONNECTIONS) or self.crowd.num_strangers >= MAX_STRANGERS
         connection = ServerConnection(self, accepted, host)
         self._open.add(connection)
         if not is_full or self.crowd.make_room(connection.accepted_at):
