@@ -5,6 +5,7 @@ import contextlib
 import errno
 import functools
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from paceline import axon
+from paceline.axon import loops
 from paceline.axon.messages import Reply
 from paceline.axon.transports.http import listener as listener_module
 from paceline.axon.transports.http.descriptors import DescriptorLimit
 from paceline.axon.transports.http.listener import HttpListener
+from paceline.axon.transports.http.server import ServerConnection
 from paceline.errors import Busy
 from tests.axon.transports.test_http import EchoApp, ask, on_loop
 
@@ -194,6 +197,33 @@ async def test_no_descriptors_for_a_while(monkeypatch, caplog):
         await listener.close()
     assert [record.getMessage() for record in caplog.records if "ulimit -n" in record.getMessage()] != []
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("make_loop", [loops.new_event_loop, asyncio.new_event_loop])
+def test_small_packets_are_sent_at_once(make_loop, worker, monkeypatch):
+    """Accepting by oneself, one has to see to it on Python's own loop."""
+    options = []
+    made = ServerConnection.connection_made
+
+    def look(self, transport):
+        made(self, transport)
+        accepted = transport.get_extra_info("socket")
+        options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    async def main():
+        worker.rpc(name="double")(lambda number: 2 * number)
+        for identity in (None, axon.ServerIdentity.self_made()):
+            async with worker.serving(port=0, identity=identity) as address:
+                fingerprint = identity and identity.fingerprint
+                assert await axon.connect(str(address), fingerprint=fingerprint).double.coro(21) == 42
+
+    monkeypatch.setattr(ServerConnection, "connection_made", look)
+    loop = make_loop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loops.shut_down(loop)
+    assert len(options) == 2 and all(options)
 
 
 @on_loop

@@ -174,13 +174,19 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with contextlib.ExitStack() as stack:
         listening: list[socket.socket] = []
-        for family, name in dict.fromkeys((family, name) for family, _, _, _, name in found):
+        for family, kind, protocol, _, name in dict.fromkeys(found):
             try:
-                one = stack.enter_context(socket.create_server(name, family=family, backlog=_BACKLOG))
+                # The protocol is named, and not left to be 0, because Python's loop sends small packets at once only then.
+                one = stack.enter_context(socket.socket(family, kind, protocol))
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                one.bind(name)
             except OSError as error:
                 if error.errno not in _NO_SUCH_FAMILY or (not listening and name == found[-1][-1]):
                     raise
                 continue
+            one.listen(_BACKLOG)
             one.setblocking(False)
             listening.append(one)
         stack.pop_all()
