@@ -176,18 +176,21 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
         listening: list[socket.socket] = []
         for family, kind, protocol, _, name in dict.fromkeys(found):
             try:
-                # The protocol is named, and not left to be 0, because Python's loop sends small packets at once only then.
+                # With a protocol of 0, Python's own loop would not send small packets at once.
                 one = stack.enter_context(socket.socket(family, kind, protocol))
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                one.bind(name)
+                _listen(one, name)
+                listening.append(one)
             except OSError as error:
                 if error.errno not in _NO_SUCH_FAMILY or (not listening and name == found[-1][-1]):
                     raise
-                continue
-            one.listen(_BACKLOG)
-            one.setblocking(False)
-            listening.append(one)
         stack.pop_all()
         return listening
+
+
+def _listen(one: socket.socket, name: Any) -> None:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if one.family == socket.AF_INET6:
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    one.bind(name)
+    one.listen(_BACKLOG)
+    one.setblocking(False)
