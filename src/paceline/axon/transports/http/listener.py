@@ -176,10 +176,7 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
         listening: list[socket.socket] = []
         for family, kind, protocol, _, name in dict.fromkeys(found):
             try:
-                # With a protocol of 0, Python's own loop would not send small packets at once.
-                one = stack.enter_context(socket.socket(family, kind, protocol))
-                _listen(one, name)
-                listening.append(one)
+                listening.append(stack.enter_context(_listening_socket(family, kind, protocol, name)))
             except OSError as error:
                 if error.errno not in _NO_SUCH_FAMILY or (not listening and name == found[-1][-1]):
                     raise
@@ -187,10 +184,16 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
         return listening
 
 
-def _listen(one: socket.socket, name: Any) -> None:
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if one.family == socket.AF_INET6:
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    one.bind(name)
-    one.listen(_BACKLOG)
-    one.setblocking(False)
+def _listening_socket(family: int, kind: int, protocol: int, name: Any) -> socket.socket:
+    one = socket.socket(family, kind, protocol)  # with a protocol of 0, Python's own loop would not set TCP_NODELAY
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(name)
+        one.listen(_BACKLOG)
+        one.setblocking(False)
+    except OSError:
+        one.close()
+        raise
+    return one
