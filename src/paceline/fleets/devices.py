@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, NotNegative, Positive, check_fields, fit
+from paceline.checks import Count, NotNegative, Positive, Spec, check_fields, fit
 from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell, rates
 from paceline.devices.states import DeviceState, check_states
@@ -19,7 +19,7 @@ from paceline.topologies.sessions import NAME, NAME_RULE
 _Device = TypeVar("_Device", bound="EmulatedDevice")
 
 
-class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EmulatedDevice(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device that is modelled or emulated, or `count` alike.
 
     Attributes:
