@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -67,7 +68,7 @@ class EmulatedDevice(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True
 def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
     """Return the single devices of all, which may be given as tables.
 
-    Raises `ConfigError` for those of another kind, or with a distance but no cell.
+    Raises `ConfigError` for those of another kind, with a distance but no cell, or with a name that another one has.
     """
     try:
         checked: Sequence[_Device] = fit("devices", devices, list[kind])  # type: ignore[valid-type]
@@ -76,7 +77,16 @@ def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
     for device in checked:
         if device.distance_metres is not None and not device.has_link:
             raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")
-    return [single for device in checked for single in device.each()]
+    found = [single for device in checked for single in device.each()]
+    check_names(found)
+    return found
+
+
+def check_names(devices: Iterable[EmulatedDevice]) -> None:
+    """Raise `ConfigError` if single devices share a name."""
+    for name, count in collections.Counter(device.name for device in devices).most_common(1):
+        if count > 1:
+            raise ConfigError(f"{count} devices are called {name!r}; names must differ")
 
 
 def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:
