@@ -233,6 +233,21 @@ def test_all_kinds_of_specs_are_compared():
     assert set(specs()) - compared <= {paceline.DabAllocation, paceline.AllDataAllocation}  # these have no fields
 
 
+SPECS = [kind for kind in specs() if issubclass(kind, msgspec.Struct) and kind is not GraphSpec]
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_an_unknown_keyword_is_answered_with_those_that_there_are(kind):
+    first = kind.__struct_fields__[0]
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}: unknown key '{first}_'; did you mean '.*'\? Allowed: "):
+        kind(**LEAST.get(kind, {}), **{f"{first}_": 1})
+
+
+def test_a_missing_keyword_is_named_as_in_a_file():
+    with pytest.raises(TypeError, match=r"^VirtualDevice: name is missing$"):
+        paceline.VirtualDevice()
+
+
 def test_a_table_becomes_a_struct_or_dataclass():
     assert build(allocation.EqualAllocation, {"asynchronous": True}) == allocation.EqualAllocation(asynchronous=True)
     with pytest.raises(ValueError, match="unknown key 'asynchron'; did you mean 'asynchronous'"):

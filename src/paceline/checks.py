@@ -11,7 +11,7 @@ import reprlib
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -40,6 +40,19 @@ CountOrZero = Annotated[int, Meta(ge=0)]
 """Number of things, possibly none."""
 
 
+class _SpecType(msgspec.StructMeta):
+    def __call__(cls, *values: Any, **given: Any) -> Any:
+        try:
+            _check_keys(given, {field.name: field.is_required for field in _fields_of(cls).values()})
+        except ValueError as error:
+            raise TypeError(f"{cls.__name__}: {error}") from None
+        return super().__call__(*values, **given)
+
+
+class Spec(msgspec.Struct, frozen=True, metaclass=_SpecType):
+    """Base of what users describe in keyword arguments: says which there are, where one is unknown or missing."""
+
+
 def check_fields(owner: Any) -> None:
     """Check every field of a struct or dataclass; raises `ValueError` for the first that does not fit its annotation.
 
@@ -58,13 +71,17 @@ def check_fields(owner: Any) -> None:
 def build(kind: Any, table: Mapping[str, Any]) -> Any:
     """Make a struct or dataclass of a table; raises `ValueError` for a key that is unknown, missing or does not fit."""
     fields = _fields_of(kind)
-    for key in table:
-        if key not in fields:
-            raise ValueError(f"unknown key {key!r}; {suggest(key, fields)}")
-    for key, field in fields.items():
-        if field.is_required and key not in table:
-            raise ValueError(f"{key} is missing")
+    _check_keys(table, {key: field.is_required for key, field in fields.items()})
     return kind(**{fields[key].name: _part(fields[key].fit, key, value) for key, value in table.items()})
+
+
+def _check_keys(given: Collection[str], is_required: Mapping[str, bool]) -> None:
+    for key in given:
+        if key not in is_required:
+            raise ValueError(f"unknown key {key!r}; {suggest(key, is_required)}")
+    for key, must_be_given in is_required.items():
+        if must_be_given and key not in given:
+            raise ValueError(f"{key} is missing")
 
 
 def fit(key: str, value: Any, hint: Any) -> Any:

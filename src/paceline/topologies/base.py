@@ -24,7 +24,7 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import check_fields
+from paceline.checks import Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -64,7 +64,7 @@ _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 # Jobs.
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+class JobSpec(Spec, frozen=True, kw_only=True):
     """Base of jobs: what is trained, on what, and by which rules; `ValueError` for what cannot be.
 
     A field that is a table in a job file takes more than the spec that it becomes: a name, such as
