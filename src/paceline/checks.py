@@ -59,13 +59,16 @@ def check_fields(owner: Any) -> None:
     Values that fit are kept as a file would give them: whole numbers as floats where floats are due, lists as tuples,
     tables as the structs that they describe, and numbers of NumPy as plain ones.
     """
-    for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
-        value = getattr(owner, field.name)
-        fitted = _part(field.fit, key, value)
-        if fitted is not value:
-            # Frozen owners, too: whoever calls this is making them.
-            is_struct = isinstance(owner, msgspec.Struct)
-            (msgspec.structs.force_setattr if is_struct else object.__setattr__)(owner, field.name, fitted)
+    try:
+        for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
+            value = getattr(owner, field.name)
+            fitted = field.fit(key, value)
+            if fitted is not value:
+                # Frozen owners, too: whoever calls this is making them.
+                is_struct = isinstance(owner, msgspec.Struct)
+                (msgspec.structs.force_setattr if is_struct else object.__setattr__)(owner, field.name, fitted)
+    except _Unfit as error:
+        raise ValueError(str(error)) from None
 
 
 def build(kind: Any, table: Mapping[str, Any]) -> Any:
@@ -148,7 +151,8 @@ def _fitter(hint: Any) -> _Fit:
     if origin is Annotated:
         return _in_range(_fitter(arguments[0]), arguments[1:])
     if origin in (typing.Union, types.UnionType):
-        return _any_of([_fitter(one) for one in arguments])
+        members = [_fitter(one) for one in arguments if one is not type(None)]
+        return _any_of(members, may_be_none=type(None) in arguments)
     if origin is Literal:
         return _one_of(arguments)
     if origin in (tuple, list):
@@ -193,17 +197,11 @@ def _yes_or_no(key: str, value: Any) -> bool:
     return value
 
 
-def _nothing(key: str, value: Any) -> None:
-    if value is not None:
-        raise _wrong_type(key, value, "")
-
-
 _PLAIN: dict[Any, _Fit] = {
     int: _whole_number,
     float: _number,
     str: _text,
     bool: _yes_or_no,
-    type(None): _nothing,
     Any: lambda key, value: value,
 }
 
@@ -242,8 +240,10 @@ def _range_of(meta: Meta) -> str:
     return "it must be " + " and ".join(f"{word} {bound}" for word, bound in named.items())
 
 
-def _any_of(members: list[_Fit]) -> _Fit:
+def _any_of(members: list[_Fit], *, may_be_none: bool) -> _Fit:
     def fit(key: str, value: Any) -> Any:
+        if value is None and may_be_none:
+            return None
         nouns = []
         for member in members:
             try:
@@ -252,7 +252,7 @@ def _any_of(members: list[_Fit]) -> _Fit:
                 if error.noun is None:
                     raise
                 nouns.append(error.noun)
-        raise _wrong_type(key, value, " or ".join(filter(None, nouns)))
+        raise _wrong_type(key, value, " or ".join(nouns))
 
     return fit
 

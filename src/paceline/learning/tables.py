@@ -53,10 +53,12 @@ class Table(ABC):
     Attributes:
         columns: name, dtype and shape of each column, labels last.
         structure: what a sample looks like to a task.
+        is_in_memory: whether all samples are in memory, so that taking them costs next to nothing.
     """
 
     columns: tuple[Column, ...]
     structure: Structure
+    is_in_memory = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -67,11 +69,6 @@ class Table(ABC):
 
         Raises `ConfigError` where they cannot be read.
         """
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether all samples are in memory, so that taking them costs next to nothing."""
-        return False
 
     @property
     def sample_bytes(self) -> int:
@@ -104,16 +101,13 @@ class ArrayTable(Table):
         self.columns = tuple(Column(name, array.dtype.name, array.shape[1:]) for name, array in arrays.items())
         self.structure = structure
         self._arrays = [_Mapped(array) if is_mapped(array) else _InMemory(array) for array in arrays.values()]
+        self.is_in_memory = all(isinstance(array, _InMemory) for array in self._arrays)
 
     def __len__(self) -> int:
         return len(self._arrays[0])
 
     def take(self, rows: slice | Array) -> Shard:
-        return Shard(*(array.take(rows) for array in self._arrays))
-
-    @property
-    def is_in_memory(self) -> bool:
-        return all(isinstance(array, _InMemory) for array in self._arrays)
+        return Shard(*[array.take(rows) for array in self._arrays])
 
     def reordered(self, order: Array) -> Table:
         if not self.is_in_memory:
