@@ -21,7 +21,7 @@ MAX_CONNECTIONS = 8192  # the limit of open files may allow fewer
 MAX_STRANGERS = 2048  # of these; each may make a worker keep a head of 16 kB, and with TLS 100 kB
 HANDSHAKE_SECONDS = 10.0
 _BACKLOG = 1024
-_ACCEPTED_AT_ONCE = 32  # then those that are here get their turn
+_ACCEPTED_AT_ONCE = 8  # then those that are here get their turn
 _MAX_TURNED_AWAY = 32  # connections beyond the limit that are told so
 _PAUSE_SECONDS = 0.2  # if the system has no descriptor or memory for a connection
 
