@@ -130,11 +130,12 @@ class HttpListener(Listener):
         if self._identity is not None:
             settings = {"ssl": self._identity.context, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted, **settings)
-        except OSError:  # TLS failed, or took too long, or the peer is gone
-            self.forget(connection)
+            with contextlib.suppress(OSError):  # TLS failed, or took too long, or the peer is gone
+                await self._loop.connect_accepted_socket(lambda: connection, accepted, **settings)
         finally:
             connection.opening = None
+            if connection.is_closed:
+                self.forget(connection)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Accept nothing for a moment: what there is not now would be asked for in a busy loop."""
