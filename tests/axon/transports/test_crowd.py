@@ -78,8 +78,10 @@ def test_busy_ones_stay_and_newcomers_have_a_moment(crowd, take_in, take_in_know
     assert all(guest.is_here for guest in known)
 
 
-def test_few_refused_ones_linger(crowd, take_in):
-    guests = take_in(*["a"] * (MAX_LINGERING + 2))
+@pytest.mark.parametrize("are_taken_in", [True, False])
+def test_few_refused_ones_linger(crowd, take_in, are_taken_in):
+    networks = ["a"] * (MAX_LINGERING + 2)
+    guests = take_in(*networks) if are_taken_in else [Guest(network) for network in networks]
     for guest in guests:
         crowd.let_linger(guest)
     assert [guest.is_here for guest in guests] == [False] * 2 + [True] * MAX_LINGERING

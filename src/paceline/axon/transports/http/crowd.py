@@ -51,11 +51,11 @@ class Crowd(Generic[G]):
 
     def remove(self, guest: G) -> None:
         """Forget a connection; does nothing the second time."""
+        self._lingering.pop(guest, None)  # which may have been for one that was never taken in
         if guest in self.everyone:
             self.everyone.remove(guest)
             self._forget_stranger(guest)
             self._idle.pop(guest, None)
-            self._lingering.pop(guest, None)
 
     def set_busy(self, guest: G) -> None:
         """Note that a request was let in: its sender is known from now on, and busy."""
@@ -70,7 +70,7 @@ class Crowd(Generic[G]):
             self._idle[guest] = None
 
     def let_linger(self, guest: G) -> None:
-        """Read on from one that was refused; the oldest of too many is closed."""
+        """Read on from one that was refused, taken in or not; the oldest of too many is closed."""
         self._lingering[guest] = None
         if len(self._lingering) > MAX_LINGERING:
             self._send_away(next(iter(self._lingering)))
