@@ -11,7 +11,7 @@ from rich.table import Table
 
 from paceline import topologies
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.cli.devices import parse_contact
+from paceline.cli.device_options import parse_contact
 from paceline.cli.options import NETWORK, Compiles, DeviceName, JobFile, ResultAsJson, Threads, Token, option
 from paceline.devices.flops import measure_flops
 from paceline.devices.machines import LiveMachine
