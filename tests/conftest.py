@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -12,6 +13,9 @@ import pytest
 # Read when PyTorch is loaded, here and in the processes that tests start. Models here are small: with several threads,
 # each step would wait for all of them to get a core, and sums would differ with their number.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Devices of tests keep their key in a folder that goes with them.
+_state = tempfile.TemporaryDirectory(prefix="paceline-tests-")
+os.environ["XDG_STATE_HOME"] = _state.name
 
 from paceline.fleets import virtual_loop
 

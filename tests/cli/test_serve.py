@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.cli import serve
+from paceline.cli.listening import KeptListenOptions
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_a_damaged_listen_file_gets_one_clear_line(run, refused):
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
     given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
-    serve._KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
-    kept = serve._KeptListenOptions.of(tmp_path, {})
+    KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
+    kept = KeptListenOptions.of(tmp_path, {})
     assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
     assert (tmp_path / "listen.json").stat().st_mode & 0o077 == 0
-    assert serve._KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
+    assert KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one

@@ -34,6 +34,8 @@ COMMANDS = {
     "gossip": "Train without a server: start the first peer, or a further one.",
     "status": "Show the progress of a host or a peer, or save its model.",
     "submit": "Submit one more job to an orchestrator that runs a pool.",
+    "invite": "Invite a device, or somebody, to a run that is served.",
+    "devices": "List or revoke the devices of a run that is served.",
     "simulate": "Run any job on a modelled fleet, in virtual time.",
     "testbed": "Run any job on emulated devices: own namespace, link, CPU share.",
     "bench": "Measure how fast this device trains a job's model.",

@@ -23,6 +23,7 @@ from paceline.learning.partitions import PartitionSpec
 from paceline.learning.privacy import PrivacySpec
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
+from paceline.topologies.access import Proof
 from paceline.topologies.base import TakesJobs
 
 MAX_SHARDS = 1 << 20
@@ -142,13 +143,14 @@ class OrchestratorService(TakesJobs):
     """What learners, and those who submit jobs, call; a session that is not known any more raises `LookupError`."""
 
     @abstractmethod
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
-        """Take part; who joins under a name that is there already takes its place.
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> Welcome:
+        """Take part; a device that joins under its name again takes its own place.
 
-        Raises `ValueError` with a reason for a name or version that cannot take part.
+        Raises `ValueError` with a reason for a name or version that cannot take part, or a name of another device.
 
         Args:
             price: price the learner asks for a shard, where work is paid for.
+            proof: shows that it is the device to which the name belongs.
         """
 
     @abstractmethod
