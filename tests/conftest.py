@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -13,11 +12,14 @@ import pytest
 # Read when PyTorch is loaded, here and in the processes that tests start. Models here are small: with several threads,
 # each step would wait for all of them to get a core, and sums would differ with their number.
 os.environ["OMP_NUM_THREADS"] = "1"
-# Devices of tests keep their key in a folder that goes with them.
-_state = tempfile.TemporaryDirectory(prefix="paceline-tests-")
-os.environ["XDG_STATE_HOME"] = _state.name
 
 from paceline.fleets import virtual_loop
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory):
+    """Devices keep their key elsewhere than the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture

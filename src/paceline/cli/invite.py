@@ -41,9 +41,10 @@ def invite(
         raise ConfigError(f"--role is {role!r}; {suggest(role, ROLES)}")
     if name is not None:
         check_name(name)
+    terms = {"role": role, "name": name or "", "uses": uses, "seconds": _seconds(expires)}
     host = find_host(target, read_token(token, token_file), ca_file)
     try:
-        made: Invited = run_live(host.remote.invite.coro(role, name or "", uses, _seconds(expires)))
+        made: Invited = run_live(host.remote.invite.coro(terms))
     except RemoteError as error:
         raise ConfigError(f"{target}: {error.remote_message}") from error
     command = _command_for(made, host.url)

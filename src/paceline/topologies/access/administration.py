@@ -20,6 +20,21 @@ _MAX_USES = 100_000
 _MAX_NAME = 64
 
 
+class InviteTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody is to be invited to.
+
+    Attributes:
+        name: the device that may join, or whom it is for; empty for anybody.
+        uses: devices that may join by it (one, unless it says more), or jobs that may be submitted.
+        seconds: how long it lasts.
+    """
+
+    role: Role
+    seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
+    name: Annotated[str, Meta(max_length=_MAX_NAME)] = ""
+    uses: Annotated[int, Meta(ge=1, le=_MAX_USES)] | None = None
+
+
 class Invited(msgspec.Struct, frozen=True, kw_only=True):
     """An invitation that was made: whoever has the token may use it.
 
@@ -70,13 +85,8 @@ class AdminService(ABC):
     noun: ClassVar[str] = "a host of a run"
 
     @abstractmethod
-    async def invite(self, role: Role, name: str, uses: int | None, seconds: float) -> Invited:
-        """Make an invitation that lasts so long; raises `ValueError` with a reason if it cannot be.
-
-        Args:
-            name: the device that may join by it, or whom it is for; empty for anybody.
-            uses: devices that may join by it (one, unless it says more), or jobs that may be submitted.
-        """
+    async def invite(self, terms: InviteTerms) -> Invited:
+        """Make an invitation; raises `ValueError` with a reason if it cannot be."""
 
     @abstractmethod
     async def devices(self) -> list[Listed]:
@@ -115,20 +125,15 @@ class Administration(AdminService):
         self._access = access
         self._host = host
 
-    async def invite(
-        self,
-        role: Role,
-        name: Annotated[str, Meta(max_length=_MAX_NAME)],
-        uses: Annotated[int, Meta(ge=1, le=_MAX_USES)] | None,
-        seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)],
-    ) -> Invited:
+    async def invite(self, terms: InviteTerms) -> Invited:
+        role, name, uses = terms.role, terms.name, terms.uses
         if uses is not None and role not in ("learner", "submitter"):
             raise ValueError(f"uses are for devices that join and jobs that are submitted, not for the role {role}")
         if name and role == "learner" and uses not in (None, 1):
             raise ValueError(f"an invitation for the device {name[:80]!r} has one use, not {uses}")
         if uses is None and role == "learner":
             uses = 1
-        token, made = self._access.invite(role, name, uses, seconds)
+        token, made = self._access.invite(role, name, uses, terms.seconds)
         return Invited(
             token=token,
             name=made.name,
