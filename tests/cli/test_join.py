@@ -148,7 +148,7 @@ def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, pri
     url, run = served("job.toml")
     assert "token" in refused("join", url, "--token", "wrong", code=1)
     assert "token" in refused("status", url, code=1)
-    wrong_role = "this token is for the role learner, which is not allowed submitting jobs; use a token of the role"
+    wrong_role = "this token is for the role learner, which is not allowed to submit jobs; use a token of the role"
     assert wrong_role in refused("submit", "small.toml", "--to", url, *TOKEN, code=1)
     out = printed("status", url, *TOKEN, "--save", "model.safetensors")
     assert "status: waiting, closed: 0, rounds: 2, learners: 0" in out

@@ -30,9 +30,7 @@ def flag(name: str, help: str, panel: str | None = None, **settings: Any) -> Any
 JobFile: TypeAlias = Annotated[Path, typer.Argument(metavar="JOB", help="Job file (TOML).")]
 FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fleet file (TOML).")]
 Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
-Target: TypeAlias = Annotated[
-    str, typer.Argument(metavar="URL|RUN", help="Its address, or its folder on this machine.")
-]
+Target: TypeAlias = Annotated[str, typer.Argument(metavar="TARGET", help="Its address, or its folder on this machine.")]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run; by default one in runs/.")]
 Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first, if it is one.")]

@@ -226,7 +226,7 @@ def test_each_role_may_do_its_own_and_no_more(scene):
         return str(caught.value)
 
     assert scene.play(main).endswith(
-        "this token is for the role learner, which is not allowed submitting jobs; use a token of the role submitter "
+        "this token is for the role learner, which is not allowed to submit jobs; use a token of the role submitter "
         "(paceline invite)"
     )
 

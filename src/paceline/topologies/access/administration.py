@@ -162,7 +162,7 @@ class Administration(AdminService):
             Listed(
                 name=one.name,
                 role=one.role,
-                state="revoked" if one.is_revoked else "over" if one.why_refused(now) else "open",
+                state="revoked" if one.is_revoked else "over" if one.why_unusable(now) else "open",
                 expires_at=one.expires_at,
                 uses=one.uses,
                 used=one.used,

@@ -101,7 +101,8 @@ class HostAccess(access.Access):
             return Reply.refusal(403, wrong_role(grant.role, needed))
         if grant.invitation is None or needed == "join":  # a device that it has let in may come back at any time
             return None
-        why = grant.invitation.why_refused(self.now())
+        invitation, now = grant.invitation, self.now()
+        why = invitation.why_unusable(now) if needed == "submit" else invitation.why_over(now)
         return Reply.refusal(403, why) if why else None
 
     def _grant_of(self, token: str) -> Grant | None:
@@ -170,7 +171,7 @@ class HostAccess(access.Access):
         return proof.key
 
     def _check_invitation(self, invitation: Invitation, name: str) -> None:
-        why = invitation.why_refused(self.now())
+        why = invitation.why_unusable(self.now())
         if not why and invitation.is_for_name and invitation.name != name:
             why = f"the invitation is for {invitation.name!r} (--name)"
         if why:
@@ -189,9 +190,12 @@ class HostAccess(access.Access):
     # Jobs.
 
     def submitted(self, job: str) -> None:
-        """Take note of a job that was submitted, and accepted."""
+        """Take note of a job that is submitted; raises `ValueError` if the invitation for it is used up meanwhile."""
         _, grant = self._caller
         if grant.invitation is not None:
+            why = grant.invitation.why_unusable(self.now())
+            if why:
+                raise ValueError(why)
             grant.invitation.used += 1
             self._registry.save_soon()
         self._record("submission", job)

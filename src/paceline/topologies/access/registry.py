@@ -63,16 +63,20 @@ class Invitation(msgspec.Struct, kw_only=True):
     used: int = 0
     is_revoked: bool = False
 
-    def why_refused(self, now: float) -> str:
-        """Return why nobody can use it for something new; empty if somebody can."""
+    def why_over(self, now: float) -> str:
+        """Return why it holds no longer; empty if it does."""
         if self.is_revoked:
             return f"the invitation for {self.name!r} was revoked"
         if now >= self.expires_at:
             moment = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.expires_at))
             return f"the invitation for {self.name!r} expired at {moment} UTC; ask for another"
+        return ""
+
+    def why_unusable(self, now: float) -> str:
+        """Return why no further device can join by it, or no further job be submitted; empty if one can."""
         if self.uses is not None and self.used >= self.uses:
             return f"the invitation for {self.name!r} is used up, {self.used} of {self.uses}; ask for another"
-        return ""
+        return self.why_over(now)
 
 
 class _Kept(msgspec.Struct):
@@ -106,7 +110,7 @@ class Registry:
     def invite(self, invitation: Invitation, now: float) -> None:
         """Keep an invitation; raises `ValueError` if there are too many, or it cannot be saved."""
         if len(self.invitations) >= MAX_INVITATIONS:
-            unused = [one.digest for one in self.invitations.values() if not one.used and one.why_refused(now)]
+            unused = [one.digest for one in self.invitations.values() if not one.used and one.why_over(now)]
             for digest in unused:
                 del self.invitations[digest]
         if len(self.invitations) >= MAX_INVITATIONS:

@@ -22,10 +22,10 @@ OPEN: frozenset[Right] = frozenset(("join", "submit", "view"))
 """Rights of everybody, where no token is needed."""
 
 _DOING: Mapping[Right, str] = {
-    "join": "taking part",
-    "submit": "submitting jobs",
-    "view": "viewing",
-    "administer": "inviting or revoking",
+    "join": "take part",
+    "submit": "submit jobs",
+    "view": "see how far a run is",
+    "administer": "invite or revoke",
 }
 _ROLE_OF: Mapping[Right, Role] = {"join": "learner", "submit": "submitter", "view": "viewer", "administer": "admin"}
 
@@ -33,4 +33,4 @@ _ROLE_OF: Mapping[Right, Role] = {"join": "learner", "submit": "submitter", "vie
 def wrong_role(role: Role | None, needed: Right) -> str:
     """Say that somebody of a role may not do something; None is for somebody without a token that is known."""
     kind = "without a token, callers are" if role is None else f"this token is for the role {role}, which is"
-    return f"{kind} not allowed {_DOING[needed]}; use a token of the role {_ROLE_OF[needed]} (paceline invite)"
+    return f"{kind} not allowed to {_DOING[needed]}; use a token of the role {_ROLE_OF[needed]} (paceline invite)"
