@@ -12,7 +12,7 @@ from rich.table import Table
 from paceline import topologies
 from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.cli.device_options import parse_contact
+from paceline.cli.devices import parse_contact
 from paceline.cli.options import (
     NETWORK,
     Compiles,

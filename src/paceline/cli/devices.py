@@ -1,70 +1,385 @@
-"""``paceline devices``: who has joined a run that is served, and who may not any more."""
+"""Options of the commands that run a device, and the device that they make."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Sequence
-from typing import Annotated
+import atexit
+import contextlib
+import functools
+import inspect
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
-import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from paceline.cli.listening import AdminHost, find_host
-from paceline.cli.options import CaFile, ResultAsJson, Target, Token, TokenFile, option, read_token
-from paceline.errors import ConfigError, RemoteError, one_line
-from paceline.fleets.live import run_live
-from paceline.topologies.access import Listed
+from paceline import events
+from paceline.axon import access
+from paceline.axon.client.remote import parse_address
+from paceline.axon.keys import DeviceKey, short
+from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
+from paceline.axon.transports.base import DEFAULT_PORT
+from paceline.cli.options import (
+    NETWORK,
+    TRAINING,
+    CaFile,
+    Cert,
+    Compiles,
+    DeviceName,
+    Insecure,
+    Key,
+    Save,
+    Threads,
+    Tls,
+    Token,
+    TokenFile,
+    flag,
+    option,
+    read_token,
+)
+from paceline.cli.tls import identity_of
+from paceline.devices.energy import METERS, MakeMeter, PowerModel
+from paceline.devices.machines import LiveMachine
+from paceline.devices.states import DeviceState
+from paceline.errors import ConfigError
+from paceline.events import Emit, Event
+from paceline.fleets.live import ListenOptions
+from paceline.fleets.local import LocalDevice
+from paceline.fleets.processes import EMULATION
+from paceline.learning.accelerators import find_accelerator
+from paceline.learning.memory import bounded_process, parse_bytes, usual_bound
+from paceline.spelling import suggest
+from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
+from paceline.topologies.consent import check_consent
+from paceline.topologies.sessions import check_name
 
-_HEADINGS = ("name", "role", "state", "key", "address", "since (UTC)", "last seen", "joined by", "uses", "expires")
+_EVERYWHERE = ("0.0.0.0", "::")
+_REPLY_PART = 4  # of a device's memory that one reply may take: with what is made of it, it fits
+
+Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", TRAINING)]
+Data: TypeAlias = Annotated[str | None, option("PATH|I/N", "Own data, part I of N, or PATH:I/N.", TRAINING)]
+ApplyView: TypeAlias = Annotated[bool, flag("--apply-view", "Apply the job's view to what --data names.", TRAINING)]
+MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train in a round.", TRAINING)]
+Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", TRAINING)]
+Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to know what it can do.", TRAINING)]
+Allow: TypeAlias = Annotated[list[str] | None, option("IMPORT", "Allow code of this import path or package.", TRAINING)]
+MaxMemory: TypeAlias = Annotated[str | None, option("SIZE", "Most memory to take, as in 1.5G (half of it).", TRAINING)]
+Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", TRAINING)]
+Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", TRAINING)]
+Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,…", TRAINING)]
+Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
+Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
+Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
+DeviceKeyFile: TypeAlias = Annotated[
+    Path | None,
+    option("FILE", "Key of this device (in ~/.local/state/paceline).", NETWORK, envvar="PACELINE_DEVICE_KEY"),
+]
+States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.")]
+HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.")]
+Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.")]
+EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
 
 
-def devices(
-    target: Target,
-    revoke: Annotated[str | None, option("NAME", "Refuse this device, or this invitation, from now on.")] = None,
-    release: Annotated[str | None, option("NAME", "Let another device have this name.")] = None,
-    as_json: ResultAsJson = False,
+_OPTIONS = {
+    "max_shards": "--max-shards",
+    "price": "--price",
+    "data": "--data",
+    "part": "--data I/N",
+    "applies_view": "--apply-view",
+    "store_url": "--store",
+    "contention": "--contention",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """This device, as the options of a command describe it.
+
+    Attributes:
+        listen: where it listens for calls of others, if they call it.
+        address: where others reach it, if not where it listens.
+        max_memory_bytes: memory that it gives.
+        save: file to save the final model in, too.
+        as_json: whether events are printed as lines of JSON.
+    """
+
+    name: str
+    key: DeviceKey
+    token: str | None
+    ca_file: str | None
+    options: DeviceOptions
+    machine: LiveMachine
+    transport: CountedTransport
+    listen: ListenOptions
+    address: str | None
+    max_memory_bytes: int
+    save: Path | None
+    as_json: bool
+
+    def node(self, contacts: Sequence[Contact], emit: Emit, now: Callable[[], float], life: int) -> Node:
+        """Make it a node that joins these contacts."""
+        identity = self.listen.identity
+        return Node(
+            name=self.name,
+            life=life,
+            contacts=contacts,
+            transport=self.transport,
+            trust={"token": self.token, "ca_file": self.ca_file},
+            fingerprint=None if identity is None else identity.fingerprint,
+            key=self.key,
+            options=self.options,
+            machine=self.machine,
+            emit=emit,
+            now=now,
+        )
+
+    def check_options(self, topology: Topology[Any]) -> None:
+        """Raise `ConfigError` for an option that would do nothing in a job of this topology."""
+        default, nouns = DeviceOptions(), f"a {topology.noun} of a {topology.name} job"
+        for field, shown in _OPTIONS.items():
+            if field not in topology.used_options and getattr(self.options, field) != getattr(default, field):
+                raise ConfigError(f"{shown} does nothing for {nouns}: leave it out")
+        if topology.is_served and (self.address or self.listen != ListenOptions(port=0, token=self.token)):
+            raise ConfigError(
+                f"nobody calls {nouns}, so --listen, --address, --tls, --cert, --key and --insecure do nothing: leave "
+                "them out; an https:// address is all that TLS needs"
+            )
+
+
+def make_device(
+    save: Save = None,
+    as_json: EventsAsJson = False,
+    name: Name = None,
+    data: Data = None,
+    apply_view: ApplyView = False,
+    max_shards: MaxShards = None,
+    max_memory: MaxMemory = None,
+    price: Price = 0.0,
+    private: Private = False,
+    allow: Allow = None,
+    store: Store = None,
+    contention: Contention = None,
+    energy: Energy = "model",
+    device: DeviceName = "cpu",
+    compiles: Compiles = False,
+    threads: Threads = None,
+    patience: Patience = 300.0,
     token: Token = None,
     token_file: TokenFile = None,
+    device_key: DeviceKeyFile = None,
     ca_file: CaFile = None,
-) -> None:
-    """List the devices and invitations of a run that is served, or revoke one.
+    listen: Listen = f"{access.LOOPBACK}:0",
+    address: Address = None,
+    tls: Tls = False,
+    cert: Cert = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    states: States = None,
+    hide_states: HideStates = False,
+    emulate: Emulate = None,
+) -> Device:
+    """Make a device of the options of a command; raises `ConfigError` for values that are not allowed."""
+    token = read_token(token, token_file)
+    name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
+    check_name(name)
+    emulated = _parse_emulation(name, emulate)
+    own, part = _parse_data(data)
+    allowed = tuple(allow or ())
+    max_memory_bytes = usual_bound() if max_memory is None else parse_bytes("--max-memory", max_memory)
+    host, port = _parse_listen(listen)
+    if host in _EVERYWHERE and address is None:
+        raise ConfigError(
+            f"--listen is {listen!r}, all addresses of this machine; give the one that others use with --address"
+        )
+    return Device(
+        name=name,
+        key=DeviceKey.load_or_make(device_key or _default_key()),
+        token=token,
+        ca_file=ca_file,
+        options=DeviceOptions(
+            max_shards=max_shards,
+            price=price,
+            data=own,
+            part=part,
+            applies_view=apply_view,
+            allowed=allowed,
+            patience_seconds=patience,
+            store_url=store,
+            contention=contention,
+            is_private=private,
+        ),
+        machine=LiveMachine(
+            slowdown=emulated.slowdown,
+            allowed=allowed,
+            states=_parse_states(states),
+            are_states_known=not hide_states,
+            make_meter=_parse_energy(energy),
+            watch_points=_PointsBar(),
+            threads=threads,
+            accelerator=find_accelerator(device, compiles=compiles),
+            max_memory_bytes=max_memory_bytes,
+        ),
+        transport=CountedTransport(_held_back(emulated, HttpTransport(max_memory_bytes // _REPLY_PART))),
+        listen=ListenOptions(
+            host=host, port=port, token=token, identity=identity_of(tls, None, cert, key), insecure=insecure
+        ),
+        address=None if address is None else parse_contact("--address", address).address,
+        max_memory_bytes=max_memory_bytes,
+        save=save,
+        as_json=as_json,
+    )
 
-    Example: paceline devices runs/20261119-100000 --revoke pi4
-    """
-    if revoke is not None and release is not None:
-        raise ConfigError("--revoke and --release exclude each other: give one of them")
-    host = find_host(target, read_token(token, token_file), ca_file)
+
+def takes_device(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `device` of a command by the options of a device."""
+    own, of_device = (inspect.signature(function, eval_str=True) for function in (command, make_device))
+    options = of_device.parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = make_device(**{name: given.pop(name) for name in options})
+        with bounded_process(made.max_memory_bytes) if made.machine.accelerator.is_cpu else contextlib.nullcontext():
+            command(device=made, **given)
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "device"]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*kept, *options.values())]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def parse_numbers(option: str, text: str | None, allowed: Mapping[str, object]) -> dict[str, float]:
+    """Read numbers by name from an option like ``slowdown=4,latency_ms=20``; raises `ConfigError`."""
+    numbers: dict[str, float] = {}
+    for part in text.split(",") if text else ():
+        name, _, value = part.partition("=")
+        if name.strip() not in allowed:
+            raise ConfigError(f"{option} {text!r}: {name.strip()!r} is unknown; {suggest(name.strip(), list(allowed))}")
+        try:
+            numbers[name.strip()] = float(value)
+        except ValueError:
+            raise ConfigError(f"{option} {text!r}, {part!r}: allowed: NAME=NUMBER, with commas between") from None
+    return numbers
+
+
+def parse_contact(option: str, text: str) -> Contact:
+    """Read an address, with the fingerprint of its certificate behind a #; raises `ConfigError`."""
+    url, _, fingerprint = text.partition("#")
+    if not re.fullmatch(r"[!-~]{1,300}", url):
+        raise ConfigError(f"{option} is {url[:300]!r}; an address is at most 300 ASCII characters, without spaces")
     try:
-        found: list[Listed] = run_live(_ask(host, revoke, release))
-    except RemoteError as error:
-        raise ConfigError(f"{target}: {error.remote_message}") from error
-    if as_json:
-        print(json.dumps(msgspec.to_builtins(found)))
-        return
-    for row in _aligned([_HEADINGS, *map(_row, found)]):
-        print(row)
+        parse_address(url, fingerprint or None)
+    except (ConfigError, ValueError) as error:
+        raise ConfigError(f"{option}: {error}") from None
+    return Contact(url, fingerprint or None)
 
 
-async def _ask(host: AdminHost, revoke: str | None, release: str | None) -> list[Listed]:
-    if revoke is not None:
-        await host.remote.revoke.coro(revoke)
-    if release is not None:
-        await host.remote.release.coro(release)
-    found: list[Listed] = await host.remote.devices.coro()
-    return found
+def ask_consent(device: Device, topology: Topology[Any], tables: Mapping[str, Any], address: str) -> list[str]:
+    """Return lines that say what leaves the device, before anything does; raises `ConfigError` if it refuses to.
+
+    Args:
+        tables: what is known of the job.
+        address: whom it goes to.
+    """
+    disclosures = topology.disclosures(tables, device.options)
+    try:
+        check_consent(disclosures, device.options.is_private)
+    except ConfigError as error:
+        raise ConfigError(f"{address}: {error}; nothing was sent. Without --private, this device would join") from None
+    about = f"its name, {device.name}, its public key, {short(device.key.public)}…, and the version of Paceline"
+    return [f"To {address}, this device will send", *(f"- {one}" for one in (about, *(d.what for d in disclosures)))]
 
 
-def _row(one: Listed) -> tuple[str, ...]:
-    uses = "" if one.expires_at is None else f"{one.used} of {'any' if one.uses is None else one.uses}"
-    moments = [_moment(seconds) for seconds in (one.since, one.seen_at, one.expires_at)]
-    return (one.name, one.role, one.state, one.key, one.address, *moments[:2], one.by, uses, moments[2])
+def print_json(event: Event) -> None:
+    """Print an event as a line of JSON on standard output."""
+    sys.stdout.buffer.write(events.to_line(event))
+    sys.stdout.flush()
 
 
-def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+def _default_key() -> Path:
+    """Return the file that a device's key is made in where none is named: it stays on this machine."""
+    folder = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(folder, "paceline", "device-key.pem")
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    shown = [[one_line(cell) or "–" for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+def _parse_data(text: str | None) -> tuple[str | None, tuple[int, int] | None]:
+    found = re.fullmatch(r"(?:(.+):)?(\d{1,9})/(\d{1,9})", text or "")
+    if found is None:
+        return text, None
+    number, count = int(found[2]), int(found[3])
+    if not 1 <= number <= count:
+        raise ConfigError(f"--data is {text!r}; a part reads I/N, such as 1/8 for the first of eight")
+    return found[1], (number, count)
+
+
+def _parse_listen(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--listen is {text!r}; it reads HOST:PORT, such as 10.0.0.2:{DEFAULT_PORT}")
+    return host.strip("[]"), int(port)
+
+
+def _parse_states(text: str | None) -> list[DeviceState]:
+    states = []
+    for part in text.split(",") if text is not None else ():
+        name, _, probability = part.partition("=")
+        try:
+            number = float(probability)
+        except ValueError:
+            raise ConfigError(f"--states {text!r}, {part!r}: allowed: NAME=PROBABILITY, with commas between") from None
+        try:
+            states.append(DeviceState(name=name.strip(), probability=number))
+        except ValueError as error:
+            raise ConfigError(f"--states {text!r}, {part!r}: {error}") from None
+    return states
+
+
+def _parse_energy(text: str) -> MakeMeter:
+    first, _, rest = text.partition(",")
+    kind, numbers = ("model", text) if "=" in first else (first, rest)
+    if kind not in METERS:
+        raise ConfigError(f"--energy is {text!r}; {suggest(kind, METERS)}")
+    try:
+        power = PowerModel(**parse_numbers("--energy", numbers, dict.fromkeys(PowerModel.__struct_fields__)))
+    except ValueError as error:
+        raise ConfigError(f"--energy {text!r}: {error}") from None
+    return functools.partial(METERS[kind], power)
+
+
+def _parse_emulation(name: str, text: str | None) -> LocalDevice:
+    numbers: dict[str, Any] = {**parse_numbers("--emulate", text, EMULATION)}
+    try:
+        return LocalDevice(name=name, **numbers)
+    except ValueError as error:
+        raise ConfigError(f"--emulate {text!r}: {error}") from None
+
+
+class _PointsBar:
+    """Shows a bar on a terminal's standard error while aggregated points are made; it vanishes when they are."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+
+    def __call__(self, num_done: int, num_classes: int) -> None:
+        if self._progress is None:
+            columns = (TextColumn("aggregating points, class by class"), BarColumn(), TimeElapsedColumn())
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress.add_task("", total=num_classes)
+            self._progress.start()
+            atexit.register(self._progress.stop)  # if it is interrupted
+        self._progress.update(self._progress.task_ids[0], completed=num_done)
+        if num_done == num_classes:
+            self._progress.stop()
+
+
+def _held_back(device: LocalDevice, transport: Transport) -> Transport:
+    """Return a transport, held back to the link of an emulated device, if that is any slower."""
+    link = {name: getattr(device, name) for name in EMULATION if name != "slowdown"}
+    if all(value == EMULATION[name] for name, value in link.items()):
+        return transport
+    return FaultyTransport(transport, Link.in_mbit(**link))

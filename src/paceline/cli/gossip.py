@@ -11,7 +11,7 @@ from rich.console import Console
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.device_options import Device, ask_consent, parse_contact, print_json, takes_device
+from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Folder, JobFile, Overwrite, option
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member

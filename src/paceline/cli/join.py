@@ -9,7 +9,7 @@ from rich.console import Console
 
 from paceline import plugins, topologies
 from paceline.axon.retry import retry
-from paceline.cli.device_options import Device, ask_consent, parse_contact, print_json, takes_device
+from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line

@@ -10,7 +10,7 @@ import msgspec
 from paceline import axon
 from paceline.axon import ServerIdentity, access
 from paceline.axon.transports.base import DEFAULT_PORT, Address
-from paceline.cli.device_options import parse_contact
+from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.live import ListenOptions

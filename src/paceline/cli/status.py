@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from paceline import axon
-from paceline.cli.device_options import parse_contact
+from paceline.cli.devices import parse_contact
 from paceline.cli.options import CaFile, ResultAsJson, Save, Token, TokenFile, Url, read_token
 from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints

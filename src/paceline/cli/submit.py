@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paceline import axon
-from paceline.cli.device_options import parse_contact
+from paceline.cli.devices import parse_contact
 from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, TokenFile, flag, read_token
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
