@@ -27,7 +27,7 @@ def devices(
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
-    """List the devices and invitations of a run that is served, or revoke one.
+    """List the devices of a run that is served, or revoke one.
 
     Example: paceline devices runs/20261119-100000 --revoke pi4
     """

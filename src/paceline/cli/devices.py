@@ -58,6 +58,7 @@ from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
 from paceline.topologies.sessions import check_name
 
+_KEY_VARIABLE = "PACELINE_DEVICE_KEY"
 _EVERYWHERE = ("0.0.0.0", "::")
 _REPLY_PART = 4  # of a device's memory that one reply may take: with what is made of it, it fits
 
@@ -77,7 +78,7 @@ Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
 DeviceKeyFile: TypeAlias = Annotated[
     Path | None,
-    option("FILE", "Key of this device (in ~/.local/state/paceline).", NETWORK, envvar="PACELINE_DEVICE_KEY"),
+    option("FILE", "Key of this device, else the user's.", NETWORK, envvar=_KEY_VARIABLE, show_envvar=False),
 ]
 States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.")]
 HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.")]

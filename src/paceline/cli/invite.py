@@ -33,7 +33,9 @@ def invite(
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Invite a device, or somebody, to a run that is served; prints the line for them to run.
+    """Invite a device, or a person, to a run that is served.
+
+    Prints the line for them to run.
 
     Example: paceline invite runs/20261119-100000 --name pi4
     """

@@ -7,7 +7,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from paceline.axon.access import check_token
 from paceline.errors import ConfigError, in_one_line
 
 NETWORK = "Network"
@@ -54,6 +53,8 @@ Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in 
 
 def read_token(token: str | None, file: Path | None) -> str | None:
     """Return the access token: that of a file, where one is named; raises `ConfigError` if it cannot be one."""
+    from paceline.axon.access import check_token  # with it comes PyTorch, which not all commands need
+
     if file is not None:
         try:
             token = file.read_text().strip()
