@@ -116,7 +116,7 @@ def test_a_pool_has_a_token_of_its_own_to_submit_with():
 
 
 def test_a_token_from_a_file(refused, tmp_path):
-    (tmp_path / "token").write_text("two words\n")
+    (tmp_path / "token").write_text("two\nlines\n")
     assert "a token is made of" in refused("serve", "job.toml", "--token-file", "token")
     assert "--token-file none cannot be read" in refused("serve", "job.toml", "--token-file", "none")
     (tmp_path / "token").write_text("S3cret\n")

@@ -1,8 +1,8 @@
 """Messages between orchestrator and learners, and the service that the orchestrator offers.
 
-In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters, how many samples they were trained on, and whether training diverged. Nothing is said of the
-hardware; only policies that need profiles, such as csa, have learners declare them.
+In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, the proof of a
+key, requests for shards, trained parameters, how many samples they were trained on, and whether training diverged.
+Nothing is said of the hardware; only policies that need profiles, such as csa, have learners declare them.
 """
 
 from __future__ import annotations
