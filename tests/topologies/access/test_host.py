@@ -341,6 +341,7 @@ def test_a_revoked_device_is_out_and_stays_out(scene, tmp_path):
         await scene.join("twin")  # of the same key
         admin = scene.call(AdminService, "admin-token")
         await admin.revoke.coro("pi")
+        assert '"is_revoked":true' in (tmp_path / "devices.json").read_text()  # at once, should the host be killed now
         with pytest.raises(RemoteError, match="LookupError"):
             await scene.call(OrchestratorService, "join-token").next_round.coro(session, 0, None)
         key = f"the device with the key {short(KEY.public)} was revoked"
@@ -397,3 +398,16 @@ def test_a_devices_file_that_cannot_be_read_is_no_reason_to_let_all_in(tmp_path)
     (tmp_path / "devices.json").write_text("{")
     with pytest.raises(paceline.errors.ConfigError, match=r"devices\.json cannot be read: .*names would be anybody's"):
         HostAccess(TOKENS, folder=tmp_path)
+
+
+def test_who_is_revoked_is_out_even_if_that_cannot_be_kept(scene, tmp_path):
+    async def main():
+        session = await scene.join()
+        (tmp_path / "devices.json.new").mkdir()  # nothing can be written in its place
+        with pytest.raises(RemoteError, match=r"devices\.json cannot be written: Is a directory"):
+            await scene.call(AdminService, "admin-token").revoke.coro("pi")
+        with pytest.raises(RemoteError, match="LookupError"):
+            await scene.call(OrchestratorService, "join-token").next_round.coro(session, 0, None)
+        assert "was revoked" in await scene.refused()
+
+    scene.play(main)

@@ -174,7 +174,9 @@ class Administration(AdminService):
     async def revoke(self, name: str) -> None:
         for one in self._access.revoke(name):
             self._host.dismiss(one, "it was revoked")
+        self._access.save()  # last: who is revoked is out, even if the disk is full
 
     async def release(self, name: str) -> None:
         self._access.release(name)
         self._host.dismiss(name, "its name was released")
+        self._access.save()

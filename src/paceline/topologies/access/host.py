@@ -240,7 +240,6 @@ class HostAccess(access.Access):
         alike = [] if device is None else [one for one in registry.devices.values() if one.key == device.key]
         for one in alike:
             one.is_revoked = True
-        registry.save()
         self._record("revocation", name, "" if device is None else device.key)
         return [one.name for one in alike]
 
@@ -252,8 +251,11 @@ class HostAccess(access.Access):
         device = self._registry.devices.pop(name, None)
         if device is None:
             raise LookupError(f"no device here is called {name[:80]!r}")
-        self._registry.save()
         self._record("release", name, device.key)
+
+    def save(self) -> None:
+        """Save what has changed, so that it outlives the process; raises `ValueError` if that is not possible."""
+        self._registry.save()
 
     def _record(self, what: What, name: str, key: str = "", detail: str = "") -> None:
         address, grant = self._caller
