@@ -22,6 +22,8 @@ from paceline.topologies.base import Environment, Host, Outcome, Plan, serving
 
 T = TypeVar("T")
 
+_OF_HOSTS = ("submit_token", "admin_token", "is_invite_only")  # what `HostAccess` is made of, besides the token
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListenOptions:
@@ -50,7 +52,7 @@ class ListenOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """Keyword arguments of `serving`."""
-        return {name: getattr(self, name) for name in ("host", "port", "token", "identity", "insecure")}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _OF_HOSTS}
 
     def access(self, folder: Path | None = None) -> HostAccess:
         """Return who may do what at a host that listens here.
