@@ -95,13 +95,11 @@ class HostAccess(access.Access):
         if grant is None:
             return wrong_token()
         needed = self._needs.get(head.path.removeprefix(_CALLS))
-        if needed is None:
-            return None
-        if not grant.may(needed):
+        if needed is not None and not grant.may(needed):
             return Reply.refusal(403, wrong_role(grant.role, needed))
-        if grant.invitation is None or needed == "join":  # a device that it has let in may come back at any time
-            return None
         invitation, now = grant.invitation, self.now()
+        if invitation is None or (needed in (None, "join") and grant.may("join")):
+            return None  # whether it lets a device in, or back in, follows from its key
         why = invitation.why_unusable(now) if needed == "submit" else invitation.why_over(now)
         return Reply.refusal(403, why) if why else None
 
