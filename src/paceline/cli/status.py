@@ -11,7 +11,7 @@ import torch
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, Key, OwnCert, ResultAsJson, Save, Token, Url
+from paceline.cli.options import CaFile, Key, OwnCert, ResultAsJson, Save, Token, TokenFile, Url, read_token
 from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints
@@ -23,6 +23,7 @@ def status(
     save: Save = None,
     as_json: ResultAsJson = False,
     token: Token = None,
+    token_file: TokenFile = None,
     ca_file: CaFile = None,
     cert: OwnCert = None,
     key: Key = None,
@@ -31,7 +32,7 @@ def status(
 
     Example: paceline status http://10.0.0.2:7223 --save model.safetensors
     """
-    contact = parse_contact("URL", url)
+    contact, token = parse_contact("URL", url), read_token(token, token_file)
     warn_of_clear_token(contact.address, token)
     remote = axon.connect(
         contact.address,

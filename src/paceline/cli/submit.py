@@ -9,7 +9,7 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, JobFile, Key, OwnCert, ResultAsJson, Token, flag
+from paceline.cli.options import CaFile, JobFile, Key, OwnCert, ResultAsJson, Token, TokenFile, flag, read_token
 from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
@@ -24,6 +24,7 @@ def submit(
     wait: Annotated[bool, flag("--wait", "Wait until the job is over, then print its result.")] = False,
     as_json: ResultAsJson = False,
     token: Token = None,
+    token_file: TokenFile = None,
     ca_file: CaFile = None,
     cert: OwnCert = None,
     key: Key = None,
@@ -37,7 +38,7 @@ def submit(
     tables = read_tables(job)
     if isinstance(tables.get("job"), dict):
         tables["job"] = {"name": job.stem, **tables["job"]}
-    contact = parse_contact("--to", url)
+    contact, token = parse_contact("--to", url), read_token(token, token_file)
     warn_of_clear_token(contact.address, token)
     pool = axon.connect(
         contact.address,
