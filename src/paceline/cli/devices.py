@@ -81,9 +81,12 @@ DeviceKeyFile: TypeAlias = Annotated[
     Path | None,
     option("FILE", "Key of this device, else the user's.", NETWORK, envvar=_KEY_VARIABLE, show_envvar=False),
 ]
-States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.")]
-HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.")]
-Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.")]
+# For trials and benchmarks, so not in --help: docs/reference/cli.md has them.
+States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", hidden=True)]
+HideStates: TypeAlias = Annotated[
+    bool, flag("--hide-states", "Keep the probabilities of --states secret.", hidden=True)
+]
+Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.", hidden=True)]
 EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
 
 
