@@ -158,7 +158,8 @@ def test_hosts_may_demand_certificates(paceline_in, printed, refused, served, tm
     own = ("--cert", cert, "--key", key)
     assert "a certificate was given, but http has none" in refused("status", url.replace("https", "http"), *TOKEN, *own)
     assert "status: waiting" in printed("status", pinned, *TOKEN, *own)
-    assert "this orchestrator trains one job" in refused("submit", "small.toml", "--to", pinned, *TOKEN, *own)
+    submitting = refused("submit", "small.toml", "--to", pinned, *TOKEN, *own, code=1)
+    assert "this token is for the role learner" in submitting
     assert "the run is over" in printed("join", pinned, *TOKEN, *own)
     run()
 
