@@ -24,7 +24,7 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, progress_callback, write_report
-from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
+from paceline.topologies.base import Environment, JobSpec, KeptJob, Load, Outcome, Plan, Save
 from paceline.topologies.job_files import parse_job
 
 RUNS = Path("runs")
@@ -116,7 +116,7 @@ class PreparedRun:
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
-            folder = self.folder.create_job(name, nested.described())
+            folder = self.folder.open_job(name, nested.described())
             return called.after(folder.record, name), _save_in(folder)
 
         with self.folder:
@@ -267,18 +267,13 @@ def reopen(folder: Path | str, rounds: int | None = None) -> PreparedRun:
     job = parse_job(kept.settings, str(folder))
     if rounds is not None:
         job = _with_rounds(job, rounds)
-
-    def load(key: int | str) -> State:
-        if isinstance(key, int):
-            return checkpoints.load(kept.checkpoints, key)
-        return checkpoints.read(kept.checkpoints / f"{key}.safetensors")
-
     try:
-        plan = kept.topology.resume(job, kept.topology.events_to_keep(list(kept.events())), load)
+        plan = kept.topology.resume(job, kept.kept_events(), _Load(kept))
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from error
     before = kept.reopen(None if rounds is None else job.described())
-    return PreparedRun(kept, plan, max((event.at for event in before), default=0.0))
+    of_jobs = [event for inner in kept.jobs().values() for event in inner.kept_events()]
+    return PreparedRun(kept, plan, max((event.at for event in (*before, *of_jobs)), default=0.0))
 
 
 def load(source: Path | str) -> nn.Module:
@@ -342,6 +337,23 @@ class _Callbacks:
                 callback(event, *job)
             except StopRun:
                 self.is_stopped = True
+
+
+class _Load(Load):
+    """Reads what is kept in the folder of a run, and in those of the jobs in it."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def __call__(self, key: int | str) -> State:
+        if isinstance(key, int):
+            return checkpoints.load(self._folder.checkpoints, key)
+        return checkpoints.read(self._folder.checkpoints / f"{key}.safetensors")
+
+    @property
+    def jobs(self) -> Mapping[str, KeptJob]:
+        folders = self._folder.jobs()
+        return {name: KeptJob(job.settings, job.kept_events(), _Load(job)) for name, job in folders.items()}
 
 
 def _save_in(folder: RunFolder) -> Save:

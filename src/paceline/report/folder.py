@@ -59,6 +59,7 @@ class RunFolder:
         self._recorder: _Recorder | None = None
         self._claim: BinaryIO | None = None
         self._jobs: list[RunFolder] = []
+        self._is_reopened = False
 
     @classmethod
     def create(cls, root: Path, name: str, settings: dict[str, Any], *, overwrite: bool = False) -> RunFolder:
@@ -135,12 +136,26 @@ class RunFolder:
         assert self._recorder is not None, "a folder that was opened is for reading"
         self._recorder.record(event)
 
-    def create_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
-        """Make the run folder of a job of this pool, ready to record; it is closed with the pool's."""
+    def open_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
+        """Make the run folder of a job of this pool ready to record, new or to go on; it is closed with the pool's."""
         assert self._recorder is not None, "a folder that was opened is for reading"
-        folder = RunFolder.create(self.path / "jobs", name, settings)
+        jobs = self.checkpoints
+        is_kept = self._is_reopened and any(path.name == name for path in jobs.iterdir())
+        if is_kept and _table_of(jobs / name) is None:
+            shutil.rmtree(jobs / name)  # its folder was just being made
+            is_kept = False
+        folder = RunFolder.open(jobs / name) if is_kept else RunFolder.create(jobs, name, settings)
+        if is_kept:
+            folder.reopen()
         self._jobs.append(folder)
         return folder
+
+    def kept_events(self) -> list[Event]:
+        """Read the events that stay when the run goes on."""
+        if not self.kind.nested:
+            return self.topology.events_to_keep(list(self.events()))
+        jobs = {name: job.kept_events() for name, job in self.jobs().items()}
+        return self.topology.pool_events_to_keep(list(self.events()), jobs)
 
     def jobs(self) -> dict[str, RunFolder]:
         """Open the run folders of a pool's jobs for reading, by name; there are none in other folders."""
@@ -158,7 +173,8 @@ class RunFolder:
         if settings is not None:
             replace(self._settings_file, _as_json(settings))
             self._claim_it()  # the claim was on the file that is replaced
-        kept = self.topology.events_to_keep(list(self.events()))
+        kept = self.kept_events()
+        self._is_reopened = True
         try:
             replace(self._events_file, b"".join(map(events.to_line, kept)))
             self.checkpoints.mkdir(exist_ok=True)

@@ -55,8 +55,24 @@ def save_nothing(key: int | str, state: State, model: SavedModel | None = None) 
     """Keep nothing."""
 
 
-Load: TypeAlias = Callable[[int | str], State]
-"""Reads what was kept under a number or a name; raises `ConfigError` if there is nothing."""
+class Load(Protocol):
+    """Reads what a run kept."""
+
+    def __call__(self, key: int | str) -> State:
+        """Read what was kept under a number or a name; raises `ConfigError` if there is nothing."""
+
+    @property
+    def jobs(self) -> Mapping[str, KeptJob]:
+        """What the run kept of the jobs in it, by name."""
+
+
+class KeptJob(NamedTuple):
+    """What a run kept of a job in it: its resolved tables, the events that stay, and what reads the rest."""
+
+    settings: Mapping[str, Any]
+    events: Sequence[Event]
+    load: Load
+
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -470,6 +486,14 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
+    def pool_events_to_keep(self, events: Sequence[Event], jobs: Mapping[str, Sequence[Event]]) -> list[Event]:
+        """Choose the events of an interrupted run with jobs in it that stay in its record when it goes on.
+
+        Args:
+            jobs: those that stay in the record of each job, by name.
+        """
+        return self.events_to_keep(events)
+
     def can_resume(self, job: J) -> bool:
         """Return whether a run of this job can go on after it was interrupted."""
         return False
@@ -550,6 +574,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
         status: ``waiting``: nobody trains it yet; ``running``; ``over``.
         num_closed: number of rounds that are done, of `rounds`.
         num_learners: number of learners that train it.
+        reason: why it is over, once it is, as far as that is known.
     """
 
     job: str
@@ -557,6 +582,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     num_closed: int
     rounds: int
     num_learners: int
+    reason: str = ""
     loss: float | None = None
     metrics: Metrics = {}
 
@@ -575,6 +601,13 @@ class TakesJobs(ABC):
     @abstractmethod
     async def submit(self, tables: dict[str, Any]) -> str:
         """Take in a job, given as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
+
+    @abstractmethod
+    async def cancel(self, job: str) -> JobProgress:
+        """End a job, with what came of its open round so far, and return how far it was.
+
+        Raises `LookupError` for one not known, and `ValueError` for one that is over, or that cannot end alone.
+        """
 
     @abstractmethod
     async def progress(self) -> list[JobProgress]:

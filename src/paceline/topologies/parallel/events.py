@@ -159,6 +159,9 @@ RunEndReason: TypeAlias = Literal[
     "privacy budget spent",
     "nothing trained",
     "diverged",
+    "infeasible",
+    "failed",
+    "cancelled",
     "stopped by a callback",
 ]
 
@@ -175,11 +178,13 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
 
     Attributes:
         pool: the resolved pool, as in the run folder.
+        jobs: the resolved jobs that it begins with, by name.
     """
 
     pool: dict[str, Any]
     clock: Literal["live", "virtual"]
     paceline: str
+    jobs: dict[str, dict[str, Any]] = {}
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
@@ -200,7 +205,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
         cost: price of one round of every job.
         idle: learners without a job.
         waiting: jobs that got nobody.
+        hindered: those of them that these learners could not do even if they had no other job, and why.
         waived: constraints that had to be given up.
+        failure: error of the solver, if learners were placed without it; else empty.
     """
 
     placements: dict[str, tuple[str, int]]
@@ -210,7 +217,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     solve_seconds: float = 0.0
     idle: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    hindered: dict[str, str] = {}
     waived: tuple[str, ...] = ()
+    failure: str = ""
 
 
 class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
@@ -232,12 +241,29 @@ class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     amount: float
 
 
+class TrainingFailed(RoundEvent, frozen=True, tag="training_failed"):
+    """An error kept a learner from training a job of a pool; it stays for the others.
+
+    Attributes:
+        job: the job; `round` is 0 if the learner could not even begin with it.
+        reason: the error.
+    """
+
+    job: str
+    reason: str
+
+
 class JobEnded(ResultEvent, frozen=True, tag="job_ended"):
-    """A job of a pool is over."""
+    """A job of a pool is over.
+
+    Attributes:
+        detail: what the reason was, in words, if there is more to say.
+    """
 
     job: str
     reason: str
     rounds: int
+    detail: str = ""
 
 
 class PoolEnded(Event, frozen=True, tag="pool_ended"):

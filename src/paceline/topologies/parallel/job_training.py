@@ -235,10 +235,13 @@ class JobTraining:
             for learner in closed.lose():
                 self._refuse(learner, closed.number, f"the sum that it is in cannot be used: {reason}", None)
 
-    async def close(self, closed: OpenRound, seconds: float) -> None:
+    async def close(self, closed: OpenRound, seconds: float, settle: Callable[[], None] = lambda: None) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
 
         Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is.
+
+        Args:
+            settle: called when all is saved, right before the round is recorded as closed.
         """
         self.round = None
         kept = self._late.close(closed)
@@ -250,6 +253,7 @@ class JobTraining:
         num_kept = await self._count_late(closed, kept)
         await self.env.run_blocking(lambda: self._finish(closed))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
+        settle()
         self._record(
             events.RoundClosed,
             round=closed.number,

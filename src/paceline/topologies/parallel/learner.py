@@ -17,7 +17,7 @@ from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
-from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError, in_one_line
 from paceline.events import Phase
 from paceline.learning.aggregation import weight_of
 from paceline.learning.divergence import are_finite
@@ -32,11 +32,12 @@ from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink
-from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, TrainingFailed
 from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import say_goodbye, until_over
 
+_OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
 _RUINED = "parameters hold NaN or infinity"
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
 
@@ -101,6 +102,25 @@ class Learner(Member):
             await self._enrol(welcome.offer)
 
     async def _enrol(self, offer: messages.Offer) -> None:
+        """Enrol in a job, if that works here; if not, and there are other jobs, the orchestrator knows."""
+        try:
+            await self._enrol_in(offer)
+        except Exception as error:  # whatever is wrong with the job must not cost the device the others
+            await self._report_failure(offer.training.name, 0, error)
+
+    async def _report_failure(self, job: str, round: int, error: Exception) -> None:
+        """Report that a job cannot be trained here; raises the error if it is not the job's, or there is no other."""
+        is_lost = isinstance(error, TransportError) and not isinstance(error, BadReply)
+        if is_lost or (isinstance(error, RemoteError) and error.type_name in _OF_THE_SESSION):
+            raise error
+        reason = in_one_line(error, is_named=not isinstance(error, PacelineError))
+        if not await self._orchestrator.report_failure.coro(self._session, round, reason):
+            raise error
+        self._node.record(TrainingFailed, learner=self._name, job=job, round=round, reason=reason)
+        self._enrolments.pop(job, None)
+        self._enrolment = None
+
+    async def _enrol_in(self, offer: messages.Offer) -> None:
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.training.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
@@ -175,7 +195,11 @@ class Learner(Member):
                 return ticket.reason
             assert self._enrolment is not None
             self._enrolment.last_round = ticket.round
-            await self._work(self._enrolment, ticket)
+            try:
+                await self._work(self._enrolment, ticket)
+            except Exception as error:
+                await self._report_failure(self._enrolment.offer.training.name, ticket.round, error)
+                continue
             if self._enrolment.policy.needs_outlook and self._background.probabilities is None:
                 await self._declare(self._enrolment)  # what it has learned about its states
 

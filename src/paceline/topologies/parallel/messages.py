@@ -205,6 +205,14 @@ class OrchestratorService(TakesJobs):
         """Hand in nothing, because training diverged, and what shows that: so nobody waits for this learner."""
 
     @abstractmethod
+    async def report_failure(self, session: str, round: int, reason: str) -> bool:
+        """Report that an error kept the learner from training its job; returns whether to stay, for other jobs.
+
+        Args:
+            round: the round that it happened in; 0 if the learner could not even begin with the job.
+        """
+
+    @abstractmethod
     async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:
         """Take part in a round under masks; returns the keys of all who do, or None: ask again.
 

@@ -25,7 +25,9 @@ from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, R
 
 T = TypeVar("T")
 
-_MAX_TEXT = 200  # characters, of what a learner sends
+MAX_TEXT = 200
+"""Characters that are kept of a text that a learner sends."""
+
 _FAILED_AUDIT = "an audit found that it bills work it did not do"
 
 
@@ -188,7 +190,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         found = self._find(session)
-        self._training_of(found).diverge(found.name, round, shown_by[:_MAX_TEXT])
+        self._training_of(found).diverge(found.name, round, shown_by[:MAX_TEXT])
+
+    async def report_failure(self, session: str, round: int, reason: str) -> bool:
+        self._find(session)
+        return False  # there is but one job
 
     async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:
         found = self._find(session)
@@ -254,12 +260,20 @@ class Orchestrator(Host, messages.OrchestratorService):
     async def submit(self, tables: dict[str, Any]) -> str:
         raise ValueError("this orchestrator trains one job; start it with a pool file to submit others")
 
+    async def cancel(self, job: str) -> JobProgress:
+        raise ValueError("this orchestrator trains one job; to end that, stop the orchestrator")
+
     async def progress(self) -> list[JobProgress]:
         return [self._progress_of(job) for job in self._jobs]
 
     async def follow(self, job: str) -> JobProgress:
-        followed = next((one for one in self._jobs if one.prepared.job.name == job), None)
-        if followed is None:
-            raise LookupError(f"there is no job {job[:80]!r} in this pool")
+        followed = self._named(job)
         await self._changes.until(lambda: self._progress_of(followed).status == "over", POLL_SECONDS)
         return self._progress_of(followed)
+
+    def _named(self, job: str) -> JobTraining:
+        """Return a job by its name; raises `LookupError` for one not known."""
+        found = next((one for one in self._jobs if one.prepared.job.name == job), None)
+        if found is None:
+            raise LookupError(f"there is no job {job[:80]!r} in this pool")
+        return found

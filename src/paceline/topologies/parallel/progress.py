@@ -59,6 +59,8 @@ class LearnerProgress(Progress):
                     f"{where}{with_threads}, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
+            case events.TrainingFailed(job=job, reason=reason):
+                yield f"{printable(job)} could not be trained here: {printable(reason)}"
             case events.RoundSpent():
                 yield Milestone(_round_of_a_learner(event))
             case HostLost() | HostBack():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -32,13 +31,20 @@ from paceline.topologies.base import (
 )
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted, UpdateKept
-from paceline.topologies.parallel.job_training import memory_name
+from paceline.topologies.parallel.events import RoundClosed, UpdateKept
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.own_data import cut, own_data_of
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
+from paceline.topologies.parallel.pool_resuming import (
+    NEW,
+    KeptPool,
+    last_closed,
+    pool_events_to_keep,
+    resumed_job,
+    resumed_jobs,
+)
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
@@ -87,29 +93,25 @@ class Parallel(Topology[JobSpec]):
         # A late update that waited for a round that happens again is lost.
         return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
 
+    def pool_events_to_keep(self, events: Sequence[Event], jobs: Mapping[str, Sequence[Event]]) -> list[Event]:
+        return pool_events_to_keep(events, jobs)
+
     def can_resume(self, job: JobSpec) -> bool:
-        return isinstance(job, Job)
+        return isinstance(job, Job | Pool)
 
     def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
-        if not isinstance(job, Job):
-            raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
-        closed = [event for event in events if isinstance(event, RoundClosed)]
-        last = closed[-1].round if closed else 0
+        if isinstance(job, Pool):
+            return PoolPlan(job, *resumed_jobs(job, events, load))
+        assert isinstance(job, Job)
+        last = last_closed(events)
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        history = [event.scores for event in closed if event.scores is not None]
-        match job.early_stopping(history).reason:
+        prepared = resumed_job(job, events, load)
+        match job.early_stopping(prepared.history).reason:
             case "target reached":
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
-        # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
-        start = load(last) if last and job.model.start is not None else None
-        deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
-        prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
-        if last:
-            memory = load(memory_name(last)) if job.aggregation.remembers else {}
-            prepared = replace(prepared, state=load(last), memory=memory)
         return JobPlan(prepared, first_round=last + 1)
 
 
@@ -157,12 +159,17 @@ class JobPlan(Plan[Job]):
 
 
 class PoolPlan(Plan[Pool]):
-    """Several jobs made ready to share a fleet."""
+    """Several jobs made ready to share a fleet.
 
-    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
+    Args:
+        kept: what is known of a pool that goes on.
+    """
+
+    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob], kept: KeptPool = NEW) -> None:
         largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
+        self._kept = kept
 
     @property
     def public_tables(self) -> dict[str, Any]:
@@ -173,7 +180,7 @@ class PoolPlan(Plan[Pool]):
         return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
-        return JobPool(self.job, self.jobs, env)
+        return JobPool(self.job, self.jobs, env, self._kept)
 
     def member(self, node: Node, host: Host | None) -> Member:
         return Learner(node)
