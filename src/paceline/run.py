@@ -120,6 +120,7 @@ class PreparedRun:
             return called.after(folder.record, name), _save_in(folder)
 
         with self.folder:
+            self.folder.keep_fleet(fleet.described())
             env = Environment(
                 emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),

@@ -129,7 +129,7 @@ class PoolPolicy(AllocationPolicy):
         )
 
     def _one_by_one(self, demands: Sequence[Demand], budget: float) -> tuple[Assignment, Sequence[Demand]]:
-        """Place one job more at a time, without those that cannot be placed beside the ones before; and return whose."""
+        """Place one job more at a time, leaving out those that cannot be beside the ones before; and return whose."""
         assignment, chosen = Assignment(placements={}), list[Demand]()
         for demand in demands:
             if len(chosen) == len(demand.candidates):

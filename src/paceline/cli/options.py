@@ -7,8 +7,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from paceline.errors import ConfigError
-
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
 
@@ -30,9 +28,7 @@ JobFile: TypeAlias = Annotated[Path, typer.Argument(metavar="JOB", help="Job fil
 FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fleet file (TOML).")]
 Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run; by default one in runs/.")]
-Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first, if it is one.")]
-Rounds: TypeAlias = Annotated[int | None, option("N", "With --resume: rounds in all, if more are wanted.", min=1)]
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
 
@@ -47,9 +43,3 @@ Tls: TypeAlias = Annotated[bool, flag("--tls", "Encrypt with a self-signed certi
 Cert: TypeAlias = Annotated[Path | None, option("FILE", "Encrypt with this certificate (PEM).", NETWORK)]
 Key: TypeAlias = Annotated[Path | None, option("FILE", "Private key of the certificate (PEM).", NETWORK)]
 Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in without a token.", NETWORK)]
-
-
-def check_rounds(rounds: int | None, resume: Path | None) -> None:
-    """Raise `ConfigError` for a number of rounds where no run is resumed."""
-    if rounds is not None and resume is None:
-        raise ConfigError("--rounds is for a run that is resumed; a new one has rounds in its job file")

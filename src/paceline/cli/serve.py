@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 from rich.console import Console
 
 from paceline import topologies
@@ -23,13 +23,11 @@ from paceline.cli.options import (
     DeviceName,
     Folder,
     Insecure,
+    JobFile,
     Key,
     Overwrite,
-    Resume,
-    Rounds,
     Tls,
     Token,
-    check_rounds,
     flag,
     option,
 )
@@ -39,15 +37,14 @@ from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
 from paceline.learning.accelerators import find_accelerator
-from paceline.run import PreparedRun, prepare, reopen
+from paceline.report.folder import LISTEN
+from paceline.run import PreparedRun, prepare
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
 
 
 def serve(
-    job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
-    resume: Resume = None,
-    rounds: Rounds = None,
+    job: JobFile,
     folder: Folder = None,
     overwrite: Overwrite = False,
     device: DeviceName = "cpu",
@@ -66,11 +63,7 @@ def serve(
 
     Example: paceline serve job.toml --host 0.0.0.0 --tls
     """
-    if (job is None) == (resume is None):
-        raise ConfigError("give either a job file, or --resume with the folder of a run")
-    check_rounds(rounds, resume)
     access.check_token(token)
-    machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -79,10 +72,24 @@ def serve(
         "cert": str(cert.absolute()) if cert else None,
         "key": str(key.absolute()) if key else None,
         "insecure": insecure or None,
+        "device": device,
     }
-    kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
+    kept = _KeptListenOptions.of(None, {name: value for name, value in given.items() if value is not None})
+    serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+
+
+def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: bool, save: Path | None) -> None:
+    """Go on with a run that was served, at the same address and with the same token and certificate."""
+    serve_run(_KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save)
+
+
+def serve_run(
+    kept: _KeptListenOptions, make_ready: Callable[[], PreparedRun], *, as_json: bool, save: Path | None = None
+) -> None:
+    """Serve a run to devices that join over the network."""
+    machine = functools.partial(LiveMachine, accelerator=find_accelerator(kept.device))
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
-    prepared = _prepared(job, resume, rounds, folder, overwrite)
+    prepared = make_ready()
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -97,17 +104,11 @@ def serve(
         console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
 
     listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(
-        prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
-    )
+    fleet = JoinedFleet(listen, announce, make_machine=machine)
+    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save)
 
 
-def _prepared(
-    job: Path | None, resume: Path | None, rounds: int | None, folder: Path | None, overwrite: bool
-) -> PreparedRun:
-    if resume is not None:
-        return reopen(resume, rounds)
-    assert job is not None
+def _prepared(job: Path, folder: Path | None, overwrite: bool) -> PreparedRun:
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:
         command = f"paceline {COMMAND_WITHOUT_HOST} {job}"
@@ -125,11 +126,12 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
     cert: str | None = None
     key: str | None = None
     insecure: bool = False
+    device: str = "cpu"
 
     @classmethod
     def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptListenOptions:
         """Read the settings kept in a folder, if any, and apply those given; makes up a token where one is needed."""
-        path = folder / "listen.json" if folder is not None else None
+        path = folder / LISTEN if folder is not None else None
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
         except (OSError, msgspec.MsgspecError) as error:
@@ -148,7 +150,7 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / "listen.json", folder / "listen.json.new"
+        path, partial = folder / LISTEN, folder / f"{LISTEN}.new"
         try:
             partial.touch(mode=0o600)
             partial.write_bytes(msgspec.json.encode(self))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -77,6 +77,18 @@ def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
         if device.distance_metres is not None and not device.has_link:
             raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")
     return [single for device in checked for single in device.each()]
+
+
+def described(devices: Sequence[EmulatedDevice]) -> list[dict[str, Any]]:
+    """Return devices as the tables of a fleet file, without what is as it is by default: JSON has no infinity."""
+    return [
+        {
+            field.name: msgspec.to_builtins(getattr(device, field.name))
+            for field in msgspec.structs.fields(device)
+            if field.required or getattr(device, field.name) != field.default
+        }
+        for device in devices
+    ]
 
 
 def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:

@@ -27,7 +27,13 @@ _NEW = ".new"  # ends the name of a file until it is whole
 START = "start.safetensors"
 """File of a run with the parameters that it starts from, if they were in no file of the user's."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", START)
+FLEET = "fleet.json"
+"""File of a run with the devices that were started for it."""
+
+LISTEN = "listen.json"
+"""File of a run with the address where devices join it."""
+
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, FLEET, START)
 
 
 class RunFolder:
@@ -182,6 +188,23 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
         return kept
+
+    def keep_fleet(self, described: dict[str, Any] | None) -> None:
+        """Keep what it takes to make the run's fleet again, for whoever resumes it; only the user may read that.
+
+        Raises `PacelineError` on failure.
+
+        Args:
+            described: see `Fleet.described`; None if devices join as they like.
+        """
+        path = self.path / FLEET
+        try:
+            path.unlink(missing_ok=True)
+            if described is not None:
+                path.touch(mode=0o600)
+                path.write_bytes(msgspec.json.encode(described))
+        except OSError as error:
+            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error
 
     def keep_start(self, source: Path) -> None:
         """Keep the parameters that the run starts from, as `START`; raises `PacelineError` on failure."""

@@ -20,9 +20,9 @@ def ends(run):
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_job_that_nobody_can_do_ends_alone(place):
-    jobs = dict(
-        [*{"a": {}, "b": {}}.items()][:place] + [("hopeless", HOPELESS)] + [*{"a": {}, "b": {}}.items()][place:]
-    )
+    names = ["a", "b"]
+    names.insert(place, "hopeless")
+    jobs = {name: HOPELESS if name == "hopeless" else {} for name in names}
     run = play_pool(jobs, paid_fleet(4))
     assert ends(run) == {"a": ("rounds done", 3), "b": ("rounds done", 3), "hopeless": ("infeasible", 0)}
     assert list(ends(run))[-1] == "hopeless"  # it waits as long as there is something else to do

@@ -91,14 +91,16 @@ def killed(tmp_path_factory):
     return folders
 
 
+def are_all_over(folder):
+    return len(of(events.JobEnded, RunFolder.open(folder).events())) == len(POOL.jobs)
+
+
 def test_a_pool_that_is_killed_at_any_event_goes_on_to_the_same_end(killed):
     assert len(killed) >= 20
     for folder in killed.values():
-        try:
-            run.reopen(folder).start(fleet())
-        except ConfigError as error:
-            assert "all jobs of the pool are over; there is nothing to resume" in str(error)
+        if are_all_over(folder):
             continue
+        run.reopen(folder).start(fleet())
         pool, jobs, spent = check_record(folder)
         num_closed = {name: len(of(events.RoundClosed, happened)) for name, happened in jobs.items()}
         assert num_closed == {"a": 3, "b": 4, "hopeless": 0}, folder

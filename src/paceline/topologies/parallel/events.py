@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent, StartEvent
 
@@ -184,7 +186,7 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
     pool: dict[str, Any]
     clock: Literal["live", "virtual"]
     paceline: str
-    jobs: dict[str, dict[str, Any]] = {}
+    jobs: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
@@ -217,7 +219,7 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     solve_seconds: float = 0.0
     idle: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    hindered: dict[str, str] = {}
+    hindered: dict[str, str] = msgspec.field(default_factory=dict)
     waived: tuple[str, ...] = ()
     failure: str = ""
 

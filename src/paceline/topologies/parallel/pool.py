@@ -218,7 +218,7 @@ class JobPool(Orchestrator):
         return solved
 
     async def _give_up_on(self, demands: Sequence[Demand], assignment: Assignment) -> None:
-        """End jobs that nobody can be placed in: at once if money is all they lack, else if nothing changes for a while.
+        """End jobs that nobody can be placed in: at once if all they lack is money, else if nothing changes for long.
 
         Args:
             demands: those of the open jobs.
@@ -314,7 +314,7 @@ class JobPool(Orchestrator):
         return True
 
     def _settle(self, job: PooledJob, opened: OpenRound, prices: Mapping[str, float]) -> None:
-        """Pay for a round; right before it is recorded as closed, so that a pool that goes on knows what still counts."""
+        """Pay for a round; called right before it is recorded as closed, which says that this was paid."""
         at, shard_samples = round(self.env.now(), 6), job.training.prepared.terms.shard_samples
         for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
             self.env.emit(line)
