@@ -26,7 +26,7 @@ TOKEN = ("--token", "S3cret")
         (("--max-shards", "few"), "--max-shards"),
         (("--threads", "0"), "threads is 0; allowed: 1 to 1024"),
         (("--device", "cuda:77"), "device cuda:77 is not available on this machine; there are: cpu"),
-        (("--price", "-1"), "price is -1.0; it must be at least 0"),
+        (("--price", "-1"), "price is -1.0; allowed: 0 to 1e+15"),
         (("--data", "3/2"), "--data is '3/2'; a part reads I/N"),
         (("--data", "0/0"), "--data is '0/0'"),
         (("--energy", "codecarbn"), "--energy is 'codecarbn'; did you mean 'codecarbon'? Allowed: model, codecarbon"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+from msgspec import Meta
 
 from paceline.checks import NotNegative, Positive, Ratio, check_fields
 
@@ -41,10 +44,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
+MAX_STATES = 64
+"""Most states that a device may have."""
+
+StateName: TypeAlias = Annotated[str, Meta(max_length=80)]
+
+
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """A state that a device may be in, its probability, and the device's profile in it."""
 
-    state: str
+    state: StateName
     probability: Ratio
     profile: Profile
 

@@ -24,7 +24,7 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import check_fields
+from paceline.checks import MOST, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -225,8 +225,8 @@ class DeviceOptions:
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
             raise ConfigError(f"max_shards is {self.max_shards}; it must be at least 1")
-        if not 0 <= self.price < math.inf:
-            raise ConfigError(f"price is {self.price}; it must be at least 0")
+        if not 0 <= self.price <= MOST:
+            raise ConfigError(f"price is {self.price}; allowed: 0 to {MOST:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -41,6 +42,8 @@ from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
+
+_MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
 
 
 def memory_name(round: int) -> str:
@@ -81,6 +84,7 @@ class JobTraining:
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
+        self._num_refused: Counter[str] = Counter()  # of each learner, since the last round opened
         self._reading = asyncio.Lock()
         self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
@@ -174,6 +178,7 @@ class JobTraining:
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n >= number - self._late.max_rounds}
         self._opened_at[number] = opened.opened_at
+        self._num_refused.clear()
         self.round = opened
         self._record(
             events.RoundOpened,
@@ -511,6 +516,9 @@ class JobTraining:
     def _refuse(
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
+        self._num_refused[learner] += 1
+        if self._num_refused[learner] > _MAX_REFUSALS:
+            return Receipt(is_accepted=False, reason=reason)
         self._record(
             events.UpdateRefused, round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
         )

@@ -37,6 +37,7 @@ from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import say_goodbye, until_over
 
+_MAX_ENROLMENTS = 100  # kept for when it is sent back; a pool has no more jobs at a time
 _OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
 _RUINED = "parameters hold NaN or infinity"
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
@@ -133,6 +134,8 @@ class Learner(Member):
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
             self._enrolments[offer.training.name] = enrolment
+            if len(self._enrolments) > _MAX_ENROLMENTS:
+                del self._enrolments[next(iter(self._enrolments))]
         self._enrolment = enrolment
         if enrolment.policy.decided_by == "orchestrator":
             if enrolment.policy.needs_outlook and self._found_in is None:  # drawn in any case: alike for all
@@ -149,8 +152,9 @@ class Learner(Member):
                 Outlook(state=state, probability=probability, profile=profile)
                 for state, probability, profile in zip(load.states, probabilities, enrolment.profiles, strict=True)
             ]
+        most = None if self._options.max_shards is None else min(self._options.max_shards, messages.MAX_SHARDS)
         declaration = messages.Declaration(
-            max_shards=self._options.max_shards,
+            max_shards=most,
             num_shards=None if enrolment.store is None else len(enrolment.store),
             profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),

@@ -16,7 +16,7 @@ import torch
 from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
-from paceline.devices.profiles import Outlook, Profile
+from paceline.devices.profiles import MAX_STATES, Outlook, Profile, StateName
 from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
@@ -124,11 +124,11 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
         state: state it was found in; None unless the policy wants to know it.
     """
 
-    max_shards: int | None = None
+    max_shards: Annotated[int, Meta(ge=1, le=MAX_SHARDS)] | None = None
     num_shards: Annotated[int, Meta(ge=0, le=MAX_SHARDS)] | None = None
     profile: Profile | None = None
-    outlook: tuple[Outlook, ...] = ()
-    state: str | None = None
+    outlook: Annotated[tuple[Outlook, ...], Meta(max_length=MAX_STATES)] = ()
+    state: StateName | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class OrchestratorService(TakesJobs):
         """Return bytes without meaning, to keep a link busy."""
 
     @abstractmethod
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         """Wait for a round of the learner's job later than `after` that is open; answers ``wait`` when that takes long.
 
         Args:

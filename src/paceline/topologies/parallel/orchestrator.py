@@ -5,7 +5,6 @@ Who takes part in which round is decided by its two kinds: `SingleJob` and `JobP
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from paceline.allocation import Candidate
+from paceline.checks import MOST
 from paceline.learning.averaging import State
 from paceline.topologies.base import E, Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
@@ -147,8 +147,8 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def join(self, learner: str, version: str, price: float) -> messages.Welcome:
         check_version(version)
-        if not 0 <= price < math.inf:
-            raise ValueError(f"price is {price}; it must be at least 0")
+        if not 0 <= price <= MOST:
+            raise ValueError(f"price is {price}; allowed: 0 to {MOST:g}")
         session, is_back = self._roster.join(learner)
         session.price = price
         for job in self._jobs:

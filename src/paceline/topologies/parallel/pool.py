@@ -19,6 +19,7 @@ import msgspec
 import paceline
 from paceline.allocation import Allocation, Assignment, Demand, Placement
 from paceline.allocation.unsolved import assign_unsolved
+from paceline.devices.profiles import StateName
 from paceline.errors import ConfigError, DivergedError, PacelineError, in_one_line
 from paceline.events import Event
 from paceline.topologies.base import Environment, JobProgress, Outcome, save_nothing
@@ -371,6 +372,8 @@ class JobPool(Orchestrator):
 
     def _end_job(self, job: PooledJob, reason: RunEndReason, detail: str = "") -> None:
         job.is_over, job.team, job.end_reason, job.end_detail = True, {}, reason, detail
+        for session in self._roster:
+            session.declarations.pop(job.name, None)
         self._is_due = True
         ended = job.training.end(reason)
         self._record(
@@ -446,7 +449,7 @@ class JobPool(Orchestrator):
         if any(abs(likely[state] - placed_with.get(state, 0.0)) > _MUCH for state in likely):
             self._is_due = True
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         found, until = self._find(session), self._time() + POLL_SECONDS
         found.state = state
         if found.job in self._by_name:
