@@ -1,4 +1,4 @@
-"""Policies of pools on what may come up in one: whatever learners and jobs are like, they give a placing or a reason."""
+"""Policies of pools on whatever may come up in one: they give a placing, or a reason why there is none."""
 
 import random
 
@@ -25,9 +25,7 @@ def outlook(chance, states):
     rates = [Rate(chance.choice([1e-300, 1e-3, 1.0, 100.0, 1e15])) for _ in range(3)]
     profile = Profile(train=rates[0], down=rates[1], up=rates[2], latency_seconds=chance.choice([0.0, 1e15]))
     shares = {1: [1.0], 2: [1.0, 0.0]}[states]
-    return tuple(
-        Outlook(state=f"s{number}", probability=share, profile=profile) for number, share in enumerate(shares)
-    )
+    return tuple(Outlook(state=f"s{number}", probability=share, profile=profile) for number, share in enumerate(shares))
 
 
 def demands(chance):

@@ -8,6 +8,7 @@ hardware; only policies that need profiles, such as csa, have learners declare t
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -129,6 +130,18 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     outlook: Annotated[tuple[Outlook, ...], Meta(max_length=MAX_STATES)] = ()
     state: StateName | None = None
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """How likely each of its states is."""
+        return {outlook.state: outlook.probability for outlook in self.outlook}
+
+    def with_probabilities(self, likely: Mapping[str, float]) -> Declaration:
+        """Return it with other probabilities, unless these are of other states."""
+        if self.probabilities.keys() != likely.keys():
+            return self
+        outlook = [msgspec.structs.replace(one, probability=likely[one.state]) for one in self.outlook]
+        return msgspec.structs.replace(self, outlook=tuple(outlook))
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

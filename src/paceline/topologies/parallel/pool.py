@@ -14,11 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 import paceline
-from paceline.allocation import Allocation, Assignment, Demand, Placement
-from paceline.allocation.unsolved import assign_unsolved
+from paceline.allocation import Assignment, Demand
 from paceline.devices.profiles import StateName
 from paceline.errors import ConfigError, DivergedError, PacelineError, in_one_line
 from paceline.events import Event
@@ -39,10 +36,10 @@ from paceline.topologies.parallel.jobs import Pool
 from paceline.topologies.parallel.ledger import Ledger
 from paceline.topologies.parallel.messages import Declaration, Offer, Ticket, Welcome
 from paceline.topologies.parallel.orchestrator import MAX_TEXT, LearnerSession, Orchestrator
+from paceline.topologies.parallel.placer import Placer
 from paceline.topologies.parallel.pool_resuming import NEW, KeptPool
 from paceline.topologies.parallel.pooled_job import PooledJob
 from paceline.topologies.parallel.prepared import PreparedJob
-from paceline.topologies.parallel.reserve import ShardReserve, Taker
 from paceline.topologies.parallel.rounds import OpenRound
 from paceline.topologies.sessions import POLL_SECONDS
 
@@ -73,12 +70,12 @@ class JobPool(Orchestrator):
         self._by_name: dict[str, PooledJob] = {}
         self._kept = kept
         self._admitting = asyncio.Lock()
-        self._last: Mapping[str, Placement] = {}  # placing, by learner
         self._heard_at: dict[str, float] = {}  # loop time of the last call, by learner
         # By session, the learners that were placed, or left idle, last; and how likely their states were then.
         self._considered: dict[str, dict[str, float]] = {}
         self._is_due = False  # learners are to be placed anew, as soon as the open rounds are closed
         self.ledger = Ledger(pool.total_budget, kept.spent)
+        self._placer = Placer(pool.allocation, self.ledger)
 
     # The life of a pool.
 
@@ -196,9 +193,9 @@ class JobPool(Orchestrator):
             for job in jobs
         ]
         self._is_due = False
-        self._considered = {session.key: _probabilities(session) for session in ready}
+        self._considered = {session.key: self._probabilities_of(session) for session in ready}
         start = self._time()
-        assignment = await self._assign(demands)
+        assignment: Assignment = await self.env.run_blocking(lambda: self._placer.assign(demands))
         jobs = [job for job in jobs if not job.is_over]  # it may have been cancelled meanwhile
         self._place(assignment, jobs, ready, self._time() - start)
         trained = [job for job in jobs if job.team]
@@ -207,17 +204,6 @@ class JobPool(Orchestrator):
         else:
             await self._give_up_on(demands, assignment)
 
-    async def _assign(self, demands: Sequence[Demand]) -> Assignment:
-        """Solve the problem; if the solver fails, learners stay where they are, as far as they can."""
-        left = self.ledger.left
-        try:
-            solved: Assignment = await self.env.run_blocking(lambda: self._policy.assign(demands, left))
-        except Exception as error:  # whatever goes wrong in a policy, the pool goes on
-            failure = in_one_line(error, is_named=True)
-            most = left if self._policy.budget is None else min(self._policy.budget, left)
-            return assign_unsolved(demands, self._last, most, failure)
-        return solved
-
     async def _give_up_on(self, demands: Sequence[Demand], assignment: Assignment) -> None:
         """End jobs that nobody can be placed in: at once if all they lack is money, else if nothing changes for long.
 
@@ -225,11 +211,10 @@ class JobPool(Orchestrator):
             demands: those of the open jobs.
         """
         hindered: Mapping[str, str] = assignment.hindered
-        if self.ledger.left < math.inf and hindered:
-            unlimited: Assignment = await self.env.run_blocking(lambda: self._policy.assign(demands))
-            for job in self._open_jobs:
-                if job.name in hindered and job.name not in unlimited.hindered:
-                    self._end_job(job, "budget spent", hindered[job.name])
+        lacking = await self.env.run_blocking(lambda: self._placer.lacking_money(demands, hindered))
+        for job in self._open_jobs:
+            if job.name in lacking:
+                self._end_job(job, "budget spent", hindered[job.name])
         names = [demand.job for demand in demands]
         await self._changes.until(
             lambda: self._is_due or self.env.is_stopping() or not self._open_jobs, self._pool.patience_seconds
@@ -245,7 +230,7 @@ class JobPool(Orchestrator):
     ) -> None:
         open_names = {job.name for job in jobs}
         placements = {name: one for name, one in assignment.placements.items() if one.job in open_names}
-        self._last = placements or self._last
+        self._placer.last = placements or self._placer.last
         budget = math.inf if self._policy.budget is None else self._policy.budget
         spare = max(0.0, budget - assignment.cost) / max(len(jobs), 1)
         for job in jobs:
@@ -298,7 +283,9 @@ class JobPool(Orchestrator):
         if job.end_reason is not None or not present or not self.ledger.commit(job.name, cost, spare=job.spare):
             return False
         training = job.training
-        opened = training.open(present, *self._portioned(job, prices))
+        opened = training.open(
+            present, *job.portioned(prices, self._policy.held_share, self.ledger.committed(job.name))
+        )
         self._announce()
         seconds = await training.wait_until_over(opened)
         for name in opened.awaited:
@@ -319,28 +306,6 @@ class JobPool(Orchestrator):
         at, shard_samples = round(self.env.now(), 6), job.training.prepared.terms.shard_samples
         for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
             self.env.emit(line)
-
-    def _portioned(
-        self, job: PooledJob, prices: Mapping[str, float]
-    ) -> tuple[dict[str, Allocation], ShardReserve | None]:
-        """Return what each of the team gets as a round opens, and the reserve of what is held back."""
-        if not self._policy.held_share or len(prices) < 2:
-            return job.allocation, None
-        first, takers, num_held = job.allocation, {}, 0
-        for name, price in prices.items():
-            placement = job.team[name]
-            num_first = math.ceil((1 - self._policy.held_share) * placement.num_shards)
-            num_held += placement.num_shards - num_first
-            first[name] = Allocation(num_first, first[name].local_epochs)
-            takers[name] = Taker(
-                num_shards=num_first,
-                num_last=num_first,
-                shard_seconds=placement.shard_seconds,
-                price=price,
-                began_at=placement.fixed_seconds,
-            )
-        budget, due_seconds = self.ledger.committed(job.name), job.training.prepared.job.deadline_seconds
-        return first, ShardReserve(num_held, takers, budget=budget, due_seconds=due_seconds)
 
     def _absent(self, job: PooledJob) -> list[str]:
         """Return those of a team that do not wait for its next round."""
@@ -441,13 +406,17 @@ class JobPool(Orchestrator):
                 f"{len(declaration.outlook)} states whose probabilities add up to {total:g}; "
                 "allowed: at least one, and probabilities that add up to 1"
             )
-        likely = {outlook.state: outlook.probability for outlook in declaration.outlook}
+        likely = declaration.probabilities
         for job, known in found.declarations.items():  # how likely its states are is the same in all jobs
-            found.declarations[job] = _with_probabilities(known, likely)
+            found.declarations[job] = known.with_probabilities(likely)
         found.declarations[found.job] = declaration
         placed_with = self._considered.get(found.key, likely)
         if any(abs(likely[state] - placed_with.get(state, 0.0)) > _MUCH for state in likely):
             self._is_due = True
+
+    @staticmethod
+    def _probabilities_of(session: LearnerSession) -> dict[str, float]:
+        return session.declarations.get(session.job, Declaration()).probabilities
 
     async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         found, until = self._find(session), self._time() + POLL_SECONDS
@@ -524,15 +493,3 @@ class JobPool(Orchestrator):
     def _lose(self, session: LearnerSession) -> None:
         self._heard_at[session.name] = -math.inf
         super()._lose(session)
-
-
-def _probabilities(member: LearnerSession) -> dict[str, float]:
-    declaration = member.declarations.get(member.job) or Declaration()
-    return {outlook.state: outlook.probability for outlook in declaration.outlook}
-
-
-def _with_probabilities(declaration: Declaration, likely: Mapping[str, float]) -> Declaration:
-    if {outlook.state for outlook in declaration.outlook} != likely.keys():
-        return declaration
-    outlook = [msgspec.structs.replace(one, probability=likely[one.state]) for one in declaration.outlook]
-    return msgspec.structs.replace(declaration, outlook=tuple(outlook))

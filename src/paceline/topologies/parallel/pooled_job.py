@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +14,7 @@ from paceline.allocation import Allocation, Placement
 from paceline.topologies.base import JobProgress
 from paceline.topologies.parallel.events import RunEndReason
 from paceline.topologies.parallel.job_training import JobTraining
+from paceline.topologies.parallel.reserve import ShardReserve, Taker
 
 _MAX_TRIES = 2  # of a job on one learner: what failed once may have been the device's fault
 _ENOUGH_FAILED = 3  # learners on which a job failed, if it never worked on another: then the fault is its own
@@ -58,6 +60,34 @@ class PooledJob:
         """Shards and local epochs of each of its learners."""
         local_epochs = self.training.prepared.terms.local_epochs
         return {name: Allocation(placement.num_shards, local_epochs) for name, placement in self.team.items()}
+
+    def portioned(
+        self, prices: Mapping[str, float], held_share: float, budget: float
+    ) -> tuple[dict[str, Allocation], ShardReserve | None]:
+        """Return what each of the team gets as a round opens, and the reserve of what is held back.
+
+        Args:
+            prices: prices of those of the team who are there.
+            budget: sum that the round may cost.
+        """
+        first = self.allocation
+        if not held_share or len(prices) < 2:
+            return first, None
+        takers, num_held = {}, 0
+        for name, price in prices.items():
+            placement = self.team[name]
+            num_first = math.ceil((1 - held_share) * placement.num_shards)
+            num_held += placement.num_shards - num_first
+            first[name] = Allocation(num_first, first[name].local_epochs)
+            takers[name] = Taker(
+                num_shards=num_first,
+                num_last=num_first,
+                shard_seconds=placement.shard_seconds,
+                price=price,
+                began_at=placement.fixed_seconds,
+            )
+        due_seconds = self.training.prepared.job.deadline_seconds
+        return first, ShardReserve(num_held, takers, budget=budget, due_seconds=due_seconds)
 
     def is_barred_to(self, learner: str) -> bool:
         """Return whether its training has failed too often on a learner."""
