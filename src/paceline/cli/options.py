@@ -27,8 +27,8 @@ def flag(name: str, help: str, panel: str | None = None, **settings: Any) -> Any
 JobFile: TypeAlias = Annotated[Path, typer.Argument(metavar="JOB", help="Job file (TOML).")]
 FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fleet file (TOML).")]
 Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
-Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run; by default one in runs/.")]
-Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first, if it is one.")]
+Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run (one in runs/).")]
+Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first.")]
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
 
