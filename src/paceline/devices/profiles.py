@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import NotNegative, Positive, Ratio, check_fields
+from paceline.checks import NotNegative, Ratio, check_fields
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -18,7 +19,7 @@ class Rate(msgspec.Struct, frozen=True):
         spread: standard deviation of the rate, as a ratio of it (0.1 is 10 %).
     """
 
-    per_second: Positive
+    per_second: Annotated[float, Meta(gt=0, le=sys.float_info.max)]  # modelled links may take next to no time
     spread: NotNegative = 0.0
 
     def __post_init__(self) -> None:
