@@ -128,6 +128,13 @@ def test_only_jobs_that_are_there_can_be_cancelled():
     assert ends(run)["b"] == ("rounds done", 3)
 
 
+def test_a_pool_whose_jobs_are_all_cancelled_waits_for_nobody():
+    late = paid_device("late", 200, joins_at_seconds=10_000.0)
+    run = play_pool({"a": {}}, [late], visit=cancelling("a"), at_seconds=5.0)
+    assert ends(run) == {"a": ("cancelled", 0)}
+    assert run.of(events.PoolEnded)[0].at == pytest.approx(5.0)
+
+
 def failing_in(monkeypatch, job, error, *, learners=None, at="train"):
     """Have learners fail in a job, in training or as they enrol."""
     trained, enrolled = Learner._train, Learner._enrol_in

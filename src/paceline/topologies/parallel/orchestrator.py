@@ -116,9 +116,14 @@ class Orchestrator(Host, messages.OrchestratorService):
             if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
                 reported = num_ready
                 self._record(WaitingForLearners, round=number, num_ready=num_ready, min_learners=least)
-            return num_ready >= least or self.env.is_stopping()
+            return num_ready >= least or not self._has_work
 
         await self._changes.until(are_enough)
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether there is anything to wait for learners for."""
+        return not self.env.is_stopping()
 
     def _is_waiting_worth_reporting(self) -> bool:
         return True

@@ -91,7 +91,7 @@ class JobPool(Orchestrator):
             self._let_in(prepared)
         while not self.env.is_stopping() and await self._has_jobs():
             await self._until_settled()
-            if not self.env.is_stopping():
+            if self._has_work:
                 await self._run_cycle()
         reason = STOPPED if self.env.is_stopping() else "all jobs are over"
         for job in self._open_jobs:
@@ -132,6 +132,10 @@ class JobPool(Orchestrator):
     @property
     def _open_jobs(self) -> list[PooledJob]:
         return [job for job in self._by_name.values() if not job.is_over]
+
+    @property
+    def _has_work(self) -> bool:
+        return super()._has_work and bool(self._open_jobs)
 
     async def _has_jobs(self) -> bool:
         """Return whether there is a job, or comes one before the pool has been idle for too long."""
