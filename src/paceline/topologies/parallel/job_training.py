@@ -246,7 +246,7 @@ class JobTraining:
         Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is.
 
         Args:
-            settle: called when all is saved, right before the round is recorded as closed.
+            settle: called when it is known what counts, before anything is saved: so what is closed is settled.
         """
         self.round = None
         kept = self._late.close(closed)
@@ -256,9 +256,9 @@ class JobTraining:
         self._privacy.add(closed.delivered)
         await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
+        settle()
         await self.env.run_blocking(lambda: self._finish(closed))
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
-        settle()
         self._record(
             events.RoundClosed,
             round=closed.number,

@@ -306,7 +306,7 @@ class JobPool(Orchestrator):
         return True
 
     def _settle(self, job: PooledJob, opened: OpenRound, prices: Mapping[str, float]) -> None:
-        """Pay for a round; called right before it is recorded as closed, which says that this was paid."""
+        """Pay for a round; called before it is saved and recorded as closed, which says that this was paid."""
         at, shard_samples = round(self.env.now(), 6), job.training.prepared.terms.shard_samples
         for line in self.ledger.settle(job.name, opened, prices, shard_samples, at):
             self.env.emit(line)
