@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from paceline import plugins
-from paceline.checks import Label, check_fields
+from paceline.checks import Label, Spec, check_fields
 from paceline.learning.tasks.base import Task
 from paceline.learning.tasks.classification import Classification
 from paceline.learning.tasks.language_model import LanguageModel
@@ -31,7 +31,7 @@ TASKS: Family[type[Task]] = Family(
 """Tasks by name; installed packages add theirs."""
 
 
-class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is learned: the ``[task]`` table of a job, sent to devices as it is; `ValueError` for what cannot be.
 
     Attributes:
@@ -46,7 +46,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     kind: Label = "classification"
     import_path: str | None = msgspec.field(default=None, name="import")
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     loss: Label | None = None
     outputs: Annotated[int, Meta(ge=1, le=MAX_OUTPUTS)] | None = None
     target: Label = ""
