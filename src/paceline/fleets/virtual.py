@@ -69,6 +69,9 @@ class VirtualFleet(Fleet):
 
     def check(self, plan: Plan[Any]) -> None:
         super().check(plan)
+        for device in self.devices:
+            for name in plan.job_names:
+                device.speed(name)  # raises if there is none
         if self._is_time_only and plan.needs_gradients:
             raise ConfigError("--time-only: the messages of such a job are made of its gradients; leave it out")
 

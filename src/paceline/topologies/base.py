@@ -416,6 +416,11 @@ class Plan(ABC, Generic[J]):
         return import_paths_of(self.job)
 
     @property
+    def job_names(self) -> Sequence[str]:
+        """Names of the jobs in it, where there are several."""
+        return ()
+
+    @property
     def public_tables(self) -> dict[str, Any]:
         """Tables of the job that a device is shown before it joins; all where it has to know the job."""
         return {} if self.topology.is_served else self.job.described()

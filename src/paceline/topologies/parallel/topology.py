@@ -172,6 +172,10 @@ class PoolPlan(Plan[Pool]):
         self._kept = kept
 
     @property
+    def job_names(self) -> Sequence[str]:
+        return [prepared.job.name for prepared in self.jobs]
+
+    @property
     def public_tables(self) -> dict[str, Any]:
         return {"allocation": allocation.describe(self.job.allocation)}
 
