@@ -1,14 +1,17 @@
 """A run folder keeps everything, and an interrupted run can go on from it."""
 
 import csv
+import errno
 import json
 import os
 import signal
 
 import pytest
 
-from paceline.errors import ConfigError, PacelineError
+from paceline import files
+from paceline.errors import ConfigError, DiskError
 from paceline.report import RunFolder
+from paceline.testing.disks import FaultyDisk
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted, UpdateRefused
 from tests.report import synthetic_gossip, synthetic_split
@@ -201,13 +204,16 @@ def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
     events, jobs = pool_events()
     folder = RunFolder.create(tmp_path, "shelf", POOL)
     broken, other = (folder.create_job(name, job_tables(name)) for name in ("mnist", "fashion"))
-    (broken.path / "events.jsonl").unlink()
-    (broken.path / "events.jsonl").symlink_to("/dev/full")
-    broken._recorder.close()
-    broken._start_recording()
-    broken.record(jobs["mnist"][0])
+    with files.written_to(FaultyDisk({"append": errno.ENOSPC})):
+        broken.record(jobs["mnist"][0])
     folder.record(events[0])
-    with pytest.raises(PacelineError, match=r"mnist/events.jsonl is not complete: .*No space left on device"):
+    with (
+        files.written_to(FaultyDisk({"append": errno.ENOSPC})),
+        pytest.raises(
+            DiskError,
+            match=r"the record is not complete: .*mnist/events.jsonl cannot be written: .*No space left on device",
+        ),
+    ):
         folder.close()
     with RunFolder.open(other.path) as again:
         again.reopen()

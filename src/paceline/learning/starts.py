@@ -31,7 +31,7 @@ def make_model(job: Any, dataset: Dataset, start: State | None = None, **setting
     spec, source = TrainingSpec.of(job, dataset, **settings), "the checkpoint"
     if start is None and job.model.start is not None:
         source = job.model.start
-        start = checkpoints.read(checkpoints.newest_in(Path(source)))
+        start = checkpoints.read(checkpoints.newest_in(Path(source)), is_foreign=True)
     if start is None:
         return _with_digest(LocalModel(spec, allowed=None))
     try:

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import torch
@@ -32,6 +32,7 @@ from paceline.events import Emit, Event
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
+from paceline.learning.checkpoints import Checkpoint
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard
@@ -46,17 +47,38 @@ E = TypeVar("E", bound=Event)
 
 
 class Save(Protocol):
-    """Keeps a model under the number of a round, or parameters under a name, such as ``final``."""
+    """Keeps a model under the number of a round, or parameters under a name, such as ``final``.
 
-    def __call__(self, key: int | str, state: State, model: SavedModel | None = None) -> None: ...
+    All events so far are on the disk before, and the model is when it returns; raises `DiskError` if either cannot be.
+    """
+
+    def __call__(
+        self, key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+    ) -> None: ...
 
 
-def save_nothing(key: int | str, state: State, model: SavedModel | None = None) -> None:
+def save_nothing(
+    key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+) -> None:
     """Keep nothing."""
 
 
-Load: TypeAlias = Callable[[int | str], State]
-"""Reads what was kept under a number or a name; raises `ConfigError` if there is nothing."""
+class Load(Protocol):
+    """Reads what was kept under a number or a name; raises `ConfigError` if there is nothing, or it is damaged.
+
+    Attributes:
+        rounds: numbers under which there is something, oldest first.
+    """
+
+    @property
+    def rounds(self) -> Sequence[int]: ...
+
+    def __call__(self, key: int | str) -> State: ...
+
+    def read_whole(self, key: int | str) -> Checkpoint:
+        """Read the notes, too."""
+        ...
+
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -318,6 +340,20 @@ class Host(Role):
         """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
 
 
+class Recovered(NamedTuple):
+    """What an interrupted run goes on from.
+
+    Attributes:
+        events: what stays in its record.
+        lost: what cannot be gone on from, or is missing in the record, each in a sentence.
+        damaged: rounds whose checkpoints are of no use, to be removed.
+    """
+
+    events: list[Event]
+    lost: Sequence[str] = ()
+    damaged: Sequence[int] = ()
+
+
 class Finished(NamedTuple):
     """How a member ended: why, and the model that it ends with, if it has one to show."""
 
@@ -470,6 +506,16 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
+    def recover(self, job: J, events: Sequence[Event], load: Load) -> Recovered:
+        """Choose what an interrupted run goes on from: the newest state of which all is whole.
+
+        Raises `ConfigError` if there should be one, and is not.
+
+        Args:
+            events: those that are whole; others may be missing between them.
+        """
+        return Recovered(self.events_to_keep(events))
+
     def can_resume(self, job: J) -> bool:
         """Return whether a run of this job can go on after it was interrupted."""
         return False
@@ -480,6 +526,7 @@ class Topology(ABC, Generic[J]):
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
 
         Args:
+            events: what `recover` chose.
             load: reads the checkpoint of a round, and what else was kept.
         """
         raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")

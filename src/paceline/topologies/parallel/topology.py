@@ -15,9 +15,11 @@ from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.datasets import importable
+from paceline.learning.divergence import are_finite
 from paceline.learning.privacy import PrivacySpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
+from paceline.learning.update_validation import why_unlike
 from paceline.topologies.base import (
     DeviceOptions,
     Environment,
@@ -27,13 +29,14 @@ from paceline.topologies.base import (
     Member,
     Node,
     Plan,
+    Recovered,
     Topology,
     import_paths_of,
 )
 from paceline.topologies.consent import Disclosure
+from paceline.topologies.parallel import resuming
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted, UpdateKept
-from paceline.topologies.parallel.job_training import memory_name
+from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.own_data import cut, own_data_of
@@ -74,18 +77,12 @@ class Parallel(Topology[JobSpec]):
         return LearnerProgress()
 
     def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
-        """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
+        return resuming.events_to_keep(events)
 
-        All else after it is dropped: the round that was open happens again, learners join again, and an end is none.
-        """
-        closings = [(index, event.round) for index, event in enumerate(events) if isinstance(event, RoundClosed)]
-        if not closings:
-            return []
-        last, last_round = closings[-1]
-        rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "round", 0) <= last_round)
-        kept = (*events[: last + 1], *rest)
-        # A late update that waited for a round that happens again is lost.
-        return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
+    def recover(self, job: JobSpec, events: Sequence[Event], load: Load) -> Recovered:
+        if not isinstance(job, Job):
+            return super().recover(job, events, load)
+        return resuming.recover(events, load, remembers=job.aggregation.remembers)
 
     def can_resume(self, job: JobSpec) -> bool:
         return isinstance(job, Job)
@@ -93,23 +90,25 @@ class Parallel(Topology[JobSpec]):
     def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
         if not isinstance(job, Job):
             raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
-        closed = [event for event in events if isinstance(event, RoundClosed)]
-        last = closed[-1].round if closed else 0
+        last = next((event.round for event in reversed(events) if isinstance(event, RoundClosed)), 0)
+        if not last:
+            return JobPlan(prepare_job(job))
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        history = [event.scores for event in closed if event.scores is not None]
-        match job.early_stopping(history).reason:
+        notes = resuming.read_notes(load, last)
+        match job.early_stopping(notes.history).reason:
             case "target reached":
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+        state = load(last)
         # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
-        start = load(last) if last and job.model.start is not None else None
-        deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
-        prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
-        if last:
-            memory = load(memory_name(last)) if job.aggregation.remembers else {}
-            prepared = replace(prepared, state=load(last), memory=memory)
+        prepared = prepare_job(job, state if job.model.start is not None else None)
+        wrong = why_unlike(state, prepared.state) or (None if are_finite(state) else "it holds NaN or infinity")
+        if wrong is not None:
+            raise ConfigError(f"the checkpoint of round {last} is not one of this job's model: {wrong}")
+        memory = load(resuming.memory_name(last)) if job.aggregation.remembers else {}
+        prepared = replace(prepared, state=state, memory=memory, history=notes.history, num_rounds=notes.num_rounds)
         return JobPlan(prepared, first_round=last + 1)
 
 

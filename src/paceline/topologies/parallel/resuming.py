@@ -1,0 +1,112 @@
+"""How a run of one job goes on after it was interrupted: from the newest checkpoint that is whole.
+
+A checkpoint says by itself what the next round starts from, and how its round closed. So the record may be damaged, or
+end sooner, and what is decided by earlier rounds (early stopping, privacy) still is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from paceline.errors import ConfigError
+from paceline.events import Event
+from paceline.learning.checkpoints import round_name
+from paceline.learning.scores import Scores
+from paceline.topologies.base import Load, Recovered
+from paceline.topologies.parallel.events import RoundClosed, UpdateKept
+from paceline.topologies.reporting.formatting import format_count
+
+_KEY = "round"  # of the text in the header of a checkpoint
+_MAX_NAMED = 3  # checkpoints that are damaged, in a message
+
+
+class RoundNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept with the parameters after a round.
+
+    Attributes:
+        closed: the event that says that the round has closed.
+        history: scores that early stopping goes by.
+        num_rounds: number of rounds with an update of a learner, by its name, where privacy depends on it.
+    """
+
+    closed: RoundClosed
+    history: Sequence[Scores] = ()
+    num_rounds: Mapping[str, int] = {}
+
+    @classmethod
+    def of(cls, closed: RoundClosed, history: Iterable[Scores], num_rounds: Mapping[str, int]) -> RoundNotes:
+        """Note what can be written: figures that are NaN or infinite are left out."""
+        finite = [
+            Scores(one.loss, {name: figure for name in one.metrics if (figure := one.figure(name)) is not None})
+            for one in history
+        ]
+        return cls(closed=closed, history=finite, num_rounds=num_rounds)
+
+    def as_texts(self) -> dict[str, str]:
+        """Return what goes into the header of a checkpoint."""
+        return {_KEY: msgspec.json.encode(self).decode()}
+
+
+def memory_name(round: int) -> str:
+    """Return the name under which the aggregation's memory after a round is saved."""
+    return f"{round_name(round)}.aggregation"
+
+
+def read_notes(load: Load, round: int) -> RoundNotes:
+    """Read what was kept with the parameters after a round; raises `ConfigError` if the checkpoint is not whole."""
+    texts = load.read_whole(round).header
+    try:
+        return msgspec.json.decode(texts[_KEY], type=RoundNotes)
+    except (KeyError, msgspec.DecodeError) as error:
+        raise ConfigError(f"the checkpoint of round {round} does not say how to go on from it") from error
+
+
+def events_to_keep(events: Sequence[Event]) -> list[Event]:
+    """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
+
+    All else after it is dropped: the round that was open happens again, learners join again, and an end is none.
+    """
+    closings = [(index, event.round) for index, event in enumerate(events) if isinstance(event, RoundClosed)]
+    if not closings:
+        return []
+    last, last_round = closings[-1]
+    rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "round", 0) <= last_round)
+    kept = (*events[: last + 1], *rest)
+    # A late update that waited for a round that happens again is lost.
+    return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
+
+
+def recover(events: Sequence[Event], load: Load, *, remembers: bool) -> Recovered:
+    """Choose the newest round of which all is whole, and the events that stay; see `Topology.recover`.
+
+    Args:
+        remembers: whether the aggregation has a memory, which belongs to a round.
+    """
+    closed = {event.round for event in events if isinstance(event, RoundClosed)}
+    damaged: list[str] = []
+    for number in sorted(closed.union(load.rounds), reverse=True):
+        try:
+            notes = read_notes(load, number)
+            if remembers:
+                load(memory_name(number))
+        except ConfigError as error:
+            damaged.append(f"round {number} is lost: {error}")
+        else:
+            break
+    else:
+        if damaged:
+            raise ConfigError(
+                f"no round is whole, so there is nothing to go on from: {'; '.join(damaged[:_MAX_NAMED])}"
+            )
+        return Recovered([])
+    lost = [f"{one}; going on after round {number}" for one in damaged]
+    without = len(set(range(1, number)) - closed)
+    if without:
+        lost.append(f"the record of {format_count(without, 'round')} up to round {number} is lost; the model is not")
+    until = [event for event in events if not (isinstance(event, RoundClosed) and event.round > number)]
+    if number not in closed:  # the process ended between saving and recording it, or the record was cut
+        until = [event for event in until if getattr(event, "round", 0) <= number]
+        until.append(notes.closed)
+    return Recovered(events_to_keep(until), lost, [one for one in load.rounds if one > number])
