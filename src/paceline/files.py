@@ -121,6 +121,8 @@ def replace(path: Path, content: Content, *, is_synced: bool = True) -> None:
 
 def make_folder(path: Path, *, exist_ok: bool = True) -> None:
     """Make a folder, and those it is to be in; raises `OSError`."""
+    if exist_ok and path.is_dir():
+        return
     if not path.parent.exists():
         make_folder(path.parent)
     try:

@@ -132,7 +132,7 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
         path = folder / "listen.json" if folder is not None else None
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
         for name, value in given.items():
             setattr(kept, name, value)

@@ -69,23 +69,30 @@ class RunFolder:
         kind = folder.reporting.kind
         if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
             raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
-        try:
-            files.make_folder(folder.path)
-            if overwrite and any(folder.path.iterdir()):
-                cls.open(folder.path).delete_files()
-            if any(folder.path.iterdir()):
-                raise ConfigError(
-                    f"{folder.path} exists and is not empty: give the {kind} another name, overwrite it, or resume it"
-                )
-            files.make_folder(folder.checkpoints)
-            files.replace(folder._versions_file, _as_json(read_versions(settings)), is_synced=False)
-            files.replace(folder._events_file, b"", is_synced=False)
-            files.replace(folder._settings_file, _as_json(settings))
-            folder._claim_it()
-            folder._start_recording()
-        except OSError as error:
-            raise ConfigError(f"{folder.path}: a {kind} cannot be kept there: {files.reason_of(error)}") from error
+        with contextlib.ExitStack() as stack:
+            stack.callback(folder.close)
+            folder._make(settings, overwrite=overwrite)
+            stack.pop_all()
         return folder
+
+    def _make(self, settings: dict[str, Any], *, overwrite: bool) -> None:
+        kind = self.reporting.kind
+        try:
+            files.make_folder(self.path)
+            if overwrite and any(self.path.iterdir()):
+                self.open(self.path).delete_files()
+            if any(self.path.iterdir()):
+                raise ConfigError(
+                    f"{self.path} exists and is not empty: give the {kind} another name, overwrite it, or resume it"
+                )
+            files.make_folder(self.checkpoints)
+            files.replace(self._versions_file, _as_json(read_versions(settings)))
+            files.replace(self._events_file, b"", is_synced=False)
+            files.replace(self._settings_file, _as_json(settings))
+            self._claim_it()
+            self._start_recording()
+        except OSError as error:
+            raise ConfigError(f"{self.path}: a {kind} cannot be kept there: {files.reason_of(error)}") from error
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -287,7 +294,7 @@ def _as_json(value: object) -> bytes:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
 

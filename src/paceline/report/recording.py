@@ -89,11 +89,15 @@ class Recorder:
         self._tables: list[tuple[_WaitingFile, GrowingTable]] = []
         self._events = _WaitingFile(events_file)
         self._files = [self._events]
-        for recorded in tables:
-            path, table = events_file.with_name(recorded.file), recorded.begin()
-            files.replace(path, "".join(map(table.csv_of, kept)).encode(), is_synced=False)
-            self._tables.append((_WaitingFile(path), table))
-            self._files.append(self._tables[-1][0])
+        try:
+            for recorded in tables:
+                path, table = events_file.with_name(recorded.file), recorded.begin()
+                files.replace(path, "".join(map(table.csv_of, kept)).encode(), is_synced=False)
+                self._tables.append((_WaitingFile(path), table))
+                self._files.append(self._tables[-1][0])
+        except BaseException:
+            self._let_go()
+            raise
 
     def record(self, event: Event) -> None:
         """Write an event, and its rows if it has any; one write each. Does not raise."""
@@ -140,6 +144,11 @@ class Recorder:
 
     def close(self) -> None:
         """Write what waits, if that can be, and let go of the files."""
-        self.sync()
+        try:
+            self.sync()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
         for file in self._files:
             file.close()

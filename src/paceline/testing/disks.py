@@ -70,7 +70,8 @@ class FaultyDisk(Disk):
     def _fault(self, kind: Kind, path: Path) -> Fault | None:
         if self._has_crashed:
             raise Crash
-        self._safe.note(path)
+        if kind != "make_folder":
+            self._safe.note(path)
         self.changes.append(Change(len(self.changes) + 1, kind, path))
         return self._faults(self.changes[-1])
 

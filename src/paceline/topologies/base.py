@@ -290,6 +290,13 @@ class Role(ABC):
     async def run(self, address: str) -> Any:
         """Do this role's part until the run is over. Others can call at this address, empty if nobody can."""
 
+    async def suspend(self) -> None:
+        """Finish what is open, begin nothing further, and return: the process is about to end, and `run` is cancelled.
+
+        Others are not told that the run is over, since it may go on later. Where `is_stopping` says that this role is
+        to end early, it goes on to that instead.
+        """
+
     def status(self) -> dict[str, Any]:
         """Return how far it is, for whoever asks over the network: plain values by name."""
         return {}

@@ -67,6 +67,7 @@ class JobTraining:
     def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
         self.prepared = prepared
         self.round: OpenRound | None = None
+        self._is_closing = False
         self.num_closed = first_round - 1
         self.has_trained = first_round > 1
         self._job = prepared.job
@@ -117,9 +118,14 @@ class JobTraining:
             return "privacy budget spent"
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
+    @property
+    def is_in_round(self) -> bool:
+        """Whether a round is open, or not yet saved."""
+        return self.round is not None or self._is_closing
+
     def start(self) -> None:
         """Record that learners may come."""
-        self._record(
+        self._started = self._record(
             events.RunStarted,
             job=self._job.described(),
             clock=self.env.clock,
@@ -241,7 +247,13 @@ class JobTraining:
         Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is; and
         `DiskError` if it cannot be saved.
         """
-        self.round = None
+        self.round, self._is_closing = None, True
+        try:
+            await self._close(closed, seconds)
+        finally:
+            self._is_closing = False
+
+    async def _close(self, closed: OpenRound, seconds: float) -> None:
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
             raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
@@ -309,7 +321,7 @@ class JobTraining:
 
     def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
-        notes = RoundNotes.of(closed, self._early_stopping.history, self._privacy.num_rounds)
+        notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
         try:
             if self._aggregation.remembers:
                 self.env.save(memory_name(closed.round), self._memory)

@@ -6,7 +6,7 @@ end sooner, and what is decided by earlier rounds (early stopping, privacy) stil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,8 @@ from paceline.events import Event
 from paceline.learning.checkpoints import round_name
 from paceline.learning.scores import Scores
 from paceline.topologies.base import Load, Recovered
-from paceline.topologies.parallel.events import RoundClosed, UpdateKept
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted, UpdateKept
+from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.reporting.formatting import format_count
 
 _KEY = "round"  # of the text in the header of a checkpoint
@@ -26,23 +27,27 @@ class RoundNotes(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept with the parameters after a round.
 
     Attributes:
+        started: the event with which the run began, or went on.
         closed: the event that says that the round has closed.
         history: scores that early stopping goes by.
         num_rounds: number of rounds with an update of a learner, by its name, where privacy depends on it.
     """
 
+    started: RunStarted
     closed: RoundClosed
     history: Sequence[Scores] = ()
     num_rounds: Mapping[str, int] = {}
 
     @classmethod
-    def of(cls, closed: RoundClosed, history: Iterable[Scores], num_rounds: Mapping[str, int]) -> RoundNotes:
+    def of(
+        cls, started: RunStarted, closed: RoundClosed, history: Iterable[Scores], num_rounds: Mapping[str, int]
+    ) -> RoundNotes:
         """Note what can be written: figures that are NaN or infinite are left out."""
         finite = [
             Scores(one.loss, {name: figure for name in one.metrics if (figure := one.figure(name)) is not None})
             for one in history
         ]
-        return cls(closed=closed, history=finite, num_rounds=num_rounds)
+        return cls(started=started, closed=closed, history=finite, num_rounds=num_rounds)
 
     def as_texts(self) -> dict[str, str]:
         """Return what goes into the header of a checkpoint."""
@@ -78,18 +83,14 @@ def events_to_keep(events: Sequence[Event]) -> list[Event]:
     return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
 
 
-def recover(events: Sequence[Event], load: Load, *, remembers: bool) -> Recovered:
-    """Choose the newest round of which all is whole, and the events that stay; see `Topology.recover`.
-
-    Args:
-        remembers: whether the aggregation has a memory, which belongs to a round.
-    """
+def recover(job: Job, events: Sequence[Event], load: Load) -> Recovered:
+    """Choose the newest round of which all is whole, and the events that stay; see `Topology.recover`."""
     closed = {event.round for event in events if isinstance(event, RoundClosed)}
     damaged: list[str] = []
     for number in sorted(closed.union(load.rounds), reverse=True):
         try:
             notes = read_notes(load, number)
-            if remembers:
+            if job.aggregation.remembers:  # its memory belongs to the round
                 load(memory_name(number))
         except ConfigError as error:
             damaged.append(f"round {number} is lost: {error}")
@@ -109,4 +110,19 @@ def recover(events: Sequence[Event], load: Load, *, remembers: bool) -> Recovere
     if number not in closed:  # the process ended between saving and recording it, or the record was cut
         until = [event for event in until if getattr(event, "round", 0) <= number]
         until.append(notes.closed)
-    return Recovered(events_to_keep(until), lost, [one for one in load.rounds if one > number])
+    kept = list(_completed(events_to_keep(until), notes.started, job.deadline_seconds))
+    return Recovered(kept, lost, [one for one in load.rounds if one > number])
+
+
+def _completed(events: Sequence[Event], started: RunStarted, deadline_seconds: float) -> Iterator[Event]:
+    """Put in what readers of a record rely on, where it is lost: the start of the run, and of each closed round."""
+    if not any(isinstance(event, RunStarted) for event in events):
+        yield started
+    opened: set[int] = set()
+    for event in events:
+        if isinstance(event, RoundOpened):
+            opened.add(event.round)
+        elif isinstance(event, RoundClosed) and event.round not in opened:
+            at, learners = max(event.at - event.seconds, 0.0), event.num_learners
+            yield RoundOpened(at=at, round=event.round, deadline_seconds=deadline_seconds, num_learners=learners)
+        yield event

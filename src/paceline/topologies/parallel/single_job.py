@@ -40,7 +40,9 @@ class SingleJob(Orchestrator):
         training.start()
         try:
             while training.why_over is None:
+                await self._unless_suspended()
                 await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
+                await self._unless_suspended()
                 if not self.env.is_stopping():
                     await self._run_round()
         except DivergedError as error:

@@ -82,7 +82,7 @@ class Parallel(Topology[JobSpec]):
     def recover(self, job: JobSpec, events: Sequence[Event], load: Load) -> Recovered:
         if not isinstance(job, Job):
             return super().recover(job, events, load)
-        return resuming.recover(events, load, remembers=job.aggregation.remembers)
+        return resuming.recover(job, events, load)
 
     def can_resume(self, job: JobSpec) -> bool:
         return isinstance(job, Job)
