@@ -12,7 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from paceline import topologies
+from paceline import files, topologies
 from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
@@ -35,7 +35,7 @@ from paceline.cli.options import (
 )
 from paceline.cli.tls import identity_of, public_url
 from paceline.devices.machines import LiveMachine
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
 from paceline.learning.accelerators import find_accelerator
@@ -148,10 +148,8 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / "listen.json", folder / "listen.json.new"
+        path = folder / "listen.json"
         try:
-            partial.touch(mode=0o600)
-            partial.write_bytes(msgspec.json.encode(self))
-            partial.replace(path)
+            files.replace(path, msgspec.json.encode(self))
         except OSError as error:
-            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error
+            raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
