@@ -4,6 +4,7 @@
     ├── ConfigError               a setting, file or argument that a user can mend
     ├── DivergedError             training led to NaN, infinity or an exploding loss
     ├── DiskError                 a file of a run cannot be written: no space, no permission, a broken disk
+    ├── OutOfMemory               training took more memory than the device has, or gives (also a built-in MemoryError)
     ├── WireError                 a value that cannot be sent, or bytes that are not a valid frame
     ├── TransportError            the call did not get through, or its answer did not come back
     │   ├── Unreachable           nobody answers at that address; nothing was run
@@ -51,6 +52,10 @@ class DivergedError(PacelineError):
 
 class DiskError(PacelineError):
     """A file cannot be written; the message names it, and why."""
+
+
+class OutOfMemory(PacelineError, MemoryError):
+    """Training took more memory than the device has, or gives; the message says what to try."""
 
 
 class WireError(PacelineError):

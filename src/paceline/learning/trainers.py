@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from paceline.errors import OutOfMemory, in_one_line
 from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
 from paceline.learning.averaging import State
@@ -24,6 +25,9 @@ from paceline.learning.shards import Array, Shard
 from paceline.learning.vectors import Vectors
 
 _T = TypeVar("_T")
+
+_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+_ALLOCATION_FAILED = "can't allocate memory"  # part of what torch says on the CPU, where it has no class for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +335,7 @@ class ThreadTrainer(Trainer):
 async def _in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
     """Do the work in a thread; its last argument is an event that is set once the work is cancelled.
 
-    Cancelling waits until the thread has ended: the model must not be used twice at once.
+    Cancelling waits until the thread has ended: the model must not be used twice at once. Raises `OutOfMemory`.
     """
     loop, is_cancelled = asyncio.get_running_loop(), threading.Event()
     running = loop.run_in_executor(None, functools.partial(work, *arguments, is_cancelled))
@@ -340,4 +344,11 @@ async def _in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
     except asyncio.CancelledError:
         is_cancelled.set()
         await asyncio.gather(running, return_exceptions=True)  # ends with its next step
+        raise
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, _OUT_OF_MEMORY) or _ALLOCATION_FAILED in str(error):
+            raise OutOfMemory(
+                f"training took more memory than there is: {in_one_line(error)}; try smaller batches, or give it more "
+                "(--max-memory)"
+            ) from error
         raise

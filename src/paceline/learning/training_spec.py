@@ -206,16 +206,20 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Make samples of zeros, to try things out with."""
         return Shard(*(np.zeros((num_samples, *column.shape), column.dtype) for column in self.columns))
 
-    def _check_size(self) -> None:
-        name = self.chosen_model.name
-        if name is None:
-            return  # the device allowed that very model
+    @property
+    def num_parameters(self) -> int | None:
+        """Number of parameters of a named model; None of the user's own, which has to be made to be known."""
+        if self.chosen_model.name is None:
+            return None
         with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
             model = models.build(self.chosen_model, self.input_shape, self.num_outputs)
-        num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        if num_parameters > _MAX_PARAMETERS:
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    def _check_size(self) -> None:
+        num_parameters = self.num_parameters
+        if num_parameters is not None and num_parameters > _MAX_PARAMETERS:
             raise ConfigError(
-                f"model {name!r} would have {num_parameters} parameters for samples of shape "
+                f"model {self.chosen_model.name!r} would have {num_parameters} parameters for samples of shape "
                 f"{self.input_shape} and {self.num_outputs} outputs; allowed: {_MAX_PARAMETERS}"
             )
 
