@@ -7,6 +7,7 @@ its place, to have writes fail, and to see what a crash between any two of them 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import TypeAlias
 from paceline.errors import in_one_line
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)  # of folders, on some file systems in a network
 
 NEW = ".new"
 """End of the name of a file until it is whole."""
@@ -59,6 +62,9 @@ class Disk:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _CANNOT_SYNC:
+                raise
         finally:
             os.close(descriptor)
 

@@ -1,6 +1,8 @@
 """Checkpoints: whole or not at all, the newest few kept, and damaged ones told in one line."""
 
 import random
+import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -121,6 +123,20 @@ def test_files_are_private_also_where_others_may_read_what_a_crash_left(tmp_path
     checkpoints.save(tmp_path, 1, state_of(1))
     modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent, tmp_path / path.name)]
     assert modes == [0o600, 0o700, 0o600]
+
+
+def test_a_full_disk_is_told_in_its_own_words(tmp_path):
+    state = {"w": torch.zeros(100_000)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(DiskError, match="round-00001.safetensors cannot be written: File too large$"):
+            checkpoints.save(tmp_path, 1, state)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_written_is_told_in_one_line(tmp_path):

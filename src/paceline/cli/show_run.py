@@ -79,7 +79,7 @@ def start_and_show(
     if save is not None:
         shutil.copyfile(checkpoints.newest_in(run.folder), save)
     _print_result(run, console, as_json=as_json)
-    if isinstance(fleet, LiveFleet) and fleet.termination.is_requested:
+    if isinstance(fleet, LiveFleet) and fleet.termination.is_stopping():
         exit_terminated()  # it ended early, with what was learned
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -72,13 +73,19 @@ def write(path: Path, state: State, header: Mapping[str, str] | None = None) -> 
         try:
             save_file(apart, partial, texts)
         except SafetensorError as error:
-            raise OSError(in_one_line(error)) from error
+            raise _as_os_error(error) from error
 
     try:
         files.make_folder(path.parent)
         files.replace(path, fill)
     except OSError as error:
         raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
+
+
+def _as_os_error(error: SafetensorError) -> OSError:
+    """Translate what the library raises for a disk that fails, by the number that it quotes."""
+    found = re.search(r"os error (\d+)", str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else OSError(in_one_line(error))
 
 
 def rounds(folder: Path) -> list[int]:
