@@ -104,6 +104,22 @@ def test_a_record_that_cannot_be_written_for_long_ends_runs_without_checkpoints_
     assert len(list(folder.events())) == 4  # what waited is written, what came later is not after a gap
 
 
+def test_events_are_written_anew_after_a_sync_that_failed(tmp_path):
+    """A system drops what it could not write, and the next sync succeeds without it."""
+    with RunFolder.create(tmp_path, "run", JOB.described()) as folder:
+        folder.record(LearnerLeft(at=0.0, learner="a", reason="it said goodbye"))
+        with files.written_to(FaultyDisk({"sync": errno.EIO})), pytest.raises(DiskError, match="Input/output error"):
+            folder.sync()
+        disk = FaultyDisk()
+        with files.written_to(disk):
+            folder.sync()
+            folder.record(LearnerLeft(at=1.0, learner="a", reason="it said goodbye"))
+        kinds = [(change.kind, change.path.name) for change in disk.changes]
+        assert ("rename", "events.jsonl") in kinds
+        assert kinds[-1] == ("append", "events.jsonl")
+    assert [event.at for event in folder.events()] == [0.0, 1.0]
+
+
 def test_what_waits_for_a_disk_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("paceline.report.recording.MAX_WAITING_BYTES", 1000)
     folder = RunFolder.create(tmp_path, "run", JOB.described())
