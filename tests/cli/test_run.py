@@ -10,7 +10,9 @@ import pytest
 from paceline import load_job
 from paceline.cli import show_run
 from paceline.fleets.base import Fleet
+from paceline.report import RunFolder
 from paceline.run import prepare
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 
 RESUMED = "to go on, run\n  paceline resume 'my run'\n"
 
@@ -47,21 +49,27 @@ def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, de
     assert capsys.readouterr().err == line
 
 
-def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change):
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change, number, code, said):
     change("job.toml", "rounds = 2", "rounds = 3")
     change("job.toml", "deadline_seconds = 4", "deadline_seconds = 1")
     (paceline_in.folder / "slow.toml").write_text('[[device]]\nname = "slow"\nslowdown = 300\n')
     command = [sys.executable, "-m", "paceline", "run", "job.toml", "--fleet", "slow.toml", "--folder", "run"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert any(line.startswith("round 1/3") for line in process.stdout)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     first, line, last = err.splitlines()
-    assert (first, last) == ("to go on, run", "paceline: interrupted")
+    assert (first, last) == ("to go on, run", f"paceline: {said}")
     assert line == "  paceline resume run"
+    recorded = list(RunFolder.open(paceline_in.folder / "run").events())
+    opened, closed = (sum(isinstance(event, kind) for event in recorded) for kind in (RoundOpened, RoundClosed))
+    assert number == signal.SIGINT or opened == closed  # SIGTERM leaves no round open
     out = printed(*shlex.split(line)[1:])
-    assert "run resumed at round 2" in out
+    assert f"run resumed at round {closed + 1}" in out
     assert "ended: rounds done, 3 rounds" in out
 
 

@@ -22,6 +22,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click, and exports only this much of it
 
@@ -71,7 +72,8 @@ app = typer.Typer(
     name="paceline",
     cls=_LazyGroup,
     help="Train PyTorch models on fleets of unequal edge devices, all done by the deadline.",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted, 143 "
+    "terminated.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )

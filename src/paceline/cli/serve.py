@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from rich.console import Console
 
-from paceline import topologies
+from paceline import files, topologies
 from paceline.axon import ServerIdentity, access
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
@@ -33,7 +33,7 @@ from paceline.cli.options import (
 )
 from paceline.cli.tls import identity_of, public_url
 from paceline.devices.machines import LiveMachine
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
 from paceline.learning.accelerators import find_accelerator
@@ -134,7 +134,7 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
         path = folder / LISTEN if folder is not None else None
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
         for name, value in given.items():
             setattr(kept, name, value)
@@ -150,10 +150,8 @@ class _KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / LISTEN, folder / f"{LISTEN}.new"
+        path = folder / LISTEN
         try:
-            partial.touch(mode=0o600)
-            partial.write_bytes(msgspec.json.encode(self))
-            partial.replace(path)
+            files.replace(path, msgspec.json.encode(self))
         except OSError as error:
-            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error
+            raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from paceline.cli.signals import ending_by_signal, exit_terminated
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets.base import Fleet
+from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder, show_progress
 from paceline.report.folder import FLEET, LISTEN
@@ -55,7 +57,7 @@ def start_and_show(
     if opening:
         Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
     console, clock = Console(stderr=as_json), _RunClock()
-    with show_progress(console, prepared.folder.reporting, clock.now) as show:
+    with ending_by_signal(), show_progress(console, prepared.folder.reporting, clock.now) as show:
 
         def watch(event: Event, *job: str) -> None:
             clock.see(event)
@@ -70,6 +72,8 @@ def start_and_show(
     if save is not None:
         shutil.copyfile(checkpoints.newest_in(run.folder), save)
     _print_result(run, console, as_json=as_json)
+    if isinstance(fleet, LiveFleet) and fleet.termination.is_stopping():
+        exit_terminated()  # it ended early, with what was learned
 
 
 def _how_to_go_on(prepared: PreparedRun) -> str:

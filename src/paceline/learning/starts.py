@@ -40,7 +40,7 @@ def make_model(
     check(spec)
     if start is None and job.model.start is not None:
         source = job.model.start
-        start = checkpoints.read(checkpoints.newest_in(Path(source)))
+        start = checkpoints.read(checkpoints.newest_in(Path(source)), is_foreign=True)
     if start is None:
         return _with_digest(LocalModel(spec, allowed=None))
     try:

@@ -32,6 +32,7 @@ from paceline.events import Emit, Event
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
+from paceline.learning.checkpoints import Checkpoint
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
@@ -48,31 +49,48 @@ E = TypeVar("E", bound=Event)
 
 
 class Save(Protocol):
-    """Keeps a model under the number of a round, or parameters under a name, such as ``final``."""
+    """Keeps a model under the number of a round, or parameters under a name, such as ``final``.
 
-    def __call__(self, key: int | str, state: State, model: SavedModel | None = None) -> None: ...
+    All events so far are on the disk before, and the model is when it returns; raises `DiskError` if either cannot be.
+    """
+
+    def __call__(
+        self, key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+    ) -> None: ...
 
 
-def save_nothing(key: int | str, state: State, model: SavedModel | None = None) -> None:
+def save_nothing(
+    key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+) -> None:
     """Keep nothing."""
 
 
 class Load(Protocol):
-    """Reads what a run kept."""
+    """Reads what was kept under a number or a name; raises `ConfigError` if there is nothing, or it is damaged.
 
-    def __call__(self, key: int | str) -> State:
-        """Read what was kept under a number or a name; raises `ConfigError` if there is nothing."""
+    Attributes:
+        rounds: numbers under which there is something, oldest first.
+        jobs: what the run kept of the jobs in it, by name.
+    """
 
     @property
-    def jobs(self) -> Mapping[str, KeptJob]:
-        """What the run kept of the jobs in it, by name."""
+    def rounds(self) -> Sequence[int]: ...
+
+    @property
+    def jobs(self) -> Mapping[str, KeptJob]: ...
+
+    def __call__(self, key: int | str) -> State: ...
+
+    def read_whole(self, key: int | str) -> Checkpoint:
+        """Read the notes, too."""
+        ...
 
 
 class KeptJob(NamedTuple):
-    """What a run kept of a job in it: its resolved tables, the events that stay, and what reads the rest."""
+    """What a run kept of a job in it: its resolved tables, what it goes on from, and what reads the rest."""
 
     settings: Mapping[str, Any]
-    events: Sequence[Event]
+    recovered: Recovered
     load: Load
 
 
@@ -286,6 +304,13 @@ class Role(ABC):
     async def run(self, address: str) -> Any:
         """Do this role's part until the run is over. Others can call at this address, empty if nobody can."""
 
+    async def suspend(self) -> None:
+        """Finish what is open, begin nothing further, and return: the process is about to end, and `run` is cancelled.
+
+        Others are not told that the run is over, since it may go on later. Where `is_stopping` says that this role is
+        to end early, it goes on to that instead.
+        """
+
     def status(self) -> dict[str, Any]:
         """Return how far it is, for whoever asks over the network: plain values by name."""
         return {}
@@ -334,6 +359,20 @@ class Host(Role):
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
+
+
+class Recovered(NamedTuple):
+    """What an interrupted run goes on from.
+
+    Attributes:
+        events: what stays in its record.
+        lost: what cannot be gone on from, or is missing in the record, each in a sentence.
+        damaged: rounds whose checkpoints are of no use, to be removed.
+    """
+
+    events: list[Event]
+    lost: Sequence[str] = ()
+    damaged: Sequence[int] = ()
 
 
 class Finished(NamedTuple):
@@ -493,13 +532,15 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
-    def pool_events_to_keep(self, events: Sequence[Event], jobs: Mapping[str, Sequence[Event]]) -> list[Event]:
-        """Choose the events of an interrupted run with jobs in it that stay in its record when it goes on.
+    def recover(self, job: J, events: Sequence[Event], load: Load) -> Recovered:
+        """Choose what an interrupted run goes on from: the newest state of which all is whole.
+
+        Raises `ConfigError` if there should be one, and is not.
 
         Args:
-            jobs: those that stay in the record of each job, by name.
+            events: those that are whole; others may be missing between them.
         """
-        return self.events_to_keep(events)
+        return Recovered(self.events_to_keep(events))
 
     def can_resume(self, job: J) -> bool:
         """Return whether a run of this job can go on after it was interrupted."""
@@ -511,6 +552,7 @@ class Topology(ABC, Generic[J]):
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
 
         Args:
+            events: what `recover` chose.
             load: reads the checkpoint of a round, and what else was kept.
         """
         raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")

@@ -170,3 +170,30 @@ def test_the_folder_of_a_job_that_is_not_whole_is_made_anew(tmp_path):
     (half / "versions.json").write_text("{}")
     run.reopen(folder).start(fleet())
     check_record(folder)
+
+
+def test_a_round_that_is_saved_and_not_recorded_counts_and_is_paid_once(killed, tmp_path):
+    """The process ended between the two, or a loss of power took the end of the record."""
+    whole = max(
+        (folder for folder in killed.values() if of(events.RoundClosed, job_events(folder, "b"))),
+        key=lambda folder: len(of(events.RoundClosed, job_events(folder, "b"))),
+    )
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    record = folder / "jobs/b/events.jsonl"
+    kept = record.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(kept) if b'"round_closed"' in line)
+    record.write_bytes(b"".join(kept[:last]))
+    record_of_pool = folder / "events.jsonl"
+    ended = [b'"job_ended"', b'"pool_ended"']
+    lines = record_of_pool.read_bytes().splitlines(keepends=True)
+    record_of_pool.write_bytes(b"".join(line for line in lines if not any(kind in line for kind in ended)))
+    run.reopen(folder).start(fleet())
+    pool, jobs, _ = check_record(folder)
+    assert len(of(events.RoundClosed, jobs["b"])) == 4
+    assert {event.job for event in of(events.JobEnded, pool)} == {"a", "b", "hopeless"}
+
+
+def job_events(folder, name):
+    job = RunFolder.open(folder).jobs().get(name)
+    return [] if job is None else job.events()

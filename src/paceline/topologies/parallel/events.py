@@ -110,6 +110,14 @@ class UpdateAudited(RoundEvent, frozen=True, tag="update_audited"):
     distance: float | None = None
 
 
+class SavingFailed(Event, frozen=True, tag="saving_failed"):
+    """What a round led to cannot be saved; that is tried again for so many seconds, before the next round opens."""
+
+    round: int
+    reason: str
+    patience_seconds: float
+
+
 class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
@@ -164,6 +172,7 @@ RunEndReason: TypeAlias = Literal[
     "infeasible",
     "failed",
     "cancelled",
+    "not saved",
     "stopped by a callback",
 ]
 

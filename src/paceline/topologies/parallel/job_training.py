@@ -17,11 +17,10 @@ import torch
 import paceline
 from paceline import plugins
 from paceline.allocation import Allocation
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, DiskError
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import round_name
-from paceline.learning.divergence import diverged, has_exploded
+from paceline.learning.divergence import are_finite, diverged, has_exploded
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
@@ -38,6 +37,7 @@ from paceline.topologies.parallel.masking import AGREEING_PART, Masking
 from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
+from paceline.topologies.parallel.resuming import RoundNotes, memory_name
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
@@ -45,10 +45,10 @@ from paceline.topologies.sessions import Changes
 
 _MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
 
+SAVING_SECONDS = 60.0
+"""Longest that saving a round is tried before the run ends: a full disk may have room again."""
 
-def memory_name(round: int) -> str:
-    """Return the name under which the aggregation's memory after a round is saved."""
-    return f"{round_name(round)}.aggregation"
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0  # between two tries
 
 
 class JobTraining:
@@ -70,6 +70,7 @@ class JobTraining:
     def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
         self.prepared = prepared
         self.round: OpenRound | None = None
+        self._is_closing = False
         self.num_closed = first_round - 1
         self.has_trained = first_round > 1
         self._job = prepared.job
@@ -80,7 +81,7 @@ class JobTraining:
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
         self._early_stopping = self._job.early_stopping(prepared.history)
-        self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
+        self._privacy = PrivacyAccount(self._job.privacy, prepared.num_rounds)
         self._lowest_loss: float | None = None
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
@@ -126,9 +127,14 @@ class JobTraining:
             return "privacy budget spent"
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
+    @property
+    def is_in_round(self) -> bool:
+        """Whether a round is open, or not yet saved."""
+        return self.round is not None or self._is_closing
+
     def start(self) -> None:
         """Record that learners may come."""
-        self._record(
+        self._started = self._record(
             events.RunStarted,
             job=self._job.described(),
             clock=self.env.clock,
@@ -248,12 +254,19 @@ class JobTraining:
     async def close(self, closed: OpenRound, seconds: float, settle: Callable[[], None] = lambda: None) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
 
-        Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is.
+        Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is; and
+        `DiskError` if it cannot be saved.
 
         Args:
             settle: called when it is known what counts, before anything is saved: so what is closed is settled.
         """
-        self.round = None
+        self.round, self._is_closing = None, True
+        try:
+            await self._close(closed, seconds, settle)
+        finally:
+            self._is_closing = False
+
+    async def _close(self, closed: OpenRound, seconds: float, settle: Callable[[], None]) -> None:
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
             raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
@@ -262,10 +275,19 @@ class JobTraining:
         await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
         settle()
-        await self.env.run_blocking(lambda: self._finish(closed))
+        start_of_run = self.time() - self.env.now()
+        describe = functools.partial(self._closing, closed, seconds, num_kept, start_of_run)
+        saved = await self.env.run_blocking(lambda: self._finish(closed, describe))
+        if isinstance(saved, DiskError):
+            saved = await self._save_patiently(closed.number, describe, saved)
+        self.num_closed = closed.number
+        self.env.emit(saved)
+
+    def _closing(self, closed: OpenRound, seconds: float, num_kept: int, start_of_run: float) -> events.RoundClosed:
+        """Describe a round that closes now; from a thread, too."""
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
-        self._record(
-            events.RoundClosed,
+        return events.RoundClosed(
+            at=round(self.time() - start_of_run, 6),
             round=closed.number,
             seconds=seconds,
             truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
@@ -286,7 +308,7 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _finish(self, closed: OpenRound) -> None:
+    def _finish(self, closed: OpenRound, describe: Callable[[], events.RoundClosed]) -> events.RoundClosed | DiskError:
         """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
         before = self._validator, self._memory
         self._aggregate(closed)
@@ -298,23 +320,43 @@ class JobTraining:
                 raise diverged(where, f"the loss of the averaged model is {self.scores.loss:.3g}")
             self._early_stopping.add(self.scores)
         self.has_trained |= closed.collector.num_updates > 0
-        self.num_closed = closed.number
-        self._save(closed.number)
+        return self._save(describe())
 
     def _aggregate(self, closed: OpenRound) -> None:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
         found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
         try:
+            if not are_finite(found.memory):
+                raise ValueError("what it remembers holds NaN or infinity")
             self._validator, self._memory = self._validator.following(found.parameters), found.memory
         except ValueError as error:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
 
-    def _save(self, number: int) -> None:
+    def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
-        if self._aggregation.remembers:
-            self.env.save(memory_name(number), self._memory)
-        self.env.save(number, self.state, SavedModel(training=self.prepared.training))
+        notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
+        try:
+            if self._aggregation.remembers:
+                self.env.save(memory_name(closed.round), self._memory)
+            self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
+        except DiskError as error:
+            return error
+        return closed
+
+    async def _save_patiently(
+        self, number: int, describe: Callable[[], events.RoundClosed], error: DiskError
+    ) -> events.RoundClosed:
+        """Try for a while to save a round that could not be; raises the last `DiskError`."""
+        give_up_at, pause = self.time() + SAVING_SECONDS, _FIRST_PAUSE_SECONDS
+        self._record(events.SavingFailed, round=number, reason=str(error), patience_seconds=SAVING_SECONDS)
+        while self.time() < give_up_at:
+            await asyncio.sleep(pause)
+            saved: events.RoundClosed | DiskError = await self.env.run_blocking(lambda: self._save(describe()))
+            if isinstance(saved, events.RoundClosed):
+                return saved
+            error, pause = saved, min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        raise error
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""

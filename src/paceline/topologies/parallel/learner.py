@@ -35,7 +35,7 @@ from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, TrainingFailed
 from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
-from paceline.topologies.sessions import say_goodbye, until_over
+from paceline.topologies.sessions import Changes, say_goodbye, until_over
 
 _MAX_ENROLMENTS = 100  # kept for when it is sent back; a pool has no more jobs at a time
 _OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
@@ -60,6 +60,8 @@ class Learner(Member):
         self._estimator = StateEstimator(len(self._background.states))
         self._found_in: str | None = None  # the state of the device when it joined
         self._session = ""
+        self._changes = Changes()  # for who waits until it is not in a round
+        self._is_working = self._is_suspended = False
         self._enrolments: dict[str, Enrolment] = {}  # by the name of the job
         self._enrolment: Enrolment | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,6 +83,10 @@ class Learner(Member):
         if self._enrolment is None or self._enrolment.profile is None:
             raise PacelineError(f"{self._orchestrator.url} has no job to measure this device for")
         return self._enrolment.profile
+
+    async def suspend(self) -> None:
+        self._is_suspended = True
+        await self._changes.until(lambda: not self._is_working)
 
     async def leave(self) -> None:
         await say_goodbye(self._orchestrator, self._session)
@@ -199,11 +205,17 @@ class Learner(Member):
                 return ticket.reason
             assert self._enrolment is not None
             self._enrolment.last_round = ticket.round
+            self._is_working = True
             try:
                 await self._work(self._enrolment, ticket)
             except Exception as error:
                 await self._report_failure(self._enrolment.offer.training.name, ticket.round, error)
                 continue
+            finally:
+                self._is_working = False
+                self._changes.notify()
+            if self._is_suspended:
+                await asyncio.get_running_loop().create_future()
             if self._enrolment.policy.needs_outlook and self._background.probabilities is None:
                 await self._declare(self._enrolment)  # what it has learned about its states
 

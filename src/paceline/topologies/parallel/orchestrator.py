@@ -5,6 +5,7 @@ Who takes part in which round is decided by its two kinds: `SingleJob` and `JobP
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class Orchestrator(Host, messages.OrchestratorService):
         self._changes = Changes()  # for rounds and for whoever waits for enough learners
         self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
         self._ended: str | None = None  # why the run is over, once it is
+        self._is_suspended = False
 
     @property
     @abstractmethod
@@ -101,6 +103,17 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def drain(self) -> None:
         await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)
+
+    async def suspend(self) -> None:
+        self._is_suspended = not self.env.is_stopping()
+        self._changes.notify()
+        await self._changes.until(lambda: not any(job.is_in_round for job in self._jobs))
+
+    async def _unless_suspended(self) -> None:
+        """Go on to another round, or wait to be cancelled if there is to be none."""
+        if self._is_suspended:
+            self._changes.notify()  # a round may have closed just now
+            await asyncio.get_running_loop().create_future()
 
     def _end(self, reason: str) -> None:
         self._ended = reason

@@ -17,7 +17,7 @@ from typing import Any
 import paceline
 from paceline.allocation import Assignment, Demand
 from paceline.devices.profiles import StateName
-from paceline.errors import ConfigError, DivergedError, PacelineError, in_one_line
+from paceline.errors import ConfigError, DiskError, DivergedError, PacelineError, in_one_line
 from paceline.events import Event
 from paceline.topologies.base import Environment, JobProgress, Outcome, save_nothing
 from paceline.topologies.events import STOPPED, LearnerLeft
@@ -89,10 +89,15 @@ class JobPool(Orchestrator):
         )
         for prepared in self._first:
             self._let_in(prepared)
-        while not self.env.is_stopping() and await self._has_jobs():
-            await self._until_settled()
-            if self._has_work:
-                await self._run_cycle()
+        try:
+            while not self.env.is_stopping() and await self._has_jobs():
+                await self._until_settled()
+                if self._has_work:
+                    await self._run_cycle()
+        except DiskError as error:
+            self._end(str(error))
+            await self.drain()
+            raise
         reason = STOPPED if self.env.is_stopping() else "all jobs are over"
         for job in self._open_jobs:
             self._end_job(job, STOPPED)
@@ -277,6 +282,7 @@ class JobPool(Orchestrator):
 
     async def _run_round(self, job: PooledJob) -> bool:
         """Run one round with those of the team who are there; False if none are, or they cannot be paid."""
+        await self._unless_suspended()
         await self._changes.until(lambda: not any(map(self._may_come, self._absent(job))), self._pool.patience_seconds)
         absent = self._absent(job)
         present = {name: self._roster.named(name) for name in job.team if name not in absent}
@@ -284,6 +290,7 @@ class JobPool(Orchestrator):
             self._drop(name)
         prices = {name: member.price for name, member in present.items() if member is not None}
         cost = sum(job.team[name].num_shards * price for name, price in prices.items())
+        await self._unless_suspended()
         if job.end_reason is not None or not present or not self.ledger.commit(job.name, cost, spare=job.spare):
             return False
         training = job.training

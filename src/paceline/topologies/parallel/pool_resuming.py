@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.topologies.base import Load
+from paceline.topologies.base import Load, Recovered
 from paceline.topologies.events import STOPPED
 from paceline.topologies.job_files import parse_job
 from paceline.topologies.parallel.events import (
@@ -20,13 +20,11 @@ from paceline.topologies.parallel.events import (
     LearnerPaid,
     PoolEnded,
     PoolStarted,
-    RoundClosed,
     RunEndReason,
-    UpdateAccepted,
 )
-from paceline.topologies.parallel.job_training import memory_name
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.parallel.resuming import last_closed, prepare_resumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +59,13 @@ NEW = KeptPool()
 """What is known of a pool that begins."""
 
 
-def pool_events_to_keep(events: Sequence[Event], jobs: Mapping[str, Sequence[Event]]) -> list[Event]:
-    """Choose the events of a pool that stay in its record when it goes on.
+def recover_pool(events: Sequence[Event], load: Load) -> Recovered:
+    """Choose the events of a pool that stay in its record when it goes on; see `Topology.recover`.
 
-    A round counts if its job has recorded it as closed; what was paid for another is dropped, for that round happens
-    again. Jobs that were stopped go on, and an end of the pool is none.
-
-    Args:
-        jobs: the events that each job keeps, by name.
+    A round counts if its job goes on after it; what was paid for another is dropped, for that round happens again. Jobs
+    that were stopped go on, and an end of the pool is none.
     """
-    last = {name: last_closed(of_job) for name, of_job in jobs.items()}
+    last = {name: last_closed(job.recovered.events) for name, job in load.jobs.items()}
 
     def is_kept(event: Event) -> bool:
         match event:
@@ -82,12 +77,8 @@ def pool_events_to_keep(events: Sequence[Event], jobs: Mapping[str, Sequence[Eve
                 return job in last
         return not isinstance(event, PoolEnded)
 
-    return list(filter(is_kept, events))
-
-
-def last_closed(events: Sequence[Event]) -> int:
-    """Return the number of the last round that was closed; 0 if none was."""
-    return max((event.round for event in events if isinstance(event, RoundClosed)), default=0)
+    lost = [one for job in load.jobs.values() for one in job.recovered.lost]
+    return Recovered(list(filter(is_kept, events)), lost)
 
 
 def resumed_jobs(pool: Pool, events: Sequence[Event], load: Load) -> tuple[list[PreparedJob], KeptPool]:
@@ -101,7 +92,7 @@ def resumed_jobs(pool: Pool, events: Sequence[Event], load: Load) -> tuple[list[
     tables |= {name: job.settings for name, job in load.jobs.items()}
     came = [event.job for event in events if isinstance(event, JobSubmitted)]
     names = dict.fromkeys([*(name for name in came if name in tables), *tables])
-    kept = KeptPool.of(events, {name: last_closed(job.events) for name, job in load.jobs.items()})
+    kept = KeptPool.of(events, {name: last_closed(job.recovered.events) for name, job in load.jobs.items()})
     if not names.keys() - kept.ended.keys() and not pool.idle_seconds:
         raise ConfigError("all jobs of the pool are over; there is nothing to resume")
     prepared = []
@@ -109,20 +100,6 @@ def resumed_jobs(pool: Pool, events: Sequence[Event], load: Load) -> tuple[list[
         job = parse_job(tables[name], f"job {name}")
         assert isinstance(job, Job)
         job = msgspec.structs.replace(job, allocation=pool.allocation)
-        found = load.jobs.get(name)
-        prepared.append(prepare_job(job) if found is None else resumed_job(job, found.events, found.load))
+        last = kept.num_closed.get(name, 0)
+        prepared.append(prepare_resumed(job, last, load.jobs[name].load) if last else prepare_job(job))
     return prepared, kept
-
-
-def resumed_job(job: Job, events: Sequence[Event], load: Load) -> PreparedJob:
-    """Make a job ready to go on after the last round that was closed, or to begin if none was."""
-    closed, last = [event for event in events if isinstance(event, RoundClosed)], last_closed(events)
-    # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
-    start = load(last) if last and job.model.start is not None else None
-    deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
-    history = [event.scores for event in closed if event.scores is not None]
-    prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
-    if not last:
-        return prepared
-    memory = load(memory_name(last)) if job.aggregation.remembers else {}
-    return replace(prepared, state=load(last), memory=memory)

@@ -39,7 +39,7 @@ class PreparedJob:
         model: the model, for evaluation and audits.
         compression: how updates are sent.
         history: scores of earlier rounds, in a run that goes on.
-        deliveries: names of the learners whose updates were in them, once for each.
+        num_rounds: number of them with an update of a learner, by its name, where privacy depends on it.
         evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
 
@@ -52,7 +52,7 @@ class PreparedJob:
     compression: Compression = field(default_factory=Compression)
     memory: State = field(default_factory=dict)
     history: Sequence[Scores] = ()
-    deliveries: Sequence[str] = ()
+    num_rounds: Mapping[str, int] = field(default_factory=dict)
     evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
 
     @property

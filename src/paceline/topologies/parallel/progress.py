@@ -38,6 +38,8 @@ def describe(event: Event) -> str | None:
             if distance is not None:
                 found = f"it differs from the same work done again by {format_ratio(distance)} of the change"
             return f"round {number}: update of {printable(name)} failed its audit: {found}"
+        case events.SavingFailed(round=number, reason=reason, patience_seconds=seconds):
+            return f"round {number} cannot be saved, trying again for {format_seconds(seconds)}: {printable(reason)}"
         case events.RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return describe_membership(event)

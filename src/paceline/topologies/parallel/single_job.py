@@ -11,7 +11,7 @@ from typing import NoReturn
 from paceline.allocation import Candidate
 from paceline.allocation.least_time import suggest_seconds
 from paceline.devices.profiles import StateName
-from paceline.errors import DivergedError, PacelineError
+from paceline.errors import DiskError, DivergedError, PacelineError
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
 from paceline.topologies.parallel.events import RunEndReason
@@ -41,11 +41,15 @@ class SingleJob(Orchestrator):
         training.start()
         try:
             while training.why_over is None:
+                await self._unless_suspended()
                 await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
+                await self._unless_suspended()
                 if not self.env.is_stopping():
                     await self._run_round()
         except DivergedError as error:
             await self._fail(error, "diverged")
+        except DiskError as error:
+            await self._fail(error, "not saved")
         if not training.has_trained and not self.env.is_stopping():
             await self._fail(PacelineError(self._why_nothing_was_trained()), "nothing trained")
         self._end(training.end(training.why_over).reason)

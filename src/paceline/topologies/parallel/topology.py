@@ -26,25 +26,19 @@ from paceline.topologies.base import (
     Member,
     Node,
     Plan,
+    Recovered,
     Topology,
     import_paths_of,
 )
 from paceline.topologies.consent import Disclosure
+from paceline.topologies.parallel import resuming
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateKept
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.own_data import cut, own_data_of
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
-from paceline.topologies.parallel.pool_resuming import (
-    NEW,
-    KeptPool,
-    last_closed,
-    pool_events_to_keep,
-    resumed_job,
-    resumed_jobs,
-)
+from paceline.topologies.parallel.pool_resuming import NEW, KeptPool, recover_pool, resumed_jobs
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
@@ -80,21 +74,13 @@ class Parallel(Topology[JobSpec]):
         return LearnerProgress()
 
     def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
-        """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
+        return resuming.events_to_keep(events)
 
-        All else after it is dropped: the round that was open happens again, learners join again, and an end is none.
-        """
-        closings = [(index, event.round) for index, event in enumerate(events) if isinstance(event, RoundClosed)]
-        if not closings:
-            return []
-        last, last_round = closings[-1]
-        rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "round", 0) <= last_round)
-        kept = (*events[: last + 1], *rest)
-        # A late update that waited for a round that happens again is lost.
-        return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
-
-    def pool_events_to_keep(self, events: Sequence[Event], jobs: Mapping[str, Sequence[Event]]) -> list[Event]:
-        return pool_events_to_keep(events, jobs)
+    def recover(self, job: JobSpec, events: Sequence[Event], load: Load) -> Recovered:
+        if isinstance(job, Pool):
+            return recover_pool(events, load)
+        assert isinstance(job, Job)
+        return resuming.recover(job, events, load)
 
     def can_resume(self, job: JobSpec) -> bool:
         return isinstance(job, Job | Pool)
@@ -103,15 +89,17 @@ class Parallel(Topology[JobSpec]):
         if isinstance(job, Pool):
             return PoolPlan(job, *resumed_jobs(job, events, load))
         assert isinstance(job, Job)
-        last = last_closed(events)
+        last = resuming.last_closed(events)
+        if not last:
+            return JobPlan(prepare_job(job))
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        prepared = resumed_job(job, events, load)
-        match job.early_stopping(prepared.history).reason:
+        match job.early_stopping(resuming.read_notes(load, last).history).reason:
             case "target reached":
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+        prepared = resuming.prepare_resumed(job, last, load)
         return JobPlan(prepared, first_round=last + 1)
 
 
