@@ -1,6 +1,7 @@
 """Runs on disks that fail: full for a while or for good, broken, and cut off between any two writes."""
 
 import errno
+import gc
 import random
 import re
 
@@ -28,6 +29,13 @@ def play(folder, disk, **options):
     events = []
     with files.written_to(disk):
         return run.train(JOB, fleet(), folder=folder, callbacks=[events.append], progress=False, **options), events
+
+
+@pytest.fixture(autouse=True)
+def no_garbage():
+    """What is left of a crash is looked at here, not in the middle of another test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
