@@ -32,7 +32,6 @@ from paceline.events import Emit, Event
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import Checkpoint
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
@@ -41,6 +40,7 @@ from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
 
 if TYPE_CHECKING:
+    from paceline.learning.checkpoints import Checkpoint
     from paceline.learning.saved_models import SavedModel
     from paceline.topologies.reporting.base import Progress, Reporting
 

@@ -327,11 +327,12 @@ class JobTraining:
         what = f"aggregation {type(self._aggregation).__name__}"
         found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
         try:
+            following = self._validator.following(found.parameters)
             if not are_finite(found.memory):
                 raise ValueError("what it remembers holds NaN or infinity")
-            self._validator, self._memory = self._validator.following(found.parameters), found.memory
         except ValueError as error:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
+        self._validator, self._memory = following, found.memory
 
     def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
