@@ -21,6 +21,9 @@ from paceline.topologies.events import HostBack, HostLost
 POLL_SECONDS = 20.0
 """Longest that a call waits for news before it is answered; middle boxes drop idle connections."""
 
+RETRY_SECONDS = 3.0
+"""How long a device attempts a call again before it takes the connection for lost, and joins anew."""
+
 DRAIN_SECONDS = 5.0
 """Longest that a finished run waits for its devices to hear of the end."""
 
@@ -230,13 +233,13 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
     would not help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
     """
     loop, patience_seconds = asyncio.get_running_loop(), node.options.patience_seconds
-    pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
+    pause, failing_since, is_lost, has_joined = FIRST_PAUSE_SECONDS, None, False, False
     while True:
         try:
             await join()
             if is_lost:
                 node.record(HostBack, learner=node.name)
-            pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
+            pause, failing_since, is_lost, has_joined = FIRST_PAUSE_SECONDS, None, False, True
             return await take_part()
         except RemoteError as error:
             if error.type_name != "LookupError":
@@ -245,7 +248,8 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
             is_refused = isinstance(error, Refused) and error.status in _FINAL_STATUS
             if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
-            failing_since = loop.time() if failing_since is None else failing_since
+            if failing_since is None:  # calls of who has joined were attempted again for a while
+                failing_since = loop.time() - (RETRY_SECONDS if has_joined else 0)
             failed_seconds = loop.time() + pause - failing_since
             if failed_seconds > patience_seconds:
                 raise

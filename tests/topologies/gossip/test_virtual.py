@@ -230,6 +230,18 @@ def test_loss_of_messages_is_borne():
 
 
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+@pytest.mark.parametrize("loss", [0.2, 0.3])
+def test_nobody_gives_up_on_links_that_lose_one_in_three(exchange, loss):
+    lossy = [device(name, packet_loss=loss) for name in "abcd"]
+    for seed in range(10):
+        rules = {"epochs": 6, "patience_seconds": 5.0, "exchange": exchange, "seed": seed, "is_time_only": True}
+        outcome, events, _ = play(lossy, **rules)
+        assert averaged(outcome) == "abcd", seed
+        assert of(PeerLost, events) == [], seed
+        assert len(of(EpochEnded, events)) == 4 * 6, seed
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
 def test_training_that_diverges_ends_the_run_with_a_reason(exchange):
     wild = OptimizerSpec(name="SGD", options={"lr": 1e6})
     with pytest.raises(DivergedError, match="training diverged in epoch 1 on [abcd]: of its parameters, float32 holds"):

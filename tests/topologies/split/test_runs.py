@@ -50,6 +50,14 @@ def test_lost_messages_change_nothing_of_what_is_learned(rules):
     assert farthest(whole.state, lossy.state) == 0
 
 
+@pytest.mark.parametrize("loss", [0.2, 0.3])
+def test_no_source_is_left_behind_on_links_that_lose_one_in_three(loss):
+    for seed in range(10):
+        split = small_split(epochs=2, seed=seed, patience_seconds=5.0)
+        played = play(split, [device(name, packet_loss=loss) for name in "abc"])
+        assert [event.num_masked for event in played.epochs] == [0, 0], seed
+
+
 def test_the_same_seed_gives_the_same_events():
     noisy = {"speed_noise": 0.2, "link_noise": 0.2, "packet_loss": 0.05}
     devices = [device("a", **noisy), device("b", 400.0, **noisy)]

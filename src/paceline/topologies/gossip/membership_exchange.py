@@ -63,11 +63,13 @@ class ViewExchange:
         """
         errors: list[str] = []
         for number, contact in enumerate(contacts):
-            remote = self._calls.reach(contact)
+            remote, seconds = self._calls.reach(contact), _JOIN_SECONDS / len(contacts)
+            until = asyncio.get_running_loop().time() + seconds
             try:
                 view: View = await retry(
-                    lambda: remote.exchange_views.coro(self._view()),  # noqa: B023  (awaited in this turn)
-                    give_up_seconds=_JOIN_SECONDS / len(contacts),
+                    lambda: remote.until(until).exchange_views.coro(self._view()),  # noqa: B023  (awaited in this turn)
+                    give_up_seconds=seconds,
+                    until=until,
                 )
                 self._membership.merge_encoded(view.members)
             except BROKEN as error:
@@ -83,7 +85,9 @@ class ViewExchange:
     async def exchange_with(self, name: str) -> None:
         """Exchange views with a peer, unless it is gone."""
         with contextlib.suppress(Gone):
-            view: View = await self._calls.call(name, lambda peer: peer.exchange_views.coro(self._view()))
+            view: View = await self._calls.call(
+                name, lambda peer: peer.exchange_views.coro(self._view()), brings_model=False
+            )
             if view.learner != name:
                 self._membership.declare_dead(name, f"{view.learner} is at its address")
 
@@ -131,13 +135,14 @@ class ViewExchange:
         if self._membership.me.is_living:
             others = self._membership.others()
             self._membership.amend(status="left")
-            await asyncio.gather(*(self._try(record) for record in others))
+            await asyncio.gather(*(self._try(record, retry_seconds=_TRIAL_SECONDS) for record in others))
 
-    async def _try(self, whom: Contact | PeerRecord) -> None:
+    async def _try(self, whom: Contact | PeerRecord, *, retry_seconds: float = 0.0) -> None:
         """Exchange views with somebody who may not be there; nobody is taken for gone by that."""
         with contextlib.suppress(*BROKEN):
             remote = self._calls.remote(whom) if isinstance(whom, PeerRecord) else self._calls.reach(whom)
-            view: View = await remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS).coro(self._view())
+            exchange = remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS, retry_seconds=retry_seconds)
+            view: View = await exchange.coro(self._view())
             if self._membership.me.is_living:
                 self._membership.merge_encoded(view.members)
 

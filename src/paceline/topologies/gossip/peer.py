@@ -22,7 +22,7 @@ from paceline.topologies.base import DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
-from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
+from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls
 from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.mass import FULL_MASS
@@ -37,7 +37,7 @@ from paceline.topologies.gossip.push_sum import PushSumExchange
 from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
 from paceline.topologies.sessions import check_name
 
-_POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call
+_POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
 _MAX_TEXT = 200  # characters, of what another sends
@@ -131,6 +131,7 @@ class Peer(Member, PeerService):
             first_epoch=job.epochs if node.contacts else 1,
         )
         self._membership = Membership(me, self._report_change, epochs=job.epochs)
+        self._hold_seconds = min(_POLL_SECONDS, HOLD_RATIO * job.patience_seconds)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
         self._views = ViewExchange(job, prepared.base, self._membership, self._peer_calls, rng)
@@ -175,7 +176,7 @@ class Peer(Member, PeerService):
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
             await self._end(first, average)
-            await self._averaging.linger(call_seconds(self._model_bytes))
+            await self._averaging.linger(self._job.patience_seconds + self._peer_calls.transfers.longest_seconds)
             return average
         finally:
             probing.cancel()
@@ -302,7 +303,7 @@ class Peer(Member, PeerService):
         return self._views.answer(view)
 
     async def fetch_model(self, epoch: int, base: int) -> ModelReply:
-        return self._counted(await self._exchange.fetch_model(epoch, base, _POLL_SECONDS))
+        return self._counted(await self._exchange.fetch_model(epoch, base, self._hold_seconds))
 
     async def push(self, learner: str, transfer: str, mass: int, parameters: dict[str, Any]) -> bool:
         return await self._exchange.push(transfer[:_MAX_TEXT], mass, parameters)
@@ -315,10 +316,10 @@ class Peer(Member, PeerService):
         return self._counted(ModelReply(status="ready", epoch=newest.epoch, parameters=newest.parameters, mass=mass))
 
     async def fetch_trained(self) -> ModelReply:
-        return self._counted(await self._averaging.reply_with_own(_POLL_SECONDS))
+        return self._counted(await self._averaging.reply_with_own(self._hold_seconds))
 
     async def fetch_average(self, learner: str) -> ModelReply:
-        return self._counted(await self._averaging.reply_with_average(_POLL_SECONDS))
+        return self._counted(await self._averaging.reply_with_average(self._hold_seconds))
 
     def status(self) -> dict[str, Any]:
         progress, store = self._progress, self._resources.store

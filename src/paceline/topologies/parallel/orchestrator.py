@@ -176,9 +176,9 @@ class Orchestrator(Host, messages.OrchestratorService):
         found = self._find(session)
         return await self._training_of(found).take(found.name, round, num_shards, num_samples)
 
-    async def more(self, session: str, round: int) -> messages.Work:
+    async def more(self, session: str, round: int, num_portions: int) -> messages.Work:
         found = self._find(session)
-        return await self._training_of(found).more(found.name, round)
+        return await self._training_of(found).more(found.name, round, num_portions)
 
     async def update(
         self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
