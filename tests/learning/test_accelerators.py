@@ -184,7 +184,7 @@ def test_work_of_an_engine_ends_when_the_accelerator_has_done_it():
 
 
 @pytest.mark.parametrize(("threads", "counts"), [(None, ()), (1, (1,))])
-def test_threads_are_not_tried_where_they_do_not_train(one_thread, threads, counts):
+def test_threads_are_not_tried_where_they_do_not_train(threads, counts):
     machine = LiveMachine(threads=threads, accelerator=Queued())
     assert machine.trainer(make_spec()).thread_counts == counts
 

@@ -35,14 +35,21 @@ class HandClock(Clock):
         self.now += seconds
 
 
-class TimedModel:
+class WatchedModel:
+    """A model like another, but for what a subclass changes."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+
+class TimedModel(WatchedModel):
     """A model of which each minibatch takes the given units of time, of which the thread works some."""
 
     def __init__(self, model, clock, units, busy_units=None):
-        self._model, self.spec, self.layout = model, model.spec, model.layout
-        self.parameters, self.initial_kept = model.parameters, model.initial_kept
-        self.kept_names = model.kept_names
-        self.accelerator = model.accelerator
+        super().__init__(model)
         self._clock = clock
         self._units = units
         self._busy_units = busy_units or units
@@ -125,14 +132,11 @@ def test_slowdown_is_in_proportion_to_the_work(slowdown, units, busy_units, expe
     assert trained.num_samples == 12
 
 
-class HeldModel:
+class HeldModel(WatchedModel):
     """A model whose minibatches wait to be let go; the test sees how far it is."""
 
     def __init__(self, model):
-        self._model, self.spec, self.layout = model, model.spec, model.layout
-        self.parameters, self.initial_kept = model.parameters, model.initial_kept
-        self.kept_names = model.kept_names
-        self.accelerator = model.accelerator
+        super().__init__(model)
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
         self.num_begun = self.num_done = 0
 
