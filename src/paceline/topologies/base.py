@@ -23,6 +23,7 @@ import paceline
 from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
+from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.checks import check_fields
 from paceline.devices.machines import LiveMachine, Machine
@@ -225,6 +226,7 @@ class Node(Environment):
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file.
         fingerprint: fingerprint of its own certificate.
+        key: proves that it is the same device as before; None where nobody asks for it.
     """
 
     name: str
@@ -235,6 +237,7 @@ class Node(Environment):
     transport: CountedTransport = field(default_factory=lambda: CountedTransport(HttpTransport()))
     trust: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
+    key: DeviceKey | None = None
     options: DeviceOptions = DeviceOptions()
 
     def connect(

@@ -9,7 +9,7 @@ from typing import Any
 from paceline import axon
 from paceline.axon import Limits
 from paceline.axon.retry import retry
-from paceline.errors import PacelineError, Refused, RemoteError, Unreachable
+from paceline.errors import ConfigError, PacelineError, Refused, RemoteError, Unreachable
 from paceline.topologies.base import Contact, Node
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
@@ -29,6 +29,11 @@ _SLOWED_DOWN = 8.0  # times that a link may be slower than it was before
 
 class Gone(PacelineError):
     """A peer that was called is gone."""
+
+
+def uses_tls(node: Node) -> bool:
+    """Return whether a peer calls others over TLS only: if it has a certificate, or is to join one that has."""
+    return node.fingerprint is not None or any(contact.address.startswith("https://") for contact in node.contacts)
 
 
 class Transfers:
@@ -90,6 +95,7 @@ class PeerCalls:
     def __init__(self, membership: Membership, node: Node, patience_seconds: float, model_bytes: int) -> None:
         self._membership = membership
         self._node = node
+        self._uses_tls = node is not None and uses_tls(node)
         self._patience_seconds = patience_seconds
         self.transfers = Transfers(model_bytes)
         self._limits = Limits(max_body_bytes=model_bytes + model_bytes // 8 + MAX_ENCODED_BYTES)
@@ -98,7 +104,12 @@ class PeerCalls:
         membership.watch(self._hang_up)
 
     def reach(self, contact: Contact) -> axon.Remote:
-        """Return whoever is at an address, to be called; raises `ConfigError` for what is no address."""
+        """Return whoever is at an address, to be called; raises `ConfigError` for what is no address.
+
+        A peer that uses TLS shows its token to nobody else.
+        """
+        if self._uses_tls and not contact.address.startswith("https://"):
+            raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
             PeerService,
             timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,

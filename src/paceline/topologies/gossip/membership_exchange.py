@@ -53,7 +53,9 @@ class ViewExchange:
             )
         if view.learner == name:
             raise ValueError(f"this peer is called {name!r}; give each a name of its own")
-        self._membership.merge_encoded(view.members)
+        refused = self._membership.merge_encoded(view.members)
+        if view.learner in refused:
+            raise ValueError(refused[view.learner])
         return self._view()
 
     async def join(self, contacts: Sequence[Contact]) -> str | None:

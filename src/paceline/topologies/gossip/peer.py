@@ -22,11 +22,11 @@ from paceline.topologies.base import DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
-from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls
+from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, uses_tls
 from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.mass import FULL_MASS
-from paceline.topologies.gossip.membership import Membership, PeerRecord
+from paceline.topologies.gossip.membership import Membership, PeerRecord, Signer
 from paceline.topologies.gossip.membership_exchange import ViewExchange
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
 from paceline.topologies.gossip.mixing import MixingExchange
@@ -130,7 +130,8 @@ class Peer(Member, PeerService):
             # As late as can be, until it is known whether training has begun: nobody should wait for this peer.
             first_epoch=job.epochs if node.contacts else 1,
         )
-        self._membership = Membership(me, self._report_change, epochs=job.epochs)
+        signer = Signer(job.fingerprint, node.key, uses_tls=uses_tls(node))
+        self._membership = Membership(me, self._report_change, epochs=job.epochs, signer=signer)
         self._hold_seconds = min(_POLL_SECONDS, HOLD_RATIO * job.patience_seconds)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
