@@ -135,7 +135,7 @@ class Signer:
         return msgspec.structs.replace(record, signature=self._key.sign(self._statement(record)))
 
     def why_refused(self, record: PeerRecord, known: PeerRecord | None) -> str | None:
-        """Return why a record is not to be believed; None if it is. The first key that comes with a name is bound to it.
+        """Return why a record is not to be believed; None if it is. A name is bound to its first key.
 
         Raises `ValueError` for a wrong signature: nobody passes on such a record by mistake.
 

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 import paceline
 from paceline.devices.subset_benchmark import fit_direction, time_transfers
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
@@ -92,8 +94,10 @@ class Source(Member):
             self._node.name, paceline.__version__
         )
         self._session, self._number = welcome.session, welcome.number
-        if self._terms is not None:
-            return  # it has been in before, and has all it needs
+        self._last_epoch = 0  # a trunk that was restarted repeats the epoch that was open
+        if self._terms is not None:  # it has been in before, and has all it needs
+            self._terms = msgspec.structs.replace(self._terms, first_epoch=welcome.terms.first_epoch)
+            return
         terms = welcome.terms
         disclosed = disclosures_of(terms.scheme, is_measured=len(terms.cuts) > 1)
         check_consent(disclosed, self._node.options.is_private)
