@@ -146,6 +146,7 @@ class Environment:
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
+        folder: folder of the run, for what is to outlive the process; None if there is none.
     """
 
     clock: Literal["live", "virtual"] = "live"
@@ -158,6 +159,7 @@ class Environment:
     rng: random.Random = field(default_factory=random.SystemRandom)
     open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, save_nothing)
     is_stopping: Callable[[], bool] = lambda: False
+    folder: Path | None = None
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
         """Emit an event that happens now, its time rounded to so many digits, and return it."""
@@ -194,6 +196,7 @@ class DeviceOptions:
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
+        state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
     """
 
     max_shards: int | None = None
@@ -206,6 +209,7 @@ class DeviceOptions:
     store_url: str | None = None
     contention: Path | None = None
     is_private: bool = False
+    state_file: Path | None = None
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:

@@ -19,6 +19,8 @@ from paceline.topologies.gossip.messages import View
 
 _JOIN_SECONDS = 60.0  # that a peer tries to reach its contacts
 _TRIAL_SECONDS = 2.0  # that one is waited for who may not be there
+_REUNION_SECONDS = 30.0  # that a peer that goes on waits for those that it knew
+_REUNION_PAUSE_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +85,17 @@ class ViewExchange:
         if contacts and not self._membership.others():  # else it was found by others
             raise PacelineError(f"no peer could be joined: {'; '.join(errors)}")
         return None
+
+    async def reunite(self, names: Sequence[str], contacts: Sequence[Contact]) -> None:
+        """Wait a while until it is known of all of these whether they are back, after a run was interrupted."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _REUNION_SECONDS
+        while True:
+            if all(self._membership.get(name) is not None for name in names) or loop.time() >= until:
+                return
+            await asyncio.gather(*(self._try(contact) for contact in contacts))
+            await self.exchange_with_one()
+            await asyncio.sleep(_REUNION_PAUSE_SECONDS)
 
     async def exchange_with(self, name: str) -> None:
         """Exchange views with a peer, unless it is gone."""
