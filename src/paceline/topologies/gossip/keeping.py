@@ -60,6 +60,11 @@ class PeerKeeper:
             storage, number = self._storage, self._storage.begin_journal()
             await self._run_blocking(lambda: storage.save(state.packed(), number))
 
+    def discard(self) -> None:
+        """Delete what is kept: the run is over, and the next one begins anew."""
+        if self._storage is not None:
+            self._storage.discard()
+
     def close(self) -> None:
         """Let go of the storage."""
         if self._storage is not None:

@@ -175,6 +175,7 @@ class Peer(Member, PeerService):
         async with self._resources.in_use():
             average = await self._take_part(address)
             await self.leave()
+            self._keeper.discard()
         return Finished(self._end_reason, self._prepared.state(average.parameters))
 
     async def leave(self) -> None:

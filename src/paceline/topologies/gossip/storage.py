@@ -83,6 +83,12 @@ class PeerStorage:
             if old < number:
                 path.unlink(missing_ok=True)
 
+    def discard(self) -> None:
+        """Delete all that was kept: the run is over."""
+        self.close()
+        for path in (self._path, *(path for _, path in self._journals())):
+            path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Let go of the journal."""
         if self._file is not None:

@@ -18,7 +18,16 @@ from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
-from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.sessions import (
+    DRAIN_SECONDS,
+    POLL_SECONDS,
+    SILENT,
+    Changes,
+    Roster,
+    Session,
+    check_version,
+    padding,
+)
 from paceline.topologies.split import events, messages
 from paceline.topologies.split.barrier import EpochBarrier
 from paceline.topologies.split.cuts import choose_cut
@@ -50,7 +59,7 @@ class Trunk(Host, messages.TrunkService):
         self._prepared = prepared
         self._job = prepared.job
         self._engine = env.machine.engine(prepared.operations.train)
-        self._roster = Roster(Session)
+        self._roster = Roster(Session, now=env.now)
         self._changes = Changes()
         self._presence = Presence(prepared.job, self._changes, env.emit, env.now)
         self._sources = self._presence.states
@@ -315,6 +324,10 @@ class Trunk(Host, messages.TrunkService):
         check_version(version)
         if source == events.TRUNK:
             raise ValueError(f"{events.TRUNK!r} cannot be a source's name; it is the trunk's")
+        for silent in self._roster.drop_silent():
+            if not self._sources[silent.name].is_merged:
+                del self._sources[silent.name]
+            self.env.record(LearnerLeft, learner=silent.name, reason=SILENT)
         known = self._sources.get(source)
         self._check_not_too_late(known)
         session, is_back = self._roster.join(source)
