@@ -52,7 +52,7 @@ def allowed_values(terms):
     }
 
 
-ALLOWED_HEADERS = {"host", "content-type", "content-length", "authorization"}
+ALLOWED_HEADERS = {"axon-call", "host", "content-type", "content-length", "authorization"}
 
 
 class Recorder:
