@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paceline import run
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.learning.datasets import DataSpec
@@ -296,3 +296,21 @@ def test_what_is_not_of_this_peer_is_refused(changes, message):
 def test_a_file_that_is_no_state_of_a_peer_is_refused():
     with pytest.raises(ConfigError, match="what pi kept cannot be read"):
         PeerState.unpack({}, job="j", name="pi", like={})
+
+
+def test_a_disk_that_cannot_keep_it_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    storage = PeerStorage(tmp_path / "file" / "pi.safetensors")
+    with pytest.raises(PacelineError, match="pi.safetensors: what this peer needs to go on cannot be kept"):
+        storage.append(MassEntry("begin", mass=1))
+
+
+def test_when_a_run_is_over_nothing_is_left_to_go_on_from(tmp_path):
+    async def main():
+        played = swarm(1, tmp_path, epochs=3)
+        for name in NAMES:
+            start(played, name, 1)
+        await played.results()
+
+    play(main())
+    assert list(tmp_path.iterdir()) == []

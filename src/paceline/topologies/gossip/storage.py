@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 import torch
 
-from paceline.errors import ConfigError, PacelineError, in_one_line
+from paceline.errors import ConfigError, PacelineError
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.topologies.gossip.mass import MassEntry
@@ -20,9 +21,6 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(MassEntry)
 
 _JOURNAL = "journal"  # name of the tensor that says which journal goes on from a snapshot
-
-Journal: TypeAlias = Callable[[MassEntry], None]
-"""Receives each change of a peer's mass, before anybody else learns of it."""
 
 
 class Kept(NamedTuple):
@@ -55,25 +53,28 @@ class PeerStorage:
 
     def append(self, entry: MassEntry) -> None:
         """Note a change of the mass; it survives the process from here on, and a power cut from `sync` on."""
-        try:
-            if self._file is None:
-                self.begin_journal()
-            os.write(self._file or 0, _encoder.encode(entry) + b"\n")
-        except OSError as error:
-            raise PacelineError(f"{self._path} cannot be kept up: {in_one_line(error)}") from error
+        if self._file is None:
+            self.begin_journal()
+        assert self._file is not None
+        line = _encoder.encode(entry) + b"\n"
+        with self._translated():
+            if os.write(self._file, line) != len(line):
+                raise OSError("no space is left")
 
     def sync(self) -> None:
-        """Wait until all that was noted is on the disk."""
+        """Wait until all that was noted is on the disk. One that fails at this fails at the next snapshot, too."""
         if self._file is not None:
-            os.fsync(self._file)
+            with contextlib.suppress(OSError):
+                os.fsync(self._file)
 
     def begin_journal(self) -> int:
         """Begin the journal of what comes after the snapshot that is taken now; returns its number."""
         self.close()
         self._number += 1
         path = self._path.with_name(f"{self._path.name}.{self._number}.journal")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with self._translated():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return self._number
 
     def save(self, state: State, number: int) -> None:
@@ -94,6 +95,13 @@ class PeerStorage:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PacelineError(f"{self._path}: what this peer needs to go on cannot be kept: {error}") from error
 
     def _journals(self) -> list[tuple[int, Path]]:
         name = re.compile(re.escape(self._path.name) + r"\.(\d+)\.journal")
