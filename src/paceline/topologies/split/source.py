@@ -90,8 +90,9 @@ class Source(Member):
 
     async def _join(self) -> None:
         self._start("benchmark", 0)
+        proof = await self._node.prove(self._trunk)
         welcome: messages.SourceWelcome = await self._trunk.join.options(retry_seconds=0).coro(
-            self._node.name, paceline.__version__
+            self._node.name, paceline.__version__, proof
         )
         self._session, self._number = welcome.session, welcome.number
         self._last_epoch = 0  # a trunk that was restarted repeats the epoch that was open
