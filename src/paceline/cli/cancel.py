@@ -9,7 +9,7 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, ResultAsJson, Token
+from paceline.cli.options import CaFile, ResultAsJson, Token, TokenFile, read_token
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.base import JobProgress, TakesJobs
@@ -21,6 +21,7 @@ def cancel(
     url: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the orchestrator.")],
     as_json: ResultAsJson = False,
     token: Token = None,
+    token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
     """End one job of an orchestrator that runs a pool.
@@ -30,7 +31,7 @@ def cancel(
 
     Example: paceline cancel fashion --to https://10.0.0.2:7223
     """
-    contact = parse_contact("--to", url)
+    contact, token = parse_contact("--to", url), read_token(token, token_file)
     pool = axon.connect(
         contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
     )

@@ -31,7 +31,7 @@ FLEET = "fleet.json"
 LISTEN = "listen.json"
 """File of a run with the address where devices join it."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, FLEET, START)
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, "devices.json", "audit.jsonl", FLEET, START)
 
 
 class RunFolder:

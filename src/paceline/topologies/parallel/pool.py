@@ -19,6 +19,7 @@ from paceline.allocation import Assignment, Demand
 from paceline.devices.profiles import StateName
 from paceline.errors import ConfigError, DiskError, DivergedError, PacelineError, in_one_line
 from paceline.events import Event
+from paceline.topologies.access import Proof
 from paceline.topologies.base import Environment, JobProgress, Outcome, save_nothing
 from paceline.topologies.events import STOPPED, LearnerLeft
 from paceline.topologies.parallel.admission import admit
@@ -382,6 +383,8 @@ class JobPool(Orchestrator):
             prepared = await self.env.run_blocking(lambda: admit(tables, self._pool))
         if prepared.job.name in self._by_name:
             raise ValueError(f"there is a job {prepared.job.name!r} in this pool already; names must differ")
+        if self.env.access is not None:
+            self.env.access.submitted(prepared.job.name)
         return self._let_in(prepared).name
 
     async def cancel(self, job: str) -> JobProgress:
@@ -398,9 +401,10 @@ class JobPool(Orchestrator):
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> Welcome:
+        welcome = await super().join(learner, version, price, proof)
         self._heard_at[learner] = self._time()
-        return await super().join(learner, version, price)
+        return welcome
 
     def _offer_first(self, session: LearnerSession) -> Offer | None:
         first = next((job for job in self._open_jobs if not job.is_barred_to(session.name)), None)
@@ -486,8 +490,8 @@ class JobPool(Orchestrator):
         self._announce()
         return True
 
-    async def leave(self, session: str) -> None:
-        await super().leave(session)
+    def _part_with(self, session: LearnerSession, reason: str) -> None:
+        super()._part_with(session, reason)
         self._is_due = True
 
     def _find(self, session: str) -> LearnerSession:

@@ -17,6 +17,7 @@ from paceline.learning.quantisation import Bits
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.views import ViewSpec
+from paceline.topologies.access import Proof
 from paceline.topologies.split.jobs import Depth, Scheme
 
 CALL_SECONDS = 300.0
@@ -50,6 +51,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
         reading: how they read what they have stored.
         layers: names of the layers that are averaged.
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
+        first_epoch: 1, or that at which an interrupted run goes on.
     """
 
     training: TrainingSpec
@@ -66,6 +68,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
     view: ViewSpec
     layers: tuple[str, ...] = ()
+    first_epoch: int = 1
 
 
 class SourceWelcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +114,8 @@ class EpochTicket(msgspec.Struct, frozen=True, kw_only=True):
         epoch: the epoch that is open.
         index: the sync point of its schedule to go on with.
         cut: where the model is cut.
-        parameters: parameters to go on from, as vectors; none if the source's own are right, or its initial ones.
+        parameters: parameters to go on from, as vectors, with what its optimizer remembered; none if the source's own
+            are right, or its initial ones.
         reason: why it is over.
     """
 
@@ -141,10 +145,14 @@ class TrunkService(ABC):
     noun: ClassVar[str] = "the trunk of a split job"
 
     @abstractmethod
-    async def join(self, source: str, version: str) -> SourceWelcome:
-        """Take part; who joins under a name that is there already takes its place.
+    async def join(self, source: str, version: str, proof: Proof | None = None) -> SourceWelcome:
+        """Take part; a device that joins under its name again takes its own place.
 
-        Raises `ValueError` with a reason for a name or version that cannot take part, or if no further source can.
+        Raises `ValueError` with a reason for a name or version that cannot take part, a name of another device, or if
+        no further source can.
+
+        Args:
+            proof: shows that it is the device to which the name belongs.
         """
 
     @abstractmethod
