@@ -132,6 +132,7 @@ class PreparedRun:
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
+                folder=self.folder.path,
             )
             for what in self.lost:
                 env.emit(StateLost(at=self.started_at, what=what))
