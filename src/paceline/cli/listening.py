@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline import axon
+from paceline import axon, files
 from paceline.axon import ServerIdentity, access
 from paceline.axon.transports.base import DEFAULT_PORT, Address
 from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError
 from paceline.fleets.live import ListenOptions
 from paceline.report.folder import LISTEN
 from paceline.topologies.access import AdminService
@@ -59,7 +59,7 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     def _read(cls, path: Path) -> KeptListenOptions:
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
 
     def let_submit(self) -> None:
@@ -80,13 +80,11 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / LISTEN, folder / f"{LISTEN}.new"
+        path = folder / LISTEN
         try:
-            partial.touch(mode=0o600)
-            partial.write_bytes(msgspec.json.encode(self))
-            partial.replace(path)
+            files.replace(path, msgspec.json.encode(self))
         except OSError as error:
-            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error
+            raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
 
 
 class AdminHost(NamedTuple):
