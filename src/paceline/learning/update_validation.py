@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import torch
 
 _NAME_LENGTH = 80  # of a parameter that came from elsewhere, in a message
 
 MAX_GROWTH = 1e6
-"""Limit of an update's values, as a multiple of the largest value so far, or of 1."""
+"""Limit of an update's values, as a multiple of the largest value at the start, or of 1."""
+
+Limits: TypeAlias = Mapping[str, float]
+"""Largest magnitude that values may have, by name."""
+
+
+def limits_of(start: Mapping[str, torch.Tensor]) -> Limits:
+    """Return the limits of values in all that is ever trained from this state."""
+    return {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in start.items()}
 
 
 def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
@@ -29,15 +38,17 @@ def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tenso
 
 
 class UpdateValidator:
-    """Decides which updates may be aggregated; the state to compare them with is measured once.
+    """Decides which updates may be aggregated.
 
     Args:
         like: state that they were trained from.
+        limits: limits of their values; None for those of `like`. Where that was trained by others, use those of the
+            start: an update that was wrong would shift the limits for all later ones.
     """
 
-    def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, like: Mapping[str, torch.Tensor], limits: Limits | None = None) -> None:
         self.like = like
-        self._most = {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in like.items()}
+        self._limits = limits_of(like) if limits is None else limits
 
     def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return what is wrong with an update; None if it can be aggregated."""
@@ -49,7 +60,7 @@ class UpdateValidator:
 
     def why_diverged(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return which values no training that goes well leads to; None if there are none."""
-        for name, most in self._most.items():
+        for name, most in self._limits.items():
             largest = _largest(state[name])
             if not math.isfinite(largest):
                 return f"{name} holds NaN or infinity"

@@ -7,6 +7,7 @@ from paceline.learning.aggregation.fedavgm import FedAvgMAggregation
 from paceline.learning.aggregation.fednova import FedNovaAggregation
 from paceline.learning.aggregation.fedprox import FedProxAggregation
 from paceline.learning.aggregation.fedyogi import FedYogiAggregation
+from paceline.learning.aggregation.influence import Contribution, LimitedCollector
 from paceline.learning.aggregation.keeping import KeepingAggregation, RobustAggregation
 from paceline.learning.aggregation.krum import KrumAggregation
 from paceline.learning.aggregation.means import MeanAggregation
@@ -20,6 +21,7 @@ __all__ = [
     "Aggregated",
     "Aggregation",
     "Collector",
+    "Contribution",
     "FedAdamAggregation",
     "FedAvgAggregation",
     "FedAvgMAggregation",
@@ -28,6 +30,7 @@ __all__ = [
     "FedYogiAggregation",
     "KeepingAggregation",
     "KrumAggregation",
+    "LimitedCollector",
     "MeanAggregation",
     "MedianAggregation",
     "MultiKrumAggregation",

@@ -17,30 +17,34 @@ import paceline
 from paceline import plugins
 from paceline.allocation import Allocation
 from paceline.errors import ConfigError
+from paceline.learning.aggregation import Aggregated, LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
-from paceline.learning.divergence import diverged, has_exploded
+from paceline.learning.divergence import LossWatch, diverged
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
 from paceline.learning.shards import Array, Shard, ShardSampler
-from paceline.learning.update_validation import UpdateValidator
+from paceline.learning.update_validation import UpdateValidator, limits_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
 from paceline.topologies.parallel.masking import AGREEING_PART, Masking
-from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
+from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Declaration, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
+
+MAX_ROLLBACKS = 3
+"""Most rounds in a row that are rolled back; one more, and training has diverged."""
 
 
 def memory_name(round: int) -> str:
@@ -77,7 +81,9 @@ class JobTraining:
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
         self._early_stopping = self._job.early_stopping(prepared.history)
         self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
-        self._lowest_loss: float | None = None
+        self._watch = LossWatch(scores.loss for scores in prepared.history)
+        self._limits = limits_of(self._parameters)
+        self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
@@ -156,9 +162,9 @@ class JobTraining:
             number,
             self.time(),
             deadline_seconds,
-            UpdateValidator(self._parameters),
+            UpdateValidator(self._parameters, self._limits),
             self._aggregation,
-            self._aggregation.collector(self._layout, self.prepared.model.buffers()),
+            self._collector(),
             set(awaited),
             batch_size=self._job.batch_size,
             overtime_seconds=self._job.overtime * deadline_seconds,
@@ -184,6 +190,12 @@ class JobTraining:
             drawn=() if num_ready is None else tuple(sorted(opened.awaited)),
         )
         return opened
+
+    def _collector(self) -> LimitedCollector:
+        """Begin to collect the updates of a round; under privacy's own limits, or where none trains, without others."""
+        is_limiting = not self._job.privacy.is_on and self.env.trains
+        buffers = self.prepared.model.buffers()
+        return LimitedCollector(self._aggregation, self._layout, buffers, self._parameters, is_limiting=is_limiting)
 
     async def wait_until_over(self, opened: OpenRound) -> float:
         """Wait until all updates of a round are in, or its time is up; returns how many seconds it took."""
@@ -238,17 +250,21 @@ class JobTraining:
     async def close(self, closed: OpenRound, seconds: float) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
 
-        Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is.
+        A round that made the model far worse is rolled back. Raises `DivergedError`, and keeps the model as it was, if
+        there is nothing to go back to, or too many rounds in a row are ruined.
         """
         self.round = None
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
-            raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
+            self._bear(closed, closed.diverged, next(iter(closed.diverged.values())))
         await self._audit(closed)
         self._privacy.add(closed.delivered)
         await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
-        await self.env.run_blocking(lambda: self._finish(closed))
+        rolled_back = await self.env.run_blocking(lambda: self._finish(closed))
+        self._report_limits(closed)
+        if rolled_back is not None:
+            self._record(events.RoundRolledBack, **rolled_back)
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
         self._record(
             events.RoundClosed,
@@ -272,29 +288,108 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _finish(self, closed: OpenRound) -> None:
-        """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
-        before = self._parameters, self._memory
-        self._aggregate(closed)
+    def _finish(self, closed: OpenRound) -> dict[str, Any] | None:
+        """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do.
+
+        Returns the fields of a `RoundRolledBack`, if what the round led to is not kept.
+        """
+        before, rolled_back = (self._parameters, self._memory), None
+        self._parameters, self._memory = self._aggregated(closed)
         if self.prepared.evaluate is not None and self.env.trains:
-            self.scores = self.prepared.evaluate(self.state)
-            if self._has_exploded(self.scores.loss, before[0]):
-                self._parameters, self._memory = before
-                where = self._where(closed, closed.delivered)
-                raise diverged(where, f"the loss of the averaged model is {self.scores.loss:.3g}")
-            self._early_stopping.add(self.scores)
+            scores = self.prepared.evaluate(self.state)
+            if self._is_bad(scores, before[0]):
+                rolled_back = self._roll_back(closed, scores.loss, before)
+            else:
+                self._accept(scores)
+                self._num_rollbacks = self._num_rollbacks if closed.collector.num_updates == 0 else 0
         self.has_trained |= closed.collector.num_updates > 0
         self.num_closed = closed.number
         self._save(closed.number)
+        return rolled_back
 
-    def _aggregate(self, closed: OpenRound) -> None:
-        """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
+    def _aggregated(self, closed: OpenRound) -> Aggregated:
+        """Return the next parameters, of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
-        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
+        found: Aggregated = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
         reason = closed.validator.why_unusable(found.parameters)
         if reason is not None:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {reason}")
-        self._parameters, self._memory = found
+        return found
+
+    def _is_bad(self, scores: Scores, before: Vectors) -> bool:
+        evaluate = self.prepared.evaluate
+        assert evaluate is not None
+        is_exploded_only = not self._job.rolls_back
+        return self._watch.is_bad(
+            scores.loss, lambda: evaluate(self._layout.unpack(before)).loss, is_exploded_only=is_exploded_only
+        )
+
+    def _accept(self, scores: Scores | None) -> None:
+        """Take in the scores of the model that the next round starts from."""
+        self.scores = scores
+        if scores is not None:
+            self._watch.add(scores.loss)
+            self._early_stopping.add(scores)
+
+    def _roll_back(self, closed: OpenRound, loss: float, before: tuple[Vectors, State]) -> dict[str, Any]:
+        """Keep the median of a round's updates instead, or if that is no better, the model from before.
+
+        Raises `DivergedError` if that was so too often.
+        """
+        lowest, (parameters, self._memory) = self._watch.lowest, before
+        self._parameters = parameters
+        median = closed.collector.median() if self._job.rolls_back else None
+        kept: Literal["before", "median"] = "before"
+        if median is not None and self.prepared.evaluate is not None:
+            self._parameters = median
+            scores = self.prepared.evaluate(self.state)
+            if closed.validator.why_unusable(median) is None and not self._is_bad(scores, parameters):
+                kept = "median"
+                self._accept(scores)
+        if kept == "before":
+            self._parameters = parameters
+            self._bear(closed, closed.delivered, f"the loss of the averaged model is {loss:.3g}")
+            self._accept(self.scores)
+        contributions = closed.collector.contributions
+        total = sum(one.counted_weight for one in contributions)
+        return {
+            "round": closed.number,
+            "loss": loss if math.isfinite(loss) else None,
+            "lowest_loss": lowest,
+            "kept": kept,
+            "weights": {one.learner: one.counted_weight / total for one in contributions},
+            "norms": {one.learner: one.norm for one in contributions},
+        }
+
+    def _bear(self, closed: OpenRound, learners: Iterable[str], shown_by: str) -> None:
+        """Do without a round that is ruined; raises `DivergedError` if there is nothing else, or it is one too many."""
+        if not (self._job.rolls_back and self.has_trained and self._num_rollbacks < MAX_ROLLBACKS):
+            raise diverged(self._where(closed, learners), shown_by)
+        self._num_rollbacks += 1
+
+    def _report_limits(self, closed: OpenRound) -> None:
+        """Record which updates count for less than they came with."""
+        for learner, num_samples in closed.delivered.items():
+            most = closed.shares[learner].num_plausible
+            if num_samples > most:
+                self._record(
+                    events.ClaimLimited,
+                    round=closed.number,
+                    learner=learner,
+                    num_samples=num_samples,
+                    num_plausible=int(most),
+                )
+        for one in closed.collector.contributions:
+            if one.is_limited:
+                self._record(
+                    events.UpdateLimited,
+                    round=closed.number,
+                    learner=one.learner,
+                    weight=one.counted_weight / one.weight,
+                    part=one.part,
+                    norm=one.norm,
+                    distance=one.distance,
+                )
 
     def _save(self, number: int) -> None:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
@@ -309,7 +404,8 @@ class JobTraining:
             if late.audit and not await self._is_honest(late):
                 closed.fail_audit(late.learner)
             if late.learner not in closed.failed_audit:
-                closed.count(self._late.rebased(late, self._parameters, closed.number), late.share, late.num_samples)
+                parameters = self._late.rebased(late, self._parameters, closed.number)
+                closed.count(late.learner, parameters, late.share, late.num_samples)
                 num_counted += 1
         return num_counted
 
@@ -319,7 +415,7 @@ class JobTraining:
             share = closed.shares[learner]
             trained = TrainedShare(learner, closed.number, share, self._parameters, parameters, num_samples)
             if await self._is_honest(trained):
-                closed.count(parameters, share, num_samples)
+                closed.count(learner, parameters, share, num_samples)
             else:
                 closed.fail_audit(learner)
 
@@ -349,16 +445,6 @@ class JobTraining:
         self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
         return verdict.is_honest
 
-    def _has_exploded(self, loss: float, before: Vectors) -> bool:
-        """Return whether a loss has exploded; the first one is compared with that of the model before."""
-        evaluate = self.prepared.evaluate
-        if self._lowest_loss is None and evaluate is not None and has_exploded(loss, 0.0):
-            self._lowest_loss = evaluate(self._layout.unpack(before)).loss
-        if has_exploded(loss, self._lowest_loss):
-            return True
-        self._lowest_loss = loss if self._lowest_loss is None else min(loss, self._lowest_loss)
-        return False
-
     @staticmethod
     def _where(closed: OpenRound, learners: Iterable[str]) -> str:
         return f"round {closed.number} on {format_names(sorted(learners))}"
@@ -378,11 +464,19 @@ class JobTraining:
         shards = await self._read(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
-    async def take(self, learner: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
+    async def take(
+        self,
+        learner: str,
+        round: int,
+        num_shards: int,
+        num_samples: int | None = None,
+        declared: Declaration | None = None,
+    ) -> Work:
         """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much.
 
         Args:
             num_samples: samples in the shards, where they are the learner's own; None if all are full.
+            declared: what it declared about itself; None for nothing.
         """
         opened = self.round
         if opened is None or opened.number != round:
@@ -390,12 +484,14 @@ class JobTraining:
         if not opened.has_place_for(learner):
             raise ValueError(f"{learner} was not drawn for round {round}")
         allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.prepared.terms.local_epochs)
-        most = allocated.num_shards
+        most = min(allocated.num_shards, self._num_own_shards(declared))
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
             share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs, num_samples)
+            share.taken_seconds = self.time() - opened.opened_at
+            share.samples_per_second = math.inf if declared is None else declared.samples_per_second
             opened.expect(learner)
             self._record(
                 events.ShardsTaken,
@@ -414,6 +510,14 @@ class JobTraining:
         )
         opened.down_bytes += work.num_bytes
         return work
+
+    def _num_own_shards(self, declared: Declaration | None) -> int:
+        """Return how many shards of its own a learner has, as it declared; where data is served, any number."""
+        if self.prepared.store is not None:
+            return MAX_SHARDS
+        if declared is None or declared.num_shards is None:
+            raise ValueError("how many shards of its own a learner has is to be declared before it takes any")
+        return declared.num_shards
 
     async def more(self, learner: str, round: int) -> Work:
         """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
@@ -483,7 +587,7 @@ class JobTraining:
             return self._refuse(learner, round, f"round {round} is closed", seconds, is_late=True)
         audit = self._auditor is not None and self._auditor.is_chosen()
         part = late.part_counted(round)
-        why_not = late.accept(learner, round, sent, num_samples, audit=audit)
+        why_not = late.accept(learner, round, sent, num_samples, seconds=seconds, audit=audit)
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
         self._record(
