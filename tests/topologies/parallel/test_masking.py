@@ -16,6 +16,7 @@ from paceline.learning.privacy import Masker, PrivacySpec
 from paceline.topologies.base import Contact, Environment, Node, serving
 from paceline.topologies.job_files import parse_job
 from paceline.topologies.parallel.events import RoundSpent, RunEnded, UpdateRefused
+from paceline.topologies.parallel.messages import Declaration
 from paceline.topologies.parallel.orchestrator import Orchestrator
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.topology import TOPOLOGY

@@ -151,9 +151,7 @@ class Aggregation(ABC):
         check_fields(self)
         for name, limit in (("max_weight", self.max_weight), ("clip", self.clip)):
             if 0 < limit < 1:
-                raise ValueError(
-                    f"{name} is {limit:g}; allowed: 0 for no limit, or 1 or more, times the round's median"
-                )
+                raise ValueError(f"{name} is {limit:g}; allowed: 0 for no limit, or at least 1, times the median")
 
     @property
     def remembers(self) -> bool:

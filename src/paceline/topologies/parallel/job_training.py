@@ -20,7 +20,7 @@ from paceline.errors import ConfigError
 from paceline.learning.aggregation import Aggregated, LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import round_name
+from paceline.learning.checkpoints import BEST, round_name
 from paceline.learning.divergence import LossWatch, diverged
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
@@ -80,6 +80,8 @@ class JobTraining:
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
         self._early_stopping = self._job.early_stopping(prepared.history)
+        # The best model, until it is saved; of a run that goes on, an earlier one was.
+        self._best = prepared.state if self._early_stopping.is_best else None
         self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
         self._watch = LossWatch(scores.loss for scores in prepared.history)
         self._limits = limits_of(self._parameters)
@@ -138,6 +140,7 @@ class JobTraining:
 
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
         """Record that the job is over."""
+        self._save_best()
         return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
 
     # A round.
@@ -396,6 +399,16 @@ class JobTraining:
         if self._aggregation.remembers:
             self.env.save(memory_name(number), self._memory)
         self.env.save(number, self.state, SavedModel(training=self.prepared.training))
+        if self._early_stopping.is_best and self.scores is not None:
+            self._best = self.state
+        else:
+            self._save_best()
+
+    def _save_best(self) -> None:
+        """Save the best model, if that was not done: only when one that is worse follows, or the run ends."""
+        if self._best is not None:
+            self.env.save(BEST, self._best, SavedModel(training=self.prepared.training))
+            self._best = None
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""
