@@ -87,8 +87,8 @@ MNIST = Task(
     shard_size=500,
     batch_size=50,
     learning_rate=0.05,
-    samples_per_second=300.0,
-    num_rounds=10,
+    samples_per_second=250.0,
+    num_rounds=8,
 )
 CIFAR = Task(
     data="cifar10",
@@ -96,9 +96,9 @@ CIFAR = Task(
     shard_size=250,
     batch_size=32,
     learning_rate=0.1,
-    samples_per_second=150.0,
-    num_rounds=8,
-    defences=("none", "default (both)", "median"),
+    samples_per_second=120.0,
+    num_rounds=6,
+    defences=("default (both)",),
 )
 DIGITS = Task(
     data="digits",

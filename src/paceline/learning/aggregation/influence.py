@@ -30,6 +30,8 @@ _FAR = 2.0  # times the limit: what is farther off does not count at all
 _MUCH = 1.5  # times the median: who trained or weighs more has to lead where others do, or counts like one of them
 _MAX_ROOM = 2.0  # times the limit, for those who trained more than others
 _NUM_STEPS = 4  # of the centre towards where most updates are
+_CHUNK_VALUES = 1 << 16  # that are compared at a time: differences of whole vectors would need memory, and its time
+_ROUNDING = 0.01  # of a distance over its limit: long sums of float32 are no better than that
 _TINY = 1e-300  # a length of 0 is divided by, too
 
 _Group: TypeAlias = Mapping[str, Spans]
@@ -153,7 +155,7 @@ class _Entry:
     @property
     def part(self) -> float:
         """Part that counts of the way to it from the centre."""
-        if self.farness <= 1:
+        if self.farness <= 1 + _ROUNDING:
             return 1.0
         return 1 / self.farness if self.farness <= _FAR else 0.0
 
@@ -254,20 +256,16 @@ class _Judgement:
 
     def _distances(self, parameters: Vectors, point: Vectors) -> list[float]:
         """Return how far parameters are from a point, by group."""
-        return [
-            math.hypot(*(float(torch.linalg.vector_norm(a - b)) for a, b in _pairs(group, parameters, point)))
+        squares = (
+            math.fsum(_product(change := a - b, change) for a, b in _chunks(group, parameters, point))
             for group in self._groups
-        ]
+        )
+        return [math.sqrt(square) for square in squares]
 
     def _product(self, one: Vectors, other: Vectors) -> float:
         """Return the scalar product of the changes that lead to two points."""
-        trained = self._groups[0]
-        return math.fsum(
-            float(torch.vdot(a - start, b - start).real)
-            for (a, start), (b, _) in zip(
-                _pairs(trained, one, self._start), _pairs(trained, other, self._start), strict=True
-            )
-        )
+        pairs = _chunks(self._groups[0], one, self._start), _chunks(self._groups[0], other, self._start)
+        return math.fsum(_product(a - start, b - start) for (a, start), (b, _) in zip(*pairs, strict=True))
 
 
 def _merged(group: _Group) -> _Group:
@@ -282,9 +280,16 @@ def _merged(group: _Group) -> _Group:
     return merged
 
 
-def _pairs(group: _Group, one: Vectors, other: Vectors) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the values of a group in two states, in types to compute with; whole numbers are left out."""
+def _product(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Return the real part of the scalar product of two vectors."""
+    return float(torch.vdot(a, b).real if a.is_complex() else torch.dot(a, b))
+
+
+def _chunks(group: _Group, one: Vectors, other: Vectors) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield values of a group in two states, some at a time, in types to compute with; whole numbers are left out."""
     for kind, spans in group.items():
         if one[kind].is_floating_point() or one[kind].is_complex():
-            for begin, end in spans:
-                yield widened(one[kind][begin:end]), widened(other[kind][begin:end])
+            for span_begin, span_end in spans:
+                for begin in range(span_begin, span_end, _CHUNK_VALUES):
+                    end = min(begin + _CHUNK_VALUES, span_end)
+                    yield widened(one[kind][begin:end]), widened(other[kind][begin:end])
