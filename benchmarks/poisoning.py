@@ -175,7 +175,7 @@ def run_of(task: Task, lie: str, defence: str, seed: int, settings: Settings) ->
         rounds=task.num_rounds,
         batch_size=task.batch_size,
         seed=seed,
-        min_learners=NUM_LEARNERS,
+        min_learners=NUM_LEARNERS - NUM_LIARS,  # those who are caught are excluded
         data=task.data_spec(),
         model=ModelSpec(name=task.model),
         optimizer=OptimizerSpec(name="SGD", options={"lr": task.learning_rate}),

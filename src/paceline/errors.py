@@ -3,6 +3,7 @@
     PacelineError
     ├── ConfigError               a setting, file or argument that a user can mend
     ├── DivergedError             training led to NaN, infinity or an exploding loss
+    ├── OutOfMemory               training took more memory than the device has, or gives (also a built-in MemoryError)
     ├── WireError                 a value that cannot be sent, or bytes that are not a valid frame
     ├── TransportError            the call did not get through, or its answer did not come back
     │   ├── Unreachable           nobody answers at that address; nothing was run
@@ -46,6 +47,10 @@ class ConfigError(PacelineError):
 
 class DivergedError(PacelineError):
     """Training diverged; the message names where, on which devices, and what to try."""
+
+
+class OutOfMemory(PacelineError, MemoryError):
+    """Training took more memory than the device has, or gives; the message says what to try."""
 
 
 class WireError(PacelineError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import inspect
 import re
@@ -47,13 +48,14 @@ from paceline.fleets.live import ListenOptions
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
 from paceline.learning.accelerators import find_accelerator
+from paceline.learning.memory import bounded_process, parse_bytes, usual_bound
 from paceline.spelling import suggest
 from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
 from paceline.topologies.sessions import check_name
 
 _EVERYWHERE = ("0.0.0.0", "::")
-_EMULATION = "Emulation"
+_REPLY_PART = 4  # of a device's memory that one reply may take: with what is made of it, it fits
 
 Name: TypeAlias = Annotated[str | None, option("NAME", "Name of this device; reuse it to rejoin.", TRAINING)]
 Data: TypeAlias = Annotated[str | None, option("PATH|I/N", "Own data, part I of N, or PATH:I/N.", TRAINING)]
@@ -62,15 +64,16 @@ MaxShards: TypeAlias = Annotated[int | None, option("N", "Most shards to train i
 Price: TypeAlias = Annotated[float, option("NUMBER", "Price of a shard, for jobs with a budget.", TRAINING)]
 Private: TypeAlias = Annotated[bool, flag("--private", "Refuse jobs that want to know what it can do.", TRAINING)]
 Allow: TypeAlias = Annotated[list[str] | None, option("IMPORT", "Allow code of this import path or package.", TRAINING)]
+MaxMemory: TypeAlias = Annotated[str | None, option("SIZE", "Most memory to take, as in 1.5G (half of it).", TRAINING)]
 Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers share figures.", TRAINING)]
 Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", TRAINING)]
 Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,…", TRAINING)]
 Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
-States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", _EMULATION)]
-HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.", _EMULATION)]
-Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.", _EMULATION)]
+States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.")]
+HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.")]
+Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.")]
 EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
 
 
@@ -92,6 +95,7 @@ class Device:
     Attributes:
         listen: where it listens for calls of others, if they call it.
         address: where others reach it, if not where it listens.
+        max_memory_bytes: memory that it gives.
         save: file to save the final model in, too.
         as_json: whether events are printed as lines of JSON.
     """
@@ -104,6 +108,7 @@ class Device:
     transport: CountedTransport
     listen: ListenOptions
     address: str | None
+    max_memory_bytes: int
     save: Path | None
     as_json: bool
 
@@ -143,6 +148,7 @@ def make_device(
     data: Data = None,
     apply_view: ApplyView = False,
     max_shards: MaxShards = None,
+    max_memory: MaxMemory = None,
     price: Price = 0.0,
     private: Private = False,
     allow: Allow = None,
@@ -172,6 +178,7 @@ def make_device(
     emulated = _parse_emulation(name, emulate)
     own, part = _parse_data(data)
     allowed = tuple(allow or ())
+    max_memory_bytes = usual_bound() if max_memory is None else parse_bytes("--max-memory", max_memory)
     host, port = _parse_listen(listen)
     if host in _EVERYWHERE and address is None:
         raise ConfigError(
@@ -202,12 +209,14 @@ def make_device(
             watch_points=_PointsBar(),
             threads=threads,
             accelerator=find_accelerator(device, compiles=compiles),
+            max_memory_bytes=max_memory_bytes,
         ),
-        transport=CountedTransport(_held_back(emulated)),
+        transport=CountedTransport(_held_back(emulated, HttpTransport(max_memory_bytes // _REPLY_PART))),
         listen=ListenOptions(
             host=host, port=port, token=token, identity=identity_of(tls, None, cert, key), insecure=insecure
         ),
         address=None if address is None else parse_contact("--address", address).address,
+        max_memory_bytes=max_memory_bytes,
         save=save,
         as_json=as_json,
     )
@@ -220,7 +229,9 @@ def takes_device(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        command(device=make_device(**{name: given.pop(name) for name in options}), **given)
+        made = make_device(**{name: given.pop(name) for name in options})
+        with bounded_process(made.max_memory_bytes) if made.machine.accelerator.is_cpu else contextlib.nullcontext():
+            command(device=made, **given)
 
     kept = [parameter for parameter in own.parameters.values() if parameter.name != "device"]
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*kept, *options.values())]
@@ -347,9 +358,9 @@ class _PointsBar:
             self._progress.stop()
 
 
-def _held_back(device: LocalDevice) -> Transport:
-    """Return HTTP, held back to the link of an emulated device, if that is any slower."""
+def _held_back(device: LocalDevice, transport: Transport) -> Transport:
+    """Return a transport, held back to the link of an emulated device, if that is any slower."""
     link = {name: getattr(device, name) for name in EMULATION if name != "slowdown"}
     if all(value == EMULATION[name] for name, value in link.items()):
-        return HttpTransport()
-    return FaultyTransport(HttpTransport(), Link.in_mbit(**link))
+        return transport
+    return FaultyTransport(transport, Link.in_mbit(**link))

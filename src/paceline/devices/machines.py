@@ -19,6 +19,7 @@ from paceline.errors import ConfigError
 from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.engines import Engine, ThreadEngine
 from paceline.learning.local_model import LocalModel
+from paceline.learning.memory import check_trainable
 from paceline.learning.trainers import ThreadTrainer, Trainer
 from paceline.learning.training_spec import TrainingSpec
 
@@ -72,6 +73,7 @@ class LiveMachine(Machine):
         watch_points: see `ThreadTrainer`.
         threads: number of threads to train with; None to try out one, and as many as PyTorch would use.
         accelerator: what to compute on; on any but the CPU, numbers of threads are not tried out.
+        max_memory_bytes: memory that it gives to a job's model; None for no bound.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class LiveMachine(Machine):
         watch_points: Callable[[int, int], None] = lambda num_done, num_classes: None,
         threads: int | None = None,
         accelerator: Accelerator = CPU,
+        max_memory_bytes: int | None = None,
     ) -> None:
         if not 1 <= slowdown < math.inf:
             raise ConfigError(f"slowdown is {slowdown:g}; it must be at least 1")
@@ -92,6 +95,7 @@ class LiveMachine(Machine):
         self.allowed = allowed
         self.accelerator_name = accelerator.name
         self.accelerator = accelerator
+        self._max_memory_bytes = max_memory_bytes
         self._states = states
         self._are_states_known = are_states_known
         self._make_meter = make_meter
@@ -111,6 +115,8 @@ class LiveMachine(Machine):
         return self._make_meter(asyncio.get_running_loop().time)
 
     def trainer(self, spec: TrainingSpec) -> Trainer:
+        if self._max_memory_bytes is not None:
+            check_trainable(spec, self._max_memory_bytes)
         return ThreadTrainer(
             LocalModel(spec, self.allowed, accelerator=self.accelerator),
             self.slowdown,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import ConfigError, in_one_line
+from paceline.learning.memory import format_bytes, free_bytes
 from paceline.learning.tables import is_mapped
 
 MAX_CLASSES = 1 << 16
@@ -37,9 +38,12 @@ def read_npz(path: Path, keys: Sequence[str] | Callable[[list[str]], Sequence[st
             with np.load(file, allow_pickle=False) as archive:
                 names = archive.files
                 wanted = keys(names) if callable(keys) else keys
+                _check_unpacked(path, archive, wanted)
                 arrays = {key: archive[key] for key in wanted if key in names}
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file") from error
+    except ConfigError:
+        raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # damaged bytes make NumPy, zipfile and zlib raise all sorts of errors
@@ -48,6 +52,18 @@ def read_npz(path: Path, keys: Sequence[str] | Callable[[list[str]], Sequence[st
     if missing:
         raise ConfigError(f"{path}: lacks {', '.join(missing)}; it has {', '.join(names) or 'no arrays'}")
     return arrays
+
+
+def _check_unpacked(path: Path, archive: np.lib.npyio.NpzFile, keys: Sequence[str]) -> None:
+    """Raise `ConfigError` for arrays that take more memory than there is: a few megabytes may unpack to gigabytes."""
+    assert archive.zip is not None
+    wanted = {f"{key}.npy" for key in keys} | set(keys)
+    num_bytes = sum(member.file_size for member in archive.zip.infolist() if member.filename in wanted)
+    if num_bytes > free_bytes():
+        raise ConfigError(
+            f"{path}: unpacked, its arrays take {format_bytes(num_bytes)}, and {format_bytes(free_bytes())} of memory "
+            "are free; a folder of .npy files is mapped instead of read"
+        )
 
 
 def in_normal_form(

@@ -16,14 +16,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from paceline.errors import OutOfMemory, in_one_line
+from paceline.learning import aggregated_points
 from paceline.learning.accelerators import CPU, Accelerator
-from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard
 from paceline.learning.vectors import Vectors
 
 _T = TypeVar("_T")
+
+_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+_ALLOCATION_FAILED = "can't allocate memory"  # part of what torch says on the CPU, where it has no class for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ class Losses(NamedTuple):
 class Aggregated(NamedTuple):
     """Aggregated points, how long that took, and whether they came from the cache."""
 
-    points: AggregatedPoints
+    points: aggregated_points.AggregatedPoints
     seconds: float
     is_cached: bool
 
@@ -156,7 +160,7 @@ class Trainer(ABC):
         """Compute the loss of each sample, in the order of the shard; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} computes no losses")
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
+    async def aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec) -> Aggregated:
         """Aggregate many samples into a few points; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} aggregates no points")
 
@@ -271,7 +275,7 @@ class ThreadTrainer(Trainer):
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         return await _in_thread(self._find_losses, parameters, shard)
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
+    async def aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec) -> Aggregated:
         return await _in_thread(self._aggregate, shard, spec)
 
     def _train(
@@ -314,7 +318,7 @@ class ThreadTrainer(Trainer):
                 break
         return Losses(np.concatenate(parts), work.seconds)
 
-    def _aggregate(self, shard: Shard, spec: PointsSpec, is_cancelled: threading.Event) -> Aggregated:
+    def _aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec, is_cancelled: threading.Event) -> Aggregated:
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
 
         def step(num_done: int, num_classes: int) -> None:
@@ -323,7 +327,7 @@ class ThreadTrainer(Trainer):
             if is_cancelled.is_set():
                 raise _Cancelled
 
-        points, is_cached = cached(shard.x, shard.y, spec, self._cache, step)
+        points, is_cached = aggregated_points.cached(shard.x, shard.y, spec, self._cache, step)
         work.end_step()
         return Aggregated(points, work.seconds, is_cached)
 
@@ -331,7 +335,7 @@ class ThreadTrainer(Trainer):
 async def _in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
     """Do the work in a thread; its last argument is an event that is set once the work is cancelled.
 
-    Cancelling waits until the thread has ended: the model must not be used twice at once.
+    Cancelling waits until the thread has ended: the model must not be used twice at once. Raises `OutOfMemory`.
     """
     loop, is_cancelled = asyncio.get_running_loop(), threading.Event()
     running = loop.run_in_executor(None, functools.partial(work, *arguments, is_cancelled))
@@ -340,4 +344,11 @@ async def _in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
     except asyncio.CancelledError:
         is_cancelled.set()
         await asyncio.gather(running, return_exceptions=True)  # ends with its next step
+        raise
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, _OUT_OF_MEMORY) or _ALLOCATION_FAILED in str(error):
+            raise OutOfMemory(
+                f"training took more memory than there is: {in_one_line(error)}; try smaller batches, or give it more "
+                "(--max-memory)"
+            ) from error
         raise

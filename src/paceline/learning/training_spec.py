@@ -206,16 +206,20 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Make samples of zeros, to try things out with."""
         return Shard(*(np.zeros((num_samples, *column.shape), column.dtype) for column in self.columns))
 
-    def _check_size(self) -> None:
-        name = self.chosen_model.name
-        if name is None:
-            return  # the device allowed that very model
+    @property
+    def num_parameters(self) -> int | None:
+        """Number of parameters of a named model; None of the user's own, which has to be made to be known."""
+        if self.chosen_model.name is None:
+            return None
         with torch.device("meta"):  # sizes alone: nothing is allocated, nothing drawn
             model = models.build(self.chosen_model, self.input_shape, self.num_outputs)
-        num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        if num_parameters > _MAX_PARAMETERS:
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    def _check_size(self) -> None:
+        num_parameters = self.num_parameters
+        if num_parameters is not None and num_parameters > _MAX_PARAMETERS:
             raise ConfigError(
-                f"model {name!r} would have {num_parameters} parameters for samples of shape "
+                f"model {self.chosen_model.name!r} would have {num_parameters} parameters for samples of shape "
                 f"{self.input_shape} and {self.num_outputs} outputs; allowed: {_MAX_PARAMETERS}"
             )
 
@@ -268,8 +272,8 @@ def _fit(task: TaskSpec, built_in: type[SupervisedTask], train: Table, test: Tab
     """Fit what a built-in task takes from the data: its outputs, and how columns are standardised."""
     if built_in.needs_target and len(train.columns) < 2:
         raise ConfigError(f"{task.kind} takes samples with a target; these have one column, {train.columns[0].name!r}")
-    has_one_input = train.structure == "tuple" and len(train.columns) == 2
     target = _target_place(task, train.columns)
+    has_one_input = len(train.columns) == 2 and target != 0
     least = built_in.count_outputs(train, test, target)
     outputs = least if task.outputs is None else task.outputs
     if outputs < least or (outputs > least and not built_in.class_columns(target)):

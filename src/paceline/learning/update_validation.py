@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import torch
 
+from paceline.learning.averaging import State
+
 _NAME_LENGTH = 80  # of a parameter that came from elsewhere, in a message
 
 MAX_GROWTH = 1e6
@@ -41,14 +43,25 @@ class UpdateValidator:
     """Decides which updates may be aggregated.
 
     Args:
+        limits: limits of their values; None for those of `like`.
+
+    Attributes:
         like: state that they were trained from.
-        limits: limits of their values; None for those of `like`. Where that was trained by others, use those of the
-            start: an update that was wrong would shift the limits for all later ones.
     """
 
-    def __init__(self, like: Mapping[str, torch.Tensor], limits: Limits | None = None) -> None:
+    def __init__(self, like: State, limits: Limits | None = None) -> None:
         self.like = like
         self._limits = limits_of(like) if limits is None else limits
+
+    def following(self, state: State) -> UpdateValidator:
+        """Return that of updates trained from the next state, with the same limits.
+
+        Raises `ValueError` if an update like that is unusable.
+        """
+        reason = self.why_unusable(state)
+        if reason is not None:
+            raise ValueError(reason)
+        return UpdateValidator(state, self._limits)
 
     def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return what is wrong with an update; None if it can be aggregated."""

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import torch
@@ -24,7 +24,7 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import check_fields
+from paceline.checks import Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -33,13 +33,15 @@ from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
 from paceline.learning.optimizers import OptimizerSpec
-from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
-from paceline.topologies.reporting.base import Progress, Reporting
+
+if TYPE_CHECKING:
+    from paceline.learning.saved_models import SavedModel
+    from paceline.topologies.reporting.base import Progress, Reporting
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -64,7 +66,7 @@ _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 # Jobs.
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+class JobSpec(Spec, frozen=True, kw_only=True):
     """Base of jobs: what is trained, on what, and by which rules; `ValueError` for what cannot be.
 
     A field that is a table in a job file takes more than the spec that it becomes: a name, such as

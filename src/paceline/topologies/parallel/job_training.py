@@ -6,6 +6,7 @@ It knows learners by name only. Who they are, and which of them take part in a r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ import paceline
 from paceline import plugins
 from paceline.allocation import Allocation
 from paceline.errors import ConfigError
-from paceline.learning.aggregation import Aggregated, LimitedCollector
+from paceline.learning.aggregation import LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import BEST, round_name
@@ -28,7 +29,7 @@ from paceline.learning.privacy.masks import masked_size
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
 from paceline.learning.shards import Array, Shard, ShardSampler
-from paceline.learning.update_validation import UpdateValidator, limits_of
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED
@@ -75,7 +76,8 @@ class JobTraining:
         self.has_trained = first_round > 1
         self._job = prepared.job
         self._layout = prepared.model.layout
-        self._parameters = self._layout.pack(prepared.state)
+        self._validator = UpdateValidator(self._layout.pack(prepared.state))
+        self._buffers = prepared.model.buffers()
         self.env = env
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
@@ -84,7 +86,6 @@ class JobTraining:
         self._best = prepared.state if self._early_stopping.is_best else None
         self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
         self._watch = LossWatch(scores.loss for scores in prepared.history)
-        self._limits = limits_of(self._parameters)
         self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
@@ -99,6 +100,10 @@ class JobTraining:
             model = LocalModel(prepared.training, allowed=None)
             model.load(prepared.state)
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
+
+    @property
+    def _parameters(self) -> Vectors:
+        return self._validator.like
 
     @property
     def state(self) -> State:
@@ -165,7 +170,7 @@ class JobTraining:
             number,
             self.time(),
             deadline_seconds,
-            UpdateValidator(self._parameters, self._limits),
+            self._validator,
             self._aggregation,
             self._collector(),
             set(awaited),
@@ -197,8 +202,9 @@ class JobTraining:
     def _collector(self) -> LimitedCollector:
         """Begin to collect the updates of a round; under privacy's own limits, or where none trains, without others."""
         is_limiting = not self._job.privacy.is_on and self.env.trains
-        buffers = self.prepared.model.buffers()
-        return LimitedCollector(self._aggregation, self._layout, buffers, self._parameters, is_limiting=is_limiting)
+        return LimitedCollector(
+            self._aggregation, self._layout, self._buffers, self._parameters, is_limiting=is_limiting
+        )
 
     async def wait_until_over(self, opened: OpenRound) -> float:
         """Wait until all updates of a round are in, or its time is up; returns how many seconds it took."""
@@ -296,11 +302,11 @@ class JobTraining:
 
         Returns the fields of a `RoundRolledBack`, if what the round led to is not kept.
         """
-        before, rolled_back = (self._parameters, self._memory), None
-        self._parameters, self._memory = self._aggregated(closed)
+        before, rolled_back = (self._validator, self._memory), None
+        self._aggregate(closed)
         if self.prepared.evaluate is not None and self.env.trains:
             scores = self.prepared.evaluate(self.state)
-            if self._is_bad(scores, before[0]):
+            if self._is_bad(scores, before[0].like):
                 rolled_back = self._roll_back(closed, scores.loss, before)
             else:
                 self._accept(scores)
@@ -310,14 +316,14 @@ class JobTraining:
         self._save(closed.number)
         return rolled_back
 
-    def _aggregated(self, closed: OpenRound) -> Aggregated:
-        """Return the next parameters, of the updates that count; raises `ConfigError` if the method fails."""
+    def _aggregate(self, closed: OpenRound) -> None:
+        """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
-        found: Aggregated = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
-        reason = closed.validator.why_unusable(found.parameters)
-        if reason is not None:
-            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {reason}")
-        return found
+        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
+        try:
+            self._validator, self._memory = self._validator.following(found.parameters), found.memory
+        except ValueError as error:
+            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
 
     def _is_bad(self, scores: Scores, before: Vectors) -> bool:
         evaluate = self.prepared.evaluate
@@ -334,23 +340,17 @@ class JobTraining:
             self._watch.add(scores.loss)
             self._early_stopping.add(scores)
 
-    def _roll_back(self, closed: OpenRound, loss: float, before: tuple[Vectors, State]) -> dict[str, Any]:
+    def _roll_back(self, closed: OpenRound, loss: float, before: tuple[UpdateValidator, State]) -> dict[str, Any]:
         """Keep the median of a round's updates instead, or if that is no better, the model from before.
 
         Raises `DivergedError` if that was so too often.
         """
-        lowest, (parameters, self._memory) = self._watch.lowest, before
-        self._parameters = parameters
+        self._validator, self._memory = before
+        lowest, kept = self._watch.lowest, "before"
         median = closed.collector.median() if self._job.rolls_back else None
-        kept: Literal["before", "median"] = "before"
-        if median is not None and self.prepared.evaluate is not None:
-            self._parameters = median
-            scores = self.prepared.evaluate(self.state)
-            if closed.validator.why_unusable(median) is None and not self._is_bad(scores, parameters):
-                kept = "median"
-                self._accept(scores)
-        if kept == "before":
-            self._parameters = parameters
+        if median is not None and self._is_better(median):
+            kept = "median"
+        else:
             self._bear(closed, closed.delivered, f"the loss of the averaged model is {loss:.3g}")
             self._accept(self.scores)
         contributions = closed.collector.contributions
@@ -363,6 +363,19 @@ class JobTraining:
             "weights": {one.learner: one.counted_weight / total for one in contributions},
             "norms": {one.learner: one.norm for one in contributions},
         }
+
+    def _is_better(self, parameters: Vectors) -> bool:
+        """Try other parameters, and keep them unless they are as bad."""
+        before, evaluate = self._validator, self.prepared.evaluate
+        assert evaluate is not None
+        with contextlib.suppress(ValueError):
+            self._validator = before.following(parameters)
+            scores = evaluate(self.state)
+            if not self._is_bad(scores, before.like):
+                self._accept(scores)
+                return True
+        self._validator = before
+        return False
 
     def _bear(self, closed: OpenRound, learners: Iterable[str], shown_by: str) -> None:
         """Do without a round that is ruined; raises `DivergedError` if there is nothing else, or it is one too many."""

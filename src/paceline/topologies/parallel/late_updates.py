@@ -65,7 +65,7 @@ class LateUpdates:
         reason = share.why_impossible(num_samples) or reason or validator.why_diverged(parameters)
         if reason is None:
             share.arrive(seconds)
-            start = dict(validator.like)
+            start = validator.like
             self._waiting.append(TrainedShare(learner, round, share, start, parameters, num_samples, audit=audit))
         return reason
 

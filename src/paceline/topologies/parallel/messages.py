@@ -22,6 +22,7 @@ from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.privacy import PrivacySpec
+from paceline.learning.shards import Shard
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.topologies.base import TakesJobs
@@ -31,6 +32,8 @@ MAX_SHARDS = 1 << 20
 MAX_FILL_BYTES = 1 << 24
 MAX_SERVED_SHARDS = 1 << 14
 """Most shards that it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
+MASKED = "masked"
+"""Name of what is sent of a masked update."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +109,11 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[list[np.ndarray]]
     seconds_left: float = 0.0
     may_be_more: bool = False
+
+    @property
+    def served(self) -> list[Shard]:
+        """The shards, as they are trained; none if the device has data of its own."""
+        return [Shard(*arrays) for arrays in self.shards]
 
     @property
     def num_bytes(self) -> int:
