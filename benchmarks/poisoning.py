@@ -98,7 +98,7 @@ CIFAR = Task(
     learning_rate=0.1,
     samples_per_second=120.0,
     num_rounds=6,
-    defences=("default (both)",),
+    defences=("none", "default (both)", "median"),
 )
 DIGITS = Task(
     data="digits",
