@@ -86,7 +86,7 @@ def test_the_default_averages_by_work_as_it_always_did():
     assert aggregation.describe(method) == {
         "method": "fedavg",
         "weight": "work",
-        "max_weight": 4.0,
+        "max_weight": 10.0,
         "clip": 1.5,
         "late": "drop",
         "staleness_exponent": 0.5,

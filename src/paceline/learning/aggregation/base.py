@@ -139,7 +139,7 @@ class Aggregation(ABC):
     """
 
     weight: WeightKind = "work"
-    max_weight: Limit = 4.0
+    max_weight: Limit = 10.0
     clip: Limit = 1.5
     late: Literal["drop", "discount"] = "drop"
     staleness_exponent: NotNegative = 0.5
