@@ -79,7 +79,7 @@ def test_two_of_ten_that_are_wrong_do_not_count_whatever_they_weigh(wrong, weigh
     assert [found[name].part for name in liars] == [0, 0]
     assert not any(found[name].is_limited for name in updates)
     if weight > 1:
-        most = 1.0 if wrong < 0 else 10.0  # who leads elsewhere than most counts like one of them
+        most = 1.0 if wrong < 0 else 10.0  # who leads against the others counts like one of them
         assert {found[name].counted_weight for name in liars} == {most}
 
 

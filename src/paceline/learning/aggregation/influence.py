@@ -27,7 +27,8 @@ MIN_COMPARED = 3
 """Fewest updates of which one can be found unlike the others."""
 
 _FAR = 2.0  # times the limit: what is farther off does not count at all
-_MUCH = 1.5  # times the median: who trained or weighs more has to lead where others do, or counts like one of them
+_MUCH = 1.5  # times the median: who trained or weighs more, and leads against the others, counts like one of them
+_AGAINST = -0.2  # cosine: with unlike data, honest ones were down to -0.13
 _MAX_ROOM = 2.0  # times the limit, for those who trained more than others
 _NUM_STEPS = 4  # of the centre towards where most updates are
 _CHUNK_VALUES = 1 << 16  # that are compared at a time: differences of whole vectors would need memory, and its time
@@ -225,7 +226,7 @@ class _Judgement:
         return [self._clip * middle if middle > 0 else math.inf for middle in medians]
 
     def _demote(self, entries: Sequence[_Entry]) -> None:
-        """Have those count like one of the others who trained or weigh much more, but lead elsewhere than they do."""
+        """Have those count like one of the others who trained or weigh much more, but lead against them."""
         heavy = [
             entry
             for entry in entries
@@ -236,10 +237,13 @@ class _Judgement:
         alike = {id(entry): min(entry.weight, self._median_weight) for entry in entries}
         parts = {id(entry): min(1.0, self._limits[0] / max(entry.norms[0], _TINY)) for entry in entries}
         mean, total = self._mean(entries, list(parts.values()), list(alike.values())), sum(alike.values())
+        mean_norm = self._distances(mean, self._start)[0]
         for entry in heavy:
-            # The product with the mean of the others: that of all, without its own part.
-            own = alike[id(entry)] * parts[id(entry)] * entry.norms[0] ** 2
-            if total * self._product(entry.update.parameters, mean) <= own:
+            # The sum of the others is that of all, without its own part.
+            own, norm = alike[id(entry)] * parts[id(entry)], entry.norms[0]
+            product = total * self._product(entry.update.parameters, mean)
+            square = (total * mean_norm) ** 2 - 2 * own * product + (own * norm) ** 2
+            if product - own * norm**2 < _AGAINST * norm * math.sqrt(max(square, 0.0)):
                 entry.weight, entry.room = alike[id(entry)], 1.0
 
     def _farness(self, distances: Sequence[float], room: float) -> float:
