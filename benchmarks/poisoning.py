@@ -98,7 +98,7 @@ CIFAR = Task(
     learning_rate=0.1,
     samples_per_second=120.0,
     num_rounds=6,
-    defences=("none", "default (both)", "median"),
+    defences=("none", "default (both)"),
 )
 DIGITS = Task(
     data="digits",

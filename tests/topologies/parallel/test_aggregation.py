@@ -87,7 +87,7 @@ def accuracy_with_two_of_seven_poisoned(method, factor):
     ids=str,
 )
 def test_robust_methods_withstand_poisoned_learners(method):
-    """A robust method loses next to nothing to two of seven. `benchmarks/robust.py` is the same on MNIST."""
+    """A robust method loses next to nothing to two of seven. `benchmarks/poisoning.py` is the same on MNIST."""
     clean, poisoned = (accuracy_with_two_of_seven_poisoned(method, factor) for factor in (1.0, -10.0))
     assert clean > 0.7
     assert poisoned > clean - 0.1
