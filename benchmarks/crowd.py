@@ -23,6 +23,7 @@ SPEEDS = (40.0, 400.0)  # samples per second
 
 async def learn(url: str, token: str, count: int, first: int) -> None:
     """Take part as so many learners until the run is over."""
+    from paceline.axon.keys import DeviceKey
     from paceline.axon.transports import CountedTransport, HttpTransport
     from paceline.devices.machines import LiveMachine
     from paceline.learning.local_model import LocalModel
@@ -69,6 +70,7 @@ async def learn(url: str, token: str, count: int, first: int) -> None:
             contacts=[Contact(address, fingerprint or None)],
             transport=CountedTransport(HttpTransport()),  # a connection of its own, as a device has
             trust={"token": token},
+            key=DeviceKey.generate(),
             options=DeviceOptions(patience_seconds=120.0),
             machine=SleepingMachine(number),
         )

@@ -125,6 +125,7 @@ class PreparedRun:
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped,
+                folder=self.folder.path,
             )
             outcome = run_outside_loop(lambda: fleet.run(self.plan, env, self.started_at))
         return _run(self.folder.path, outcome)

@@ -27,7 +27,7 @@ _NEW = ".new"  # ends the name of a file until it is whole
 START = "start.safetensors"
 """File of a run with the parameters that it starts from, if they were in no file of the user's."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", START)
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", "devices.json", "audit.jsonl", START)
 
 
 class RunFolder:

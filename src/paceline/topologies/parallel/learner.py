@@ -88,9 +88,11 @@ class Learner(Member):
     async def _join(self) -> None:
         try:
             welcome: messages.Welcome = await self._orchestrator.join.coro(
-                self._name, paceline.__version__, self._options.price
+                self._name, paceline.__version__, self._options.price, await self._node.prove(self._orchestrator)
             )
         except RemoteError as error:
+            if error.type_name == "LookupError":  # its proof came too late: it is asked for another
+                raise
             refusal = TurnedAway if self._session else ConfigError  # who was in before has given no wrong name
             raise refusal(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
         self._session = welcome.session

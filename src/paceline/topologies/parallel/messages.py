@@ -1,8 +1,8 @@
 """Messages between orchestrator and learners, and the service that the orchestrator offers.
 
-In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters, how many samples they were trained on, and whether training diverged. Nothing is said of the
-hardware; only policies that need profiles, such as csa, have learners declare them.
+In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, the proof of a
+key, requests for shards, trained parameters, how many samples they were trained on, and whether training diverged.
+Nothing is said of the hardware; only policies that need profiles, such as csa, have learners declare them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from paceline.learning.privacy import PrivacySpec
 from paceline.learning.shards import Shard
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
+from paceline.topologies.access import Proof
 from paceline.topologies.base import TakesJobs
 
 MAX_SHARDS = 1 << 20
@@ -157,13 +158,14 @@ class OrchestratorService(TakesJobs):
     """What learners, and those who submit jobs, call; a session that is not known any more raises `LookupError`."""
 
     @abstractmethod
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
-        """Take part; who joins under a name that is there already takes its place.
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> Welcome:
+        """Take part; a device that joins under its name again takes its own place.
 
-        Raises `ValueError` with a reason for a name or version that cannot take part.
+        Raises `ValueError` with a reason for a name or version that cannot take part, or a name of another device.
 
         Args:
             price: price the learner asks for a shard, where work is paid for.
+            proof: shows that it is the device to which the name belongs.
         """
 
     @abstractmethod
