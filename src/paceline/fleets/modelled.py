@@ -203,6 +203,13 @@ class ModelledTrainer(Trainer):
         if self._model is not None:
             self._kept.load_base(self._model, state)
 
+    def memory(self) -> State:
+        return {} if self._model is None else self._kept.memory(self._model)
+
+    def restore(self, memory: State) -> None:
+        if self._model is not None:
+            self._kept.restore(self._model, memory)
+
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
     ) -> Trained:

@@ -149,7 +149,7 @@ class Environment:
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
-        folder: where a host keeps what it must remember of its devices; None where it is not to outlive the process.
+        folder: folder of the run, where it is kept what must outlive the process; None if there is none.
         access: decides who may join, where others can; None where all devices are the fleet's own.
     """
 
@@ -201,6 +201,7 @@ class DeviceOptions:
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
+        state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
     """
 
     max_shards: int | None = None
@@ -213,6 +214,7 @@ class DeviceOptions:
     store_url: str | None = None
     contention: Path | None = None
     is_private: bool = False
+    state_file: Path | None = None
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
@@ -233,7 +235,7 @@ class Node(Environment):
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file.
         fingerprint: fingerprint of its own certificate.
-        key: proves to a host that it is the same device as before; None where hosts do not ask for it.
+        key: proves that it is the same device as before; None where nobody asks for that.
     """
 
     name: str

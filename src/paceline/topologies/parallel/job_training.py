@@ -545,12 +545,18 @@ class JobTraining:
             raise ValueError("how many shards of its own a learner has is to be declared before it takes any")
         return declared.num_shards
 
-    async def more(self, learner: str, round: int) -> Work:
-        """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
+    async def more(self, learner: str, round: int, num_portions: int) -> Work:
+        """Hand further shards to a learner that is done with its own, if there are any for it; no parameters.
+
+        Args:
+            num_portions: portions that it has had: one that was lost on its way is handed out again.
+        """
         opened = self.round
         share = opened.shares.get(learner) if opened is not None and opened.number == round else None
         if opened is None or share is None or opened.reserve is None or learner in opened.delivered:
             return Work(parameters={}, shards=[])
+        if 0 < num_portions < len(share.portions):
+            return await self._portion(opened, share.portions[num_portions])
         seconds = self.time() - opened.opened_at
         count = opened.reserve.draw(learner, seconds)
         if not count:
@@ -559,7 +565,10 @@ class JobTraining:
         share.add(extra)
         num_shards = extra.num_shards
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
-        work = Work(parameters={}, shards=await self._read(extra.portions[0]), may_be_more=True)
+        return await self._portion(opened, extra.portions[0])
+
+    async def _portion(self, opened: OpenRound, numbers: list[int]) -> Work:
+        work = Work(parameters={}, shards=await self._read(numbers), may_be_more=True)
         opened.down_bytes += work.num_bytes
         return work
 

@@ -35,7 +35,7 @@ from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
-from paceline.topologies.sessions import say_goodbye, until_over
+from paceline.topologies.sessions import RETRY_SECONDS, say_goodbye, until_over
 
 _RUINED = "parameters hold NaN or infinity"
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
@@ -53,7 +53,10 @@ class Learner(Member):
         self._name = node.name
         self._options = node.options
         self._own_data = own_data
-        self._orchestrator = node.connect(messages.OrchestratorService)
+        self._orchestrator = node.connect(
+            messages.OrchestratorService, retry_seconds=min(RETRY_SECONDS, node.options.patience_seconds)
+        )
+        self._update = self._orchestrator.update.options(once=True)  # a second would be refused
         self._background = node.machine.background_load(self._fill)
         self._estimator = StateEstimator(len(self._background.states))
         self._found_in: str | None = None  # the state of the device when it joined
@@ -87,8 +90,9 @@ class Learner(Member):
 
     async def _join(self) -> None:
         try:
-            welcome: messages.Welcome = await self._orchestrator.join.coro(
-                self._name, paceline.__version__, self._options.price, await self._node.prove(self._orchestrator)
+            proof = await self._node.prove(self._orchestrator)
+            welcome: messages.Welcome = await self._orchestrator.join.options(retry_seconds=0).coro(
+                self._name, paceline.__version__, self._options.price, proof
             )
         except RemoteError as error:
             if error.type_name == "LookupError":  # its proof came too late: it is asked for another
@@ -263,7 +267,7 @@ class Learner(Member):
                 return done
             start = self._time()
             self._start("download", round)
-            work = await self._orchestrator.more.coro(self._session, round)
+            work = await self._orchestrator.more.coro(self._session, round, done.num_portions)
             if not work.shards:
                 return done
 
@@ -325,9 +329,7 @@ class Learner(Member):
             elif spent.num_samples:
                 self._start("upload", spent.round)
                 sent = await self._encoded(enrolment, done, spent.round, masker)
-                receipt: messages.Receipt = await self._orchestrator.update.coro(
-                    self._session, spent.round, sent, spent.num_samples
-                )
+                receipt: messages.Receipt = await self._update.coro(self._session, spent.round, sent, spent.num_samples)
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
                 if is_accepted:
                     enrolment.feedback.applied()

@@ -211,8 +211,8 @@ class OrchestratorService(TakesJobs):
         """
 
     @abstractmethod
-    async def more(self, session: str, round: int) -> Work:
-        """Take further shards, when the first ones are trained; none if there are none for this learner."""
+    async def more(self, session: str, round: int, num_portions: int) -> Work:
+        """Take further shards, when so many portions are trained; none if there are none for this learner."""
 
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:

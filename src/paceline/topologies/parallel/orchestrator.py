@@ -22,7 +22,16 @@ from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.masking import Masking
 from paceline.topologies.parallel.rounds import OpenRound
-from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.sessions import (
+    DRAIN_SECONDS,
+    POLL_SECONDS,
+    SILENT,
+    Changes,
+    Roster,
+    Session,
+    check_version,
+    padding,
+)
 
 T = TypeVar("T")
 
@@ -68,7 +77,7 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
-        self._roster = Roster(LearnerSession, env.access)
+        self._roster = Roster(LearnerSession, env.access, now=env.now)
         self._changes = Changes()  # for rounds and for whoever waits for enough learners
         self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
         self._ended: str | None = None  # why the run is over, once it is
@@ -149,6 +158,8 @@ class Orchestrator(Host, messages.OrchestratorService):
         check_version(version)
         if not 0 <= price < math.inf:
             raise ValueError(f"price is {price}; it must be at least 0")
+        for silent in self._roster.drop_silent():
+            self._record(LearnerLeft, learner=silent.name, reason=SILENT)
         session, is_back = self._roster.join(learner, proof)
         session.price = price
         for job in self._jobs:
@@ -184,9 +195,9 @@ class Orchestrator(Host, messages.OrchestratorService):
         declared = found.declarations.get(found.job)
         return await self._training_of(found).take(found.name, round, num_shards, num_samples, declared)
 
-    async def more(self, session: str, round: int) -> messages.Work:
+    async def more(self, session: str, round: int, num_portions: int) -> messages.Work:
         found = self._find(session)
-        return await self._training_of(found).more(found.name, round)
+        return await self._training_of(found).more(found.name, round, num_portions)
 
     async def update(
         self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
