@@ -23,6 +23,12 @@ _STATUS: dict[Activity, str] = {
 _MAX_DRAWN, _MAX_MESSAGES = 20, 3
 
 
+_TOLD = (
+    *(LearnerLeft, events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
+    *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
+)
+
+
 class _Learner:
     """What is known of a learner in its current or last round.
 
@@ -103,6 +109,8 @@ class RunLiveTable(LiveTableState):
                 audited = self._learners.get(event.learner)
                 if audited is not None and event.round == audited.round:
                     audited.trouble("failed audit")
+            case events.UpdateLimited(part=0.0) if event.learner in self._learners:
+                self._learners[event.learner].trouble("did not count: too unlike the others")
             case LearnerJoined():
                 learner = self._learner(event.learner, event.at)
                 learner.status, learner.doing, learner.is_trouble, learner.gone_at = "idle", "idle", False, None
@@ -121,7 +129,7 @@ class RunLiveTable(LiveTableState):
                 self._close(event)
             case events.RunEnded():
                 self._ended, self._waiting = event, None
-        if isinstance(event, LearnerLeft | events.UpdateRefused | events.UpdateKept | events.UpdateAudited):
+        if isinstance(event, _TOLD):
             self._messages.extend(filter(None, [describe(event)]))
 
     def _learner(self, name: str, at: float) -> _Learner:
