@@ -122,7 +122,7 @@ def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
         order.extend(("closed", end.round) for end in closed([event]))
 
     play(small_job(rounds=2), [device("a")], emit=emit, save=lambda round, *_: order.append(("saved", round)))
-    assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2)]
+    assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2), ("saved", "best")]
 
 
 def test_learners_report_how_they_spent_a_round():

@@ -118,6 +118,53 @@ class SavingFailed(Event, frozen=True, tag="saving_failed"):
     patience_seconds: float
 
 
+class ClaimLimited(RoundEvent, frozen=True, tag="claim_limited"):
+    """A learner claims more samples than the speed that it declared allows in the time that it had.
+
+    Attributes:
+        num_samples: samples that it claims to have trained, counted once per pass.
+        num_plausible: number that its update counts by, if it counts by samples.
+    """
+
+    num_samples: int
+    num_plausible: int
+
+
+class UpdateLimited(RoundEvent, frozen=True, tag="update_limited"):
+    """An update counts for less than it came with, by ``max_weight`` and ``clip`` of ``[aggregation]``.
+
+    Attributes:
+        weight: part of its weight that counts.
+        part: part that counts of the way to it from where most updates are; 0 if the update does not count.
+        distance: how far from there it is, over the limit for it; None if it was not compared.
+        norm: length of its change.
+    """
+
+    weight: float
+    part: float
+    norm: float
+    distance: float | None = None
+
+
+class RoundRolledBack(Event, frozen=True, tag="round_rolled_back"):
+    """A round made the model far worse, so what came of it is not kept.
+
+    Attributes:
+        loss: loss that it led to; None if it is NaN or infinite.
+        lowest_loss: lowest so far.
+        kept: what the run goes on with: the parameters from before the round, or the ``median`` of its updates.
+        weights: part of all weight in the round, by learner.
+        norms: length of the change, by learner; empty if updates were not measured.
+    """
+
+    round: int
+    loss: float | None
+    lowest_loss: float | None
+    kept: Literal["before", "median"]
+    weights: dict[str, float]
+    norms: dict[str, float]
+
+
 class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 

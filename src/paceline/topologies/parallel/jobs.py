@@ -55,6 +55,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
         benchmark_shards: shards that a device measures itself with.
         audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
             learner that fails one is excluded.
+        rolls_back: whether a round that makes the model far worse is undone, and the run goes on.
         target: ends the run once reached, such as ``accuracy >= 0.97`` or ``loss <= 0.1``.
         patience: the run ends after so many rounds without improvement of `watch`; None for never.
         watch: what has to improve, such as ``min loss`` or ``max accuracy``.
@@ -79,6 +80,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
     learners_per_round: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] | None = None
     benchmark_shards: Annotated[int, Meta(ge=1, le=MAX_BENCHMARK_SHARDS)] = 8
     audit_rate: Ratio = 0.0
+    rolls_back: bool = True
     target: Label | None = None
     patience: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] | None = None
     watch: Label = DEFAULT_WATCH

@@ -154,6 +154,8 @@ class Learner(Member):
                 self._background.begin_round()
                 self._found_in = self._background.state
             await self._declare(enrolment)
+        elif enrolment.store is not None:
+            await self._declare(enrolment)
 
     async def _declare(self, enrolment: Enrolment) -> None:
         policy, load = enrolment.policy, self._background

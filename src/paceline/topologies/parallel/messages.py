@@ -7,6 +7,7 @@ Nothing is said of the hardware; only policies that need profiles, such as csa, 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -124,11 +125,11 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a learner declares about itself where the orchestrator decides.
+    """What a learner declares about itself where the orchestrator decides, or data stays on the devices.
 
     Attributes:
         max_shards: most shards it takes in a round; None for no limit.
-        num_shards: shards of its own data, where that stays on the devices.
+        num_shards: shards of its own data, where that stays on the devices: no more are ever taken in a round.
         profile: measurements of the device; None unless the policy needs them.
         outlook: the same for each state that it may be in; empty unless the policy needs it.
         state: state it was found in; None unless the policy wants to know it.
@@ -151,6 +152,12 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
             return self
         outlook = [msgspec.structs.replace(one, probability=likely[one.state]) for one in self.outlook]
         return msgspec.structs.replace(self, outlook=tuple(outlook))
+
+    @property
+    def samples_per_second(self) -> float:
+        """Speed of its fastest state, counted once per pass; infinite if it is not known."""
+        profiles = (*([] if self.profile is None else [self.profile]), *(one.profile for one in self.outlook))
+        return max((profile.train.per_second for profile in profiles), default=math.inf)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +183,11 @@ class OrchestratorService(TakesJobs):
 
     @abstractmethod
     async def declare(self, session: str, declaration: Declaration) -> None:
-        """Declare what the orchestrator needs to decide what the learner trains; not called if the learner decides."""
+        """Declare what the orchestrator needs to decide what the learner trains, or how much data of its own it has.
+
+        Not called if the learner decides, and data is served. Raises `ValueError` for another number of shards than
+        before in the session.
+        """
 
     @abstractmethod
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:

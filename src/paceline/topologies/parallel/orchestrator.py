@@ -190,6 +190,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def declare(self, session: str, declaration: messages.Declaration) -> None:
         found = self._find(session)
+        before = found.declarations.get(found.job)
+        if before is not None and before.num_shards != declaration.num_shards:
+            raise ValueError(
+                f"it declared {before.num_shards} shards, and now {declaration.num_shards}; that stays in a session"
+            )
         found.declarations[found.job] = declaration
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
@@ -207,7 +212,8 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> messages.Work:
         found = self._find(session)
-        return await self._training_of(found).take(found.name, round, num_shards, num_samples)
+        declared = found.declarations.get(found.job)
+        return await self._training_of(found).take(found.name, round, num_shards, num_samples, declared)
 
     async def more(self, session: str, round: int, num_portions: int) -> messages.Work:
         found = self._find(session)
