@@ -33,7 +33,7 @@ from paceline.learning.shards import Array, Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
-from paceline.topologies.events import STOPPED
+from paceline.topologies.events import STOPPED, StateLost
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
 from paceline.topologies.parallel.masking import AGREEING_PART, Masking
@@ -155,8 +155,11 @@ class JobTraining:
         )
 
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
-        """Record that the job is over."""
-        self._save_best()
+        """Record that the job is over; the best model is in its last checkpoints, if it cannot be saved once more."""
+        try:
+            self._save_best()
+        except DiskError as error:
+            self._record(StateLost, what=f"the copy of the best model: {error}")
         return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
 
     # A round.
