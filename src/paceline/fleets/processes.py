@@ -203,9 +203,14 @@ class _Members:
         return self._folder / f"{name}.safetensors"
 
 
+def is_device() -> bool:
+    """Return whether a fleet started this process: it ends it when all is done, or at once."""
+    return _IS_DEVICE in os.environ
+
+
 def check_is_no_device() -> None:
     """Raise `PacelineError` in a process that a fleet started: it loads the user's file, and must not start another."""
-    if _IS_DEVICE in os.environ:
+    if is_device():
         raise PacelineError(
             "a device that loads this file would start a fleet of its own: "
             'put what starts the run under if __name__ == "__main__":'

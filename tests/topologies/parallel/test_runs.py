@@ -121,7 +121,7 @@ def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
     def emit(event):
         order.extend(("closed", end.round) for end in closed([event]))
 
-    play(small_job(rounds=2), [device("a")], emit=emit, save=lambda round, state, model: order.append(("saved", round)))
+    play(small_job(rounds=2), [device("a")], emit=emit, save=lambda round, *_: order.append(("saved", round)))
     assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2), ("saved", "best")]
 
 

@@ -90,7 +90,7 @@ def test_a_trunk_that_is_killed_goes_on_and_its_sources_come_back_by_themselves(
         started[0].kill()
         started[0].wait()
         assert 4 <= epochs() < 14
-        again = start("serve", "--resume", "run", "--json")
+        again = start("resume", "run", "--json")
         started.append(again)
         out, errors = again.communicate(timeout=180)
         assert again.returncode == 0, errors

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent, StartEvent
 
@@ -108,6 +110,14 @@ class UpdateAudited(RoundEvent, frozen=True, tag="update_audited"):
     distance: float | None = None
 
 
+class SavingFailed(Event, frozen=True, tag="saving_failed"):
+    """What a round led to cannot be saved; that is tried again for so many seconds, before the next round opens."""
+
+    round: int
+    reason: str
+    patience_seconds: float
+
+
 class ClaimLimited(RoundEvent, frozen=True, tag="claim_limited"):
     """A learner claims more samples than the speed that it declared allows in the time that it had.
 
@@ -206,6 +216,10 @@ RunEndReason: TypeAlias = Literal[
     "privacy budget spent",
     "nothing trained",
     "diverged",
+    "infeasible",
+    "failed",
+    "cancelled",
+    "not saved",
     "stopped by a callback",
 ]
 
@@ -222,11 +236,13 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
 
     Attributes:
         pool: the resolved pool, as in the run folder.
+        jobs: the resolved jobs that it begins with, by name.
     """
 
     pool: dict[str, Any]
     clock: Literal["live", "virtual"]
     paceline: str
+    jobs: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
@@ -247,7 +263,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
         cost: price of one round of every job.
         idle: learners without a job.
         waiting: jobs that got nobody.
+        hindered: those of them that these learners could not do even if they had no other job, and why.
         waived: constraints that had to be given up.
+        failure: error of the solver, if learners were placed without it; else empty.
     """
 
     placements: dict[str, tuple[str, int]]
@@ -257,7 +275,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     solve_seconds: float = 0.0
     idle: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    hindered: dict[str, str] = msgspec.field(default_factory=dict)
     waived: tuple[str, ...] = ()
+    failure: str = ""
 
 
 class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
@@ -279,12 +299,29 @@ class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     amount: float
 
 
+class TrainingFailed(RoundEvent, frozen=True, tag="training_failed"):
+    """An error kept a learner from training a job of a pool; it stays for the others.
+
+    Attributes:
+        job: the job; `round` is 0 if the learner could not even begin with it.
+        reason: the error.
+    """
+
+    job: str
+    reason: str
+
+
 class JobEnded(ResultEvent, frozen=True, tag="job_ended"):
-    """A job of a pool is over."""
+    """A job of a pool is over.
+
+    Attributes:
+        detail: what the reason was, in words, if there is more to say.
+    """
 
     job: str
     reason: str
     rounds: int
+    detail: str = ""
 
 
 class PoolEnded(Event, frozen=True, tag="pool_ended"):

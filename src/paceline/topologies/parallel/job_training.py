@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -17,12 +18,12 @@ import torch
 import paceline
 from paceline import plugins
 from paceline.allocation import Allocation
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, DiskError
 from paceline.learning.aggregation import LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import BEST, round_name
-from paceline.learning.divergence import LossWatch, diverged
+from paceline.learning.checkpoints import BEST
+from paceline.learning.divergence import LossWatch, are_finite, diverged
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
@@ -32,13 +33,14 @@ from paceline.learning.shards import Array, Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
-from paceline.topologies.events import STOPPED
+from paceline.topologies.events import STOPPED, StateLost
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
 from paceline.topologies.parallel.masking import AGREEING_PART, Masking
 from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Declaration, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
+from paceline.topologies.parallel.resuming import RoundNotes, memory_name
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
@@ -47,10 +49,12 @@ from paceline.topologies.sessions import Changes
 MAX_ROLLBACKS = 3
 """Most rounds in a row that are rolled back; one more, and training has diverged."""
 
+_MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
 
-def memory_name(round: int) -> str:
-    """Return the name under which the aggregation's memory after a round is saved."""
-    return f"{round_name(round)}.aggregation"
+SAVING_SECONDS = 60.0
+"""Longest that saving a round is tried before the run ends: a full disk may have room again."""
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0  # between two tries
 
 
 class JobTraining:
@@ -72,6 +76,7 @@ class JobTraining:
     def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
         self.prepared = prepared
         self.round: OpenRound | None = None
+        self._is_closing = False
         self.num_closed = first_round - 1
         self.has_trained = first_round > 1
         self._job = prepared.job
@@ -84,12 +89,13 @@ class JobTraining:
         self._early_stopping = self._job.early_stopping(prepared.history)
         # The best model, until it is saved; of a run that goes on, an earlier one was.
         self._best = prepared.state if self._early_stopping.is_best else None
-        self._privacy = PrivacyAccount(self._job.privacy, prepared.deliveries)
+        self._privacy = PrivacyAccount(self._job.privacy, prepared.num_rounds)
         self._watch = LossWatch(scores.loss for scores in prepared.history)
         self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
+        self._num_refused: Counter[str] = Counter()  # of each learner, since the last round opened
         self._reading = asyncio.Lock()
         self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
@@ -130,9 +136,14 @@ class JobTraining:
             return "privacy budget spent"
         return "rounds done" if self.num_closed >= self._job.rounds else None
 
+    @property
+    def is_in_round(self) -> bool:
+        """Whether a round is open, or not yet saved."""
+        return self.round is not None or self._is_closing
+
     def start(self) -> None:
         """Record that learners may come."""
-        self._record(
+        self._started = self._record(
             events.RunStarted,
             job=self._job.described(),
             clock=self.env.clock,
@@ -144,8 +155,11 @@ class JobTraining:
         )
 
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
-        """Record that the job is over."""
-        self._save_best()
+        """Record that the job is over; the best model is in its last checkpoints, if it cannot be saved once more."""
+        try:
+            self._save_best()
+        except DiskError as error:
+            self._record(StateLost, what=f"the copy of the best model: {error}")
         return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
 
     # A round.
@@ -188,6 +202,7 @@ class JobTraining:
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n >= number - self._late.max_rounds}
         self._opened_at[number] = opened.opened_at
+        self._num_refused.clear()
         self.round = opened
         self._record(
             events.RoundOpened,
@@ -256,13 +271,22 @@ class JobTraining:
             for learner in closed.lose():
                 self._refuse(learner, closed.number, f"the sum that it is in cannot be used: {reason}", None)
 
-    async def close(self, closed: OpenRound, seconds: float) -> None:
+    async def close(self, closed: OpenRound, seconds: float, settle: Callable[[], None] = lambda: None) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
 
         A round that made the model far worse is rolled back. Raises `DivergedError`, and keeps the model as it was, if
-        there is nothing to go back to, or too many rounds in a row are ruined.
+        there is nothing to go back to, or too many rounds in a row are ruined; and `DiskError` if it cannot be saved.
+
+        Args:
+            settle: called when it is known what counts, before anything is saved: so what is closed is settled.
         """
-        self.round = None
+        self.round, self._is_closing = None, True
+        try:
+            await self._close(closed, seconds, settle)
+        finally:
+            self._is_closing = False
+
+    async def _close(self, closed: OpenRound, seconds: float, settle: Callable[[], None]) -> None:
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
             self._bear(closed, closed.diverged, next(iter(closed.diverged.values())))
@@ -270,13 +294,23 @@ class JobTraining:
         self._privacy.add(closed.delivered)
         await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
-        rolled_back = await self.env.run_blocking(lambda: self._finish(closed))
+        settle()
+        start_of_run = self.time() - self.env.now()
+        describe = functools.partial(self._closing, closed, seconds, num_kept, start_of_run)
+        rolled_back, saved = await self.env.run_blocking(lambda: self._finish(closed, describe))
         self._report_limits(closed)
         if rolled_back is not None:
             self._record(events.RoundRolledBack, **rolled_back)
+        if isinstance(saved, DiskError):
+            saved = await self._save_patiently(closed.number, describe, saved)
+        self.num_closed = closed.number
+        self.env.emit(saved)
+
+    def _closing(self, closed: OpenRound, seconds: float, num_kept: int, start_of_run: float) -> events.RoundClosed:
+        """Describe a round that closes now; from a thread, too."""
         fulfilment = closed.fulfilment(self.prepared.terms.shard_samples)
-        self._record(
-            events.RoundClosed,
+        return events.RoundClosed(
+            at=round(self.time() - start_of_run, 6),
             round=closed.number,
             seconds=seconds,
             truancy=(seconds - closed.deadline_seconds) / closed.deadline_seconds,
@@ -297,10 +331,12 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _finish(self, closed: OpenRound) -> dict[str, Any] | None:
+    def _finish(
+        self, closed: OpenRound, describe: Callable[[], events.RoundClosed]
+    ) -> tuple[dict[str, Any] | None, events.RoundClosed | DiskError]:
         """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do.
 
-        Returns the fields of a `RoundRolledBack`, if what the round led to is not kept.
+        Returns the fields of a `RoundRolledBack`, if what the round led to is not kept, and what came of saving.
         """
         before, rolled_back = (self._validator, self._memory), None
         self._aggregate(closed)
@@ -312,18 +348,19 @@ class JobTraining:
                 self._accept(scores)
                 self._num_rollbacks = self._num_rollbacks if closed.collector.num_updates == 0 else 0
         self.has_trained |= closed.collector.num_updates > 0
-        self.num_closed = closed.number
-        self._save(closed.number)
-        return rolled_back
+        return rolled_back, self._save(describe())
 
     def _aggregate(self, closed: OpenRound) -> None:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
         found = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
         try:
-            self._validator, self._memory = self._validator.following(found.parameters), found.memory
+            following = self._validator.following(found.parameters)
+            if not are_finite(found.memory):
+                raise ValueError("what it remembers holds NaN or infinity")
         except ValueError as error:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
+        self._validator, self._memory = following, found.memory
 
     def _is_bad(self, scores: Scores, before: Vectors) -> bool:
         evaluate = self.prepared.evaluate
@@ -407,15 +444,34 @@ class JobTraining:
                     distance=one.distance,
                 )
 
-    def _save(self, number: int) -> None:
+    def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
-        if self._aggregation.remembers:
-            self.env.save(memory_name(number), self._memory)
-        self.env.save(number, self.state, SavedModel(training=self.prepared.training))
-        if self._early_stopping.is_best and self.scores is not None:
-            self._best = self.state
-        else:
-            self._save_best()
+        notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
+        try:
+            if self._aggregation.remembers:
+                self.env.save(memory_name(closed.round), self._memory)
+            self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
+            if self._early_stopping.is_best and self.scores is not None:
+                self._best = self.state
+            else:
+                self._save_best()
+        except DiskError as error:
+            return error
+        return closed
+
+    async def _save_patiently(
+        self, number: int, describe: Callable[[], events.RoundClosed], error: DiskError
+    ) -> events.RoundClosed:
+        """Try for a while to save a round that could not be; raises the last `DiskError`."""
+        give_up_at, pause = self.time() + SAVING_SECONDS, _FIRST_PAUSE_SECONDS
+        self._record(events.SavingFailed, round=number, reason=str(error), patience_seconds=SAVING_SECONDS)
+        while self.time() < give_up_at:
+            await asyncio.sleep(pause)
+            saved: events.RoundClosed | DiskError = await self.env.run_blocking(lambda: self._save(describe()))
+            if isinstance(saved, events.RoundClosed):
+                return saved
+            error, pause = saved, min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        raise error
 
     def _save_best(self) -> None:
         """Save the best model, if that was not done: only when one that is worse follows, or the run ends."""
@@ -646,6 +702,9 @@ class JobTraining:
     def _refuse(
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
+        self._num_refused[learner] += 1
+        if self._num_refused[learner] > _MAX_REFUSALS:
+            return Receipt(is_accepted=False, reason=reason)
         self._record(
             events.UpdateRefused, round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
         )

@@ -6,7 +6,7 @@ import collections
 import heapq
 
 from paceline.events import Event
-from paceline.topologies.events import LearnerJoined, LearnerLeft, Metrics, PhaseStarted, WaitingForLearners
+from paceline.topologies.events import LearnerJoined, LearnerLeft, Metrics, PhaseStarted, StateLost, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView
@@ -21,10 +21,9 @@ _STATUS: dict[Activity, str] = {
     "working": "working",
 }
 _MAX_DRAWN, _MAX_MESSAGES = 20, 3
-
-
-_TOLD = (
-    *(LearnerLeft, events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
+_MESSAGES = (
+    *(LearnerLeft, StateLost, events.SavingFailed),
+    *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
     *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
 )
 
@@ -129,7 +128,7 @@ class RunLiveTable(LiveTableState):
                 self._close(event)
             case events.RunEnded():
                 self._ended, self._waiting = event, None
-        if isinstance(event, _TOLD):
+        if isinstance(event, _MESSAGES):
             self._messages.extend(filter(None, [describe(event)]))
 
     def _learner(self, name: str, at: float) -> _Learner:

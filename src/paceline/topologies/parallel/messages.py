@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ import torch
 from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
-from paceline.devices.profiles import Outlook, Profile
+from paceline.devices.profiles import MAX_STATES, Outlook, Profile, StateName
 from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
@@ -134,11 +135,23 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
         state: state it was found in; None unless the policy wants to know it.
     """
 
-    max_shards: int | None = None
+    max_shards: Annotated[int, Meta(ge=1, le=MAX_SHARDS)] | None = None
     num_shards: Annotated[int, Meta(ge=0, le=MAX_SHARDS)] | None = None
     profile: Profile | None = None
-    outlook: tuple[Outlook, ...] = ()
-    state: str | None = None
+    outlook: Annotated[tuple[Outlook, ...], Meta(max_length=MAX_STATES)] = ()
+    state: StateName | None = None
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """How likely each of its states is."""
+        return {outlook.state: outlook.probability for outlook in self.outlook}
+
+    def with_probabilities(self, likely: Mapping[str, float]) -> Declaration:
+        """Return it with other probabilities, unless these are of other states."""
+        if self.probabilities.keys() != likely.keys():
+            return self
+        outlook = [msgspec.structs.replace(one, probability=likely[one.state]) for one in self.outlook]
+        return msgspec.structs.replace(self, outlook=tuple(outlook))
 
     @property
     def samples_per_second(self) -> float:
@@ -193,7 +206,7 @@ class OrchestratorService(TakesJobs):
         """Return bytes without meaning, to keep a link busy."""
 
     @abstractmethod
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         """Wait for a round of the learner's job later than `after` that is open; answers ``wait`` when that takes long.
 
         Args:
@@ -224,6 +237,14 @@ class OrchestratorService(TakesJobs):
     @abstractmethod
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         """Hand in nothing, because training diverged, and what shows that: so nobody waits for this learner."""
+
+    @abstractmethod
+    async def report_failure(self, session: str, round: int, reason: str) -> bool:
+        """Report that an error kept the learner from training its job; returns whether to stay, for other jobs.
+
+        Args:
+            round: the round that it happened in; 0 if the learner could not even begin with the job.
+        """
 
     @abstractmethod
     async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:

@@ -38,6 +38,8 @@ def describe(event: Event) -> str | None:
             if distance is not None:
                 found = f"it differs from the same work done again by {format_ratio(distance)} of the change"
             return f"round {number}: update of {printable(name)} failed its audit: {found}"
+        case events.SavingFailed(round=number, reason=reason, patience_seconds=seconds):
+            return f"round {number} cannot be saved, trying again for {format_seconds(seconds)}: {printable(reason)}"
         case events.UpdateLimited(round=number, learner=name, part=part, distance=float(distance)) if part < 1:
             counted = "does not count" if part == 0 else f"counts by {format_ratio(part)}"
             return (
@@ -87,6 +89,8 @@ class LearnerProgress(Progress):
                     f"{where}{with_threads}, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
+            case events.TrainingFailed(job=job, reason=reason):
+                yield f"{printable(job)} could not be trained here: {printable(reason)}"
             case events.RoundSpent():
                 yield Milestone(_round_of_a_learner(event))
             case HostLost() | HostBack():

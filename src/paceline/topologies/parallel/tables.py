@@ -9,7 +9,7 @@ from typing import Any
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, StateLost, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import TableBuilder
@@ -68,7 +68,7 @@ _DEVICES = columns(
     "latency_ms number latency [ms]",
 )
 _HAPPENINGS = (
-    *(LearnerJoined, LearnerLeft, WaitingForLearners),
+    *(LearnerJoined, LearnerLeft, WaitingForLearners, StateLost, events.SavingFailed),
     *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
     *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
 )
