@@ -13,7 +13,19 @@ from paceline.topologies.base import COMMAND_WITHOUT_HOST
 ROOT = Path(paceline.__file__).parent
 # From the bottom up: a package may import from those before it, and from itself.
 LAYERS = (
-    *("errors", "spelling", "checks", "extras", "events", "axon", "plugins", "learning", "devices", "allocation"),
+    *(
+        "errors",
+        "files",
+        "spelling",
+        "checks",
+        "extras",
+        "events",
+        "axon",
+        "plugins",
+        "learning",
+        "devices",
+        "allocation",
+    ),
     *("config", "topologies", "report", "fleets", "run", "testing", "cli"),
 )
 MODULES = sorted(info.name for info in pkgutil.walk_packages([str(ROOT)], "paceline.") if "__main__" not in info.name)

@@ -52,7 +52,9 @@ class Trial:
         """Return the events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    def save(self, key: int | str, state: State, model: SavedModel | None = None) -> None:
+    def save(
+        self, key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+    ) -> None:
         """Keep a model."""
         self.states.append({name: tensor.clone() for name, tensor in state.items()})
 

@@ -3,6 +3,7 @@
     PacelineError
     ├── ConfigError               a setting, file or argument that a user can mend
     ├── DivergedError             training led to NaN, infinity or an exploding loss
+    ├── DiskError                 a file of a run cannot be written: no space, no permission, a broken disk
     ├── OutOfMemory               training took more memory than the device has, or gives (also a built-in MemoryError)
     ├── WireError                 a value that cannot be sent, or bytes that are not a valid frame
     ├── TransportError            the call did not get through, or its answer did not come back
@@ -48,6 +49,10 @@ class ConfigError(PacelineError):
 
 class DivergedError(PacelineError):
     """Training diverged; the message names where, on which devices, and what to try."""
+
+
+class DiskError(PacelineError):
+    """A file cannot be written; the message names it, and why."""
 
 
 class OutOfMemory(PacelineError, MemoryError):

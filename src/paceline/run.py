@@ -15,7 +15,7 @@ import msgspec
 import torch
 from torch import nn
 
-from paceline import topologies
+from paceline import files, topologies
 from paceline.errors import ConfigError, one_line
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
@@ -24,7 +24,8 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, progress_callback, write_report
-from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
+from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
+from paceline.topologies.events import StartEvent, StateLost
 from paceline.topologies.job_files import parse_job
 
 RUNS = Path("runs")
@@ -104,11 +105,16 @@ class Run:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run whose folder, data and model are ready, and whose fleet is not chosen yet."""
+    """A run whose folder, data and model are ready, and whose fleet is not chosen yet.
+
+    Attributes:
+        lost: what was damaged or missing of a run that goes on; recorded as it starts.
+    """
 
     folder: RunFolder
     plan: Plan[Any]
     started_at: float = 0.0
+    lost: Sequence[str] = ()
 
     def start(self, fleet: Fleet, callbacks: Sequence[Callback] = ()) -> Run:
         """Train on a fleet; blocks until the run is over. Callbacks receive each event."""
@@ -116,17 +122,21 @@ class PreparedRun:
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
-            folder = self.folder.create_job(name, nested.described())
-            return called.after(folder.record, name), _save_in(folder)
+            folder = self.folder.open_job(name, nested.described())
+            return called.after(folder.record, name), _save_in(folder, self.folder)
 
-        with self.folder:
+        # A simulation can be repeated, so it does not wait for the disk.
+        with self.folder, files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext():
+            why_not_kept = self.folder.keep_fleet(fleet.described())
             env = Environment(
                 emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),
                 open_nested=open_nested,
-                is_stopping=lambda: called.is_stopped,
+                is_stopping=lambda: called.is_stopped or self.folder.has_failed,
                 folder=self.folder.path,
             )
+            for what in (*self.lost, *filter(None, [why_not_kept])):
+                env.emit(StateLost(at=self.started_at, what=what))
             outcome = run_outside_loop(lambda: fleet.run(self.plan, env, self.started_at))
         return _run(self.folder.path, outcome)
 
@@ -229,7 +239,7 @@ def _new_folder(root: Path) -> Path:
     while True:
         path = root / (moment if number == 1 else f"{moment}-{number:02}")
         try:
-            path.mkdir(parents=True)
+            files.make_folder(path, exist_ok=False)
             return path
         except FileExistsError:
             number += 1
@@ -268,25 +278,71 @@ def _shown(prepared: PreparedRun, *, progress: bool) -> list[Callback]:
 def reopen(folder: Path | str, rounds: int | None = None) -> PreparedRun:
     """Make a run ready to go on; at most the round that was open when it was interrupted is lost.
 
+    If files are damaged, it goes on after the newest round that is whole. What was lost is recorded as it starts.
+
     Args:
         rounds: number of rounds in all; None for that of the job.
     """
     kept = RunFolder.open(Path(folder))
-    job = parse_job(kept.settings, str(folder))
-    if rounds is not None:
-        job = _with_rounds(job, rounds)
-
-    def load(key: int | str) -> State:
-        if isinstance(key, int):
-            return checkpoints.load(kept.checkpoints, key)
-        return checkpoints.read(kept.checkpoints / f"{key}.safetensors")
-
+    kept.claim()
     try:
-        plan = kept.topology.resume(job, kept.topology.events_to_keep(list(kept.events())), load)
+        return _reopened(kept, rounds)
+    except BaseException:
+        kept.close()
+        raise
+
+
+def _reopened(folder: RunFolder, rounds: int | None) -> PreparedRun:
+    events, damage = folder.whole_events()
+    lost = [] if damage is None else [damage]
+    settings = _settings_of(folder, events, lost)
+    job = parse_job(settings, str(folder.path))
+    if rounds is not None:
+        job, settings = (given := _with_rounds(job, rounds)), given.described()
+    try:
+        load = _Load(folder)
+        recovered = folder.topology.recover(job, events, load)
+        plan = folder.topology.resume(job, recovered.events, load)
     except ConfigError as error:
-        raise ConfigError(f"{folder}: {error}") from error
-    before = kept.reopen(None if rounds is None else job.described())
-    return PreparedRun(kept, plan, max((event.at for event in before), default=0.0))
+        raise ConfigError(f"{folder.path}: {error}") from error
+    folder.reopen(recovered.events, settings)
+    checkpoints.remove(folder.checkpoints, recovered.damaged)
+    for name, inner in folder.jobs().items():
+        _mend(inner, load.jobs[name].recovered)
+    kept = [event for one in (recovered, *(inner.recovered for inner in load.jobs.values())) for event in one.events]
+    return PreparedRun(folder, plan, max((event.at for event in kept), default=0.0), [*lost, *recovered.lost])
+
+
+def _mend(folder: RunFolder, recovered: Recovered) -> None:
+    """Put the record of a job in order, if it has not what the job goes on from."""
+    events, damage = folder.whole_events()
+    if damage is not None or recovered.lost or set(map(repr, recovered.events)) - set(map(repr, events)):
+        folder.reopen(recovered.events)
+        folder.close()
+    checkpoints.remove(folder.checkpoints, recovered.damaged)
+
+
+def _settings_of(folder: RunFolder, events: Sequence[Event], lost: list[str]) -> dict[str, Any]:
+    """Return the job of a run: that of its folder, or that which it was started with if the folder's is damaged."""
+    started = next((event.job for event in reversed(events) if isinstance(event, StartEvent)), None)
+    try:
+        kept = folder.settings
+    except ConfigError:
+        if started is None:
+            raise
+        kept = {}
+    if started is None or _but_rounds(kept) == _but_rounds(started):
+        return kept
+    lost.append(f"{folder.path.name}: the job was damaged or changed; it goes on with that which it was started with")
+    return started
+
+
+def _but_rounds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a job without the number of rounds, which may be raised."""
+    return {
+        name: {key: value for key, value in table.items() if key != "rounds"} if isinstance(table, dict) else table
+        for name, table in settings.items()
+    }
 
 
 def load(source: Path | str) -> nn.Module:
@@ -352,9 +408,31 @@ class _Callbacks:
                 self.is_stopped = True
 
 
-def _save_in(folder: RunFolder) -> Save:
-    def save(key: int | str, state: State, model: SavedModel | None = None) -> None:
-        header = None if model is None else model.header()
+class _Load(checkpoints.CheckpointFolder):
+    """Reads what is kept in the folder of a run, and in those of the jobs in it."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__(folder.checkpoints)
+        self.jobs: Mapping[str, KeptJob] = {name: _kept_job(inner) for name, inner in folder.jobs().items()}
+
+
+def _kept_job(folder: RunFolder) -> KeptJob:
+    events, damage = folder.whole_events()
+    lost = [] if damage is None else [damage]
+    settings, load = _settings_of(folder, events, lost), _Load(folder)
+    recovered = folder.topology.recover(parse_job(settings, str(folder.path)), events, load)
+    lost = [f"job {folder.path.name}: {one}" for one in (*lost, *recovered.lost)]
+    return KeptJob(settings, recovered._replace(lost=lost), load)
+
+
+def _save_in(folder: RunFolder, outer: RunFolder | None = None) -> Save:
+    def save(
+        key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+    ) -> None:
+        if outer is not None:
+            outer.sync()
+        folder.sync()  # first: a model must not be ahead of the record
+        header = {**(model.header() if model is not None else {}), **(notes or {})}
         if isinstance(key, int):
             checkpoints.save(folder.checkpoints, key, state, header)
         else:

@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
-from paceline.fleets.live import run_live
+from paceline.fleets import live
+from paceline.fleets.live import Terminated, Termination, run_live
+from paceline.topologies.base import Role
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -36,3 +38,62 @@ def test_results_and_errors_come_out():
     assert run_live(main(None)) == 3
     with pytest.raises(ZeroDivisionError):
         run_live(main(ZeroDivisionError()))
+
+
+class Finishing(Role):
+    """A role that is told to finish, and may take long over it."""
+
+    def __init__(self, *, is_quick=True):
+        self.is_quick, self.was_asked = is_quick, False
+
+    async def run(self, address):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    async def suspend(self):
+        self.was_asked = True
+        if not self.is_quick:
+            await asyncio.Event().wait()
+
+
+def terminating(role, **options):
+    termination = Termination(**options)
+    termination.roles.append(role)
+    return run_live(role.run(""), termination)
+
+
+def test_what_is_open_is_finished_before_a_process_is_terminated():
+    role = Finishing()
+    with pytest.raises(Terminated):
+        terminating(role)
+    assert role.was_asked
+
+
+def test_it_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(live, "TERMINATION_SECONDS", 0.01)
+    with pytest.raises(Terminated):
+        terminating(Finishing(is_quick=False))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_it_at_once(number):
+    class Impatient(Finishing):
+        async def suspend(self):
+            os.kill(os.getpid(), number)
+            await super().suspend()
+
+    with pytest.raises(Terminated):
+        terminating(Impatient(is_quick=False))
+
+
+def test_what_cannot_go_on_later_ends_early_with_its_result():
+    class Stopping(Finishing):
+        async def run(self, address):
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not termination.is_stopping():
+                await asyncio.sleep(0.001)
+            return "what was learned"
+
+    role, termination = Stopping(), Termination(can_go_on=False)
+    assert run_live(role.run(""), termination) == "what was learned"
+    assert termination.is_requested

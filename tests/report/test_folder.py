@@ -1,18 +1,22 @@
 """A run folder keeps everything, and an interrupted run can go on from it."""
 
 import csv
+import errno
 import json
 import os
 import signal
+import stat
 
 import pytest
 
-from paceline.errors import ConfigError, PacelineError
-from paceline.report import RunFolder
+from paceline import files
+from paceline.errors import ConfigError, DiskError
+from paceline.report import RunFolder, write_report
+from paceline.testing.disks import FaultyDisk
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted, UpdateRefused
 from tests.report import synthetic_gossip, synthetic_split
-from tests.report.synthetic import JOB, run_events
+from tests.report.synthetic import JOB, record, run_events
 from tests.report.synthetic_pool import POOL, job_tables, pool_events
 
 
@@ -85,6 +89,36 @@ def test_only_run_folders_are_opened_and_lines_that_are_no_events_are_reported(m
     (folder.path / "events.jsonl").write_bytes(b"".join([*lines[:2], b'{"event":"lunch","at":1}\n', *lines[2:]]))
     with pytest.raises(ConfigError, match="events.jsonl, line 3 is not an event: .*lunch"):
         list(folder.events())
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_else_can_look_into_a_run_or_a_pool(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        with RunFolder.create(tmp_path / "runs", "shelf", POOL) as folder:
+            folder.open_job("mnist", job_tables("mnist"))
+        write_report(record(tmp_path / "runs", "digits", JOB, run_events()))
+        with RunFolder.open(tmp_path / "runs/digits") as again:
+            again.reopen()
+    finally:
+        os.umask(before)
+    made = list((tmp_path / "runs").rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "runs", *made) if path.is_dir()} == {0o700}
+    assert len(made) > 10
+
+
+def test_lines_have_checksums(make_run):
+    folder = make_run()
+    lines = folder.path / "events.jsonl"
+    whole = lines.read_bytes()
+    for number, line in enumerate(whole.splitlines(keepends=True)[:20], 1):
+        at = len(line) // 2
+        damaged = line[:at] + bytes((line[at] ^ 1,)) + line[at + 1 :]
+        lines.write_bytes(whole.replace(line, damaged, 1))
+        with pytest.raises(ConfigError, match=f"events.jsonl, line {number} is not an event: its checksum is another"):
+            list(folder.events())
+        assert folder.whole_events()[1] == f"events.jsonl: a line is damaged, line {number}"
 
 
 def last_round(kept):
@@ -181,16 +215,16 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_eac
     assert {name: list(job.events()) for name, job in folder.jobs().items()} == jobs
     assert folder.jobs()["mnist"].settings == job_tables("mnist")
     with RunFolder.create(tmp_path, "open", POOL) as folder:
-        job = folder.create_job("mnist", job_tables("mnist"))
+        job = folder.open_job("mnist", job_tables("mnist"))
         job.record(jobs["mnist"][0])
         assert list(RunFolder.open(folder.path).jobs()["mnist"].events()) == jobs["mnist"][:1]
         for path in (folder.path, job.path):
             with pytest.raises(ConfigError, match="another process is recording this"):
                 RunFolder.open(path).reopen()
         with pytest.raises(ConfigError, match="jobs/mnist exists and is not empty"):
-            folder.create_job("mnist", job_tables("mnist"))
+            folder.open_job("mnist", job_tables("mnist"))
         with pytest.raises(ConfigError, match="is not the name of a folder"):
-            folder.create_job("../../escape", job_tables("escape"))
+            folder.open_job("../../escape", job_tables("escape"))
     with RunFolder.open(job.path) as again:
         again.reopen()
     with pytest.raises(AssertionError, match="for reading"):
@@ -200,14 +234,17 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_eac
 def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
     events, jobs = pool_events()
     folder = RunFolder.create(tmp_path, "shelf", POOL)
-    broken, other = (folder.create_job(name, job_tables(name)) for name in ("mnist", "fashion"))
-    (broken.path / "events.jsonl").unlink()
-    (broken.path / "events.jsonl").symlink_to("/dev/full")
-    broken._recorder.close()
-    broken._start_recording()
-    broken.record(jobs["mnist"][0])
+    broken, other = (folder.open_job(name, job_tables(name)) for name in ("mnist", "fashion"))
+    with files.written_to(FaultyDisk({"append": errno.ENOSPC})):
+        broken.record(jobs["mnist"][0])
     folder.record(events[0])
-    with pytest.raises(PacelineError, match=r"mnist/events.jsonl is not complete: .*No space left on device"):
+    with (
+        files.written_to(FaultyDisk({"append": errno.ENOSPC})),
+        pytest.raises(
+            DiskError,
+            match=r"the record is not complete: .*mnist/events.jsonl cannot be written: .*No space left on device",
+        ),
+    ):
         folder.close()
     with RunFolder.open(other.path) as again:
         again.reopen()

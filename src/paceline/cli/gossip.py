@@ -13,11 +13,12 @@ from paceline import topologies
 from paceline.cli import show_run
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Folder, JobFile, Overwrite, option
+from paceline.cli.signals import ending_by_signal
 from paceline.cli.tls import warn_of_clear_token
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
-from paceline.fleets.live import run_live
-from paceline.fleets.processes import STOP_SIGNAL
+from paceline.fleets.live import Termination, run_live
+from paceline.fleets.processes import STOP_SIGNAL, is_device
 from paceline.learning import checkpoints
 from paceline.topologies.base import Contact, Finished, Host, Node, Plan
 from paceline.topologies.job_files import load_job
@@ -43,7 +44,10 @@ def gossip(
     contacts = [parse_contact("--peer", url) for url in peer or ()]
     consent = ask_consent(device, topology, spec.described(), "other peers")
     if device.as_json and folder is None:
-        finished = run_live(_take_part(device, topology.prepare(spec), contacts))
+        termination = Termination(can_go_on=False)
+        with ending_by_signal():
+            main = _take_part(device, topology.prepare(spec), contacts, termination)
+            finished = run_live(main, None if is_device() else termination)
         if device.save is not None and finished.state is not None:
             checkpoints.write(device.save, finished.state)
         return
@@ -62,10 +66,10 @@ def gossip(
     show_run.run_and_show(spec, fleet, folder, overwrite=overwrite, as_json=device.as_json, save=device.save)
 
 
-async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact]) -> Finished:
+async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact], termination: Termination) -> Finished:
     """Take part without a record of the run: whoever started this process keeps one, and may end it early."""
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(STOP_SIGNAL, stopping.set)
     node = device.node(contacts, print_json, loop.time, life=time.time_ns())
-    node = replace(node, is_stopping=stopping.is_set)
+    node = replace(node, is_stopping=lambda: stopping.is_set() or termination.is_stopping())
     return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)

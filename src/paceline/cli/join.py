@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -11,11 +12,13 @@ from paceline import plugins, topologies
 from paceline.axon.retry import retry
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
+from paceline.cli.signals import ending_by_signal
 from paceline.cli.tls import warn_of_clear_token
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
 from paceline.fleets.joined import run_member
-from paceline.fleets.live import run_live
+from paceline.fleets.live import Termination, run_live
+from paceline.fleets.processes import is_device
 from paceline.learning import checkpoints
 from paceline.report import LinePrinter
 from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService
@@ -32,14 +35,17 @@ def join(url: Url, device: Device) -> None:
     """
     contact = parse_contact("URL", url)
     warn_of_clear_token(contact.address, device.token)
-    finished = run_live(_join(device, contact))
+    termination = Termination()
+    with ending_by_signal():
+        main = _join(device, contact, termination)
+        finished = run_live(main, None if is_device() else termination)
     if device.save is not None and finished.state is not None:
         checkpoints.write(device.save, finished.state)
     if not device.as_json:
         print(f"the run is over: {one_line(finished.reason)}")
 
 
-async def _join(device: Device, contact: Contact) -> Finished:
+async def _join(device: Device, contact: Contact, termination: Termination) -> Finished:
     loop, life = asyncio.get_running_loop(), time.time_ns()
     began_at = loop.time()
 
@@ -58,10 +64,12 @@ async def _join(device: Device, contact: Contact) -> Finished:
     topology = topologies.named(found.topology)
     device.check_options(topology)
     emit = print_json if device.as_json else LinePrinter(Console(), topology.device_progress()).feed
-    node = device.node([contact], emit, now, life)
+    termination.can_go_on = topology.is_served  # a peer ends by itself, after its epoch
+    node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping)
     consent = ask_consent(device, topology, found.job, contact.address)
     if topology.is_served:
         member = topology.join(node)
+        termination.roles.append(member)
         _show(consent, device)
         return await run_member(member, node)
     names_file = any(isinstance(table, dict) and "path" in table for table in found.job.values())

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline import axon
+from paceline import axon, files
 from paceline.axon import ServerIdentity, access
 from paceline.axon.transports.base import DEFAULT_PORT, Address
 from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError
 from paceline.fleets.live import ListenOptions
+from paceline.report.folder import LISTEN
 from paceline.topologies.access import AdminService
 from paceline.topologies.access.registry import new_token
 from paceline.topologies.base import Contact
 
-_FILE = "listen.json"
 _HERE = {"0.0.0.0": access.LOOPBACK, "::": "::1"}
 
 
@@ -38,11 +38,12 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     client_ca: str | None = None
     insecure: bool = False
     hosts: list[str] = msgspec.field(default_factory=list)
+    device: str = "cpu"
 
     @classmethod
     def of(cls, folder: Path | None, given: dict[str, object]) -> KeptListenOptions:
         """Read the settings kept in a folder, if any, and apply those given; makes up tokens where they are needed."""
-        path = folder / _FILE if folder is not None else None
+        path = folder / LISTEN if folder is not None else None
         kept = cls._read(path) if path is not None and path.exists() else cls()
         for name, value in given.items():
             setattr(kept, name, value)
@@ -60,7 +61,7 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     def _read(cls, path: Path) -> KeptListenOptions:
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
 
     def let_submit(self) -> None:
@@ -85,13 +86,11 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path, partial = folder / _FILE, folder / f"{_FILE}.new"
+        path = folder / LISTEN
         try:
-            partial.touch(mode=0o600)
-            partial.write_bytes(msgspec.json.encode(self))
-            partial.replace(path)
+            files.replace(path, msgspec.json.encode(self))
         except OSError as error:
-            raise PacelineError(f"{path} cannot be written: {error.strerror}") from error
+            raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
 
 
 class AdminHost(NamedTuple):
@@ -110,7 +109,7 @@ def find_host(target: str, token: str | None, ca_file: str | None) -> AdminHost:
     if "://" in target:
         return AdminHost(_connect(parse_contact("TARGET", target), token, ca_file), target)
     folder = Path(target)
-    if not (folder / _FILE).exists():
+    if not (folder / LISTEN).exists():
         raise ConfigError(f"{target} is no address, such as https://10.0.0.2:7223#sha256:…, and no run that is served")
     kept = KeptListenOptions.of(folder, {})
     identity = kept.identity(folder)

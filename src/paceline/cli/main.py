@@ -22,6 +22,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of click, and exports only this much of it
 
@@ -30,10 +31,12 @@ COMMANDS = {
     "new": "Write a project that runs: task, data, job, fleet, and a test.",
     "run": "Run any job on this machine, with a process for each device.",
     "serve": "Serve a job; prints the command with which devices join.",
+    "resume": "Go on with a run that was interrupted, the way it was run.",
     "join": "Take part in a run, as a learner, a source or a peer.",
     "gossip": "Train without a server: start the first peer, or a further one.",
     "status": "Show the progress of a host or a peer, or save its model.",
     "submit": "Submit one more job to an orchestrator that runs a pool.",
+    "cancel": "End one job of an orchestrator that runs a pool.",
     "invite": "Invite a device, or a person, to a run that is served.",
     "devices": "List the devices of a run that is served, or revoke one.",
     "simulate": "Run any job on a modelled fleet, in virtual time.",
@@ -78,7 +81,8 @@ app = typer.Typer(
     name="paceline",
     cls=_LazyGroup,
     help="Train PyTorch models on fleets of unequal edge devices, all done by the deadline.",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted, 143 "
+    "terminated.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )

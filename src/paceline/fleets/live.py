@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import threading
 from abc import abstractmethod
@@ -18,9 +19,12 @@ from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.caller_thread import on_interrupt
 from paceline.topologies.access import HostAccess
-from paceline.topologies.base import Environment, Host, Outcome, Plan, serving
+from paceline.topologies.base import Environment, Host, Outcome, Plan, Role, serving
 
 T = TypeVar("T")
+
+TERMINATION_SECONDS = 60.0
+"""Longest that a process goes on after SIGTERM, to finish what is open."""
 
 _OF_HOSTS = ("submit_token", "admin_token", "is_invite_only")  # what `HostAccess` is made of, besides the token
 
@@ -77,17 +81,21 @@ class LiveFleet(Fleet):
         make_machine: makes the machine of the host.
 
     Attributes:
+        termination: whether SIGTERM came, and what it leads to.
         keeps_devices: whether a run that is resumed expects the same devices, with the keys that they had.
     """
 
     keeps_devices: ClassVar[bool] = False
 
     def __init__(self, listen: ListenOptions, make_machine: Callable[[], Machine] = LiveMachine) -> None:
+        self.termination = Termination()
         self._listen = listen
         self._make_machine = make_machine
 
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
-        return run_live(self.run_plan(plan, env, started_at))
+        self.termination = Termination(can_go_on=plan.topology.can_resume(plan.job))
+        env = replace(env, is_stopping=_either(env.is_stopping, self.termination.is_stopping))
+        return run_live(self.run_plan(plan, env, started_at), self.termination)
 
     @abstractmethod
     def members(self, host: Host, plan: Plan[Any], address: str) -> AbstractAsyncContextManager[asyncio.Future[None]]:
@@ -101,6 +109,7 @@ class LiveFleet(Fleet):
         try:
             env = replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine, access=access)
             host = plan.host(env)
+            self.termination.roles.append(host)
             async with (
                 serving(host, plan, HOST, **self._listen.settings) as address,
                 self.members(host, plan, address) as trouble,
@@ -126,14 +135,55 @@ async def _unless(trouble: asyncio.Future[None], main: Coroutine[Any, Any, T]) -
         await asyncio.wait((running,))
 
 
-def run_live(main: Coroutine[Any, Any, T]) -> T:
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ended it, once what was open was finished, or had taken too long."""
+
+
+class Termination:
+    """What SIGTERM leads to: what is open is finished; only then does the process end.
+
+    A run that can go on later is suspended, so that devices wait for it. Any other ends early, with what was learned.
+
+    Attributes:
+        can_go_on: which of the two it is.
+        is_requested: whether the signal came.
+        roles: those of this process.
+    """
+
+    def __init__(self, *, can_go_on: bool = True) -> None:
+        self.can_go_on = can_go_on
+        self.is_requested = False
+        self.roles: list[Role] = []
+
+    def is_stopping(self) -> bool:
+        """Return whether roles should end early by themselves."""
+        return self.is_requested and not self.can_go_on
+
+    async def __call__(self) -> None:
+        """Return once all may be cancelled."""
+        self.is_requested = True
+        await asyncio.gather(*(role.suspend() for role in self.roles))
+        if self.is_stopping():
+            await asyncio.get_running_loop().create_future()
+
+
+def _either(one: Callable[[], bool], other: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: one() or other()
+
+
+def run_live(main: Coroutine[Any, Any, T], termination: Termination | None = None) -> T:
     """Run a coroutine on a loop of its own; SIGINT and SIGTERM cancel it, and are raised as `KeyboardInterrupt`.
 
     It is cancelled once: further signals must not keep it from ending what it started.
+
+    Args:
+        termination: what comes before that on the first SIGTERM, for `TERMINATION_SECONDS` at most; it is raised as
+            `Terminated`.
     """
     loop = loops.new_event_loop()
     task = loop.create_task(main)
     is_interrupted = False
+    finishing: asyncio.Task[None] | None = None
 
     def interrupt() -> None:
         nonlocal is_interrupted
@@ -141,14 +191,26 @@ def run_live(main: Coroutine[Any, Any, T]) -> T:
             is_interrupted = True
             task.cancel()
 
+    async def finish(finish: Termination) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await loops.within(TERMINATION_SECONDS, finish())
+        interrupt()
+
+    def terminate() -> None:
+        nonlocal finishing
+        if termination is None or finishing is not None:
+            interrupt()
+        else:
+            finishing = loop.create_task(finish(termination))
+
     is_main_thread = threading.current_thread() is threading.main_thread()
     try:
         if is_main_thread:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, interrupt)
+            loop.add_signal_handler(signal.SIGINT, interrupt)
+            loop.add_signal_handler(signal.SIGTERM, terminate)
         with on_interrupt(lambda: loop.call_soon_threadsafe(interrupt)):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise (KeyboardInterrupt if finishing is None else Terminated) from None
     finally:
         loops.shut_down(loop)

@@ -133,6 +133,9 @@ class _Members:
         host = f"[{spec.listen}]" if ":" in spec.listen else spec.listen
         known = ["--peer", first] if first else []
         save = ["--save", str(self._model_file(spec.name))]
+        if self._host.env.folder is not None:
+            state = self._host.env.folder / checkpoints.FOLDER / f"{spec.name}.peer.safetensors"
+            save += ["--state", str(state.absolute())]
         return [COMMAND_WITHOUT_HOST, str(self._job_file), "--listen", f"{host}:0", *known, *save]
 
     async def _address_of(self, process: DeviceProcess) -> str:
@@ -200,9 +203,14 @@ class _Members:
         return self._folder / f"{name}.safetensors"
 
 
+def is_device() -> bool:
+    """Return whether a fleet started this process: it ends it when all is done, or at once."""
+    return _IS_DEVICE in os.environ
+
+
 def check_is_no_device() -> None:
     """Raise `PacelineError` in a process that a fleet started: it loads the user's file, and must not start another."""
-    if _IS_DEVICE in os.environ:
+    if is_device():
         raise PacelineError(
             "a device that loads this file would start a fleet of its own: "
             'put what starts the run under if __name__ == "__main__":'

@@ -1,18 +1,22 @@
-"""Parameters in files, written whole or not at all."""
+"""Parameters in safetensors files, written whole or not at all, with a digest by which damage is noticed."""
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import hmac
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from paceline.errors import ConfigError, PacelineError
+from paceline import files
+from paceline.errors import ConfigError, DiskError, in_one_line
 from paceline.learning.averaging import State
 
 FOLDER = "checkpoints"
@@ -21,42 +25,70 @@ FOLDER = "checkpoints"
 FINAL = "final"
 """Name of the checkpoint of what a run learned, where rounds have none of their own."""
 
+BEST = "best"
+"""Name of the checkpoint of the best round so far, which stays when those of its time are removed."""
+
 NUM_KEPT = 3
 """Checkpoints that stay in a folder; older ones are removed."""
 
+_DIGEST = "blake2b"  # name of the text in the header
 _FILE = re.compile(r"round-(\d{5,})\.safetensors")
 
 
+class Checkpoint(NamedTuple):
+    """What a file holds: parameters, and the texts in its header."""
+
+    state: State
+    header: dict[str, str]
+
+
 def save(folder: Path, round: int, state: State, header: Mapping[str, str] | None = None) -> Path:
-    """Write the parameters after a round; a crash leaves older files whole. Raises `PacelineError` on failure.
+    """Write the parameters after a round; a crash leaves older files whole. Raises `DiskError` on failure.
 
     Of older rounds, files named as `round_name` says are removed, whatever comes after the dot.
     """
     path = path_of(folder, round)
     write(path, state, header)
-    for number in rounds(folder)[:-NUM_KEPT]:
-        for old in folder.glob(f"{round_name(number)}.*"):
-            old.unlink(missing_ok=True)
+    remove(folder, rounds(folder)[:-NUM_KEPT])
     return path
 
 
+def remove(folder: Path, numbers: Iterable[int]) -> None:
+    """Remove all files of some rounds; raises `DiskError` on failure."""
+    for number in numbers:
+        for path in folder.glob(f"{round_name(number)}.*"):
+            try:
+                files.disk().remove(path)
+            except OSError as error:
+                raise DiskError(f"{path} cannot be removed: {files.reason_of(error)}") from error
+
+
 def write(path: Path, state: State, header: Mapping[str, str] | None = None) -> None:
-    """Write parameters to a file, whole or not at all; raises `PacelineError` on failure.
+    """Write parameters to a file, whole or not at all; raises `DiskError` on failure.
 
     Args:
         header: texts to keep with them, by name.
     """
-    partial = path.with_suffix(".partial")
+    apart, texts = _apart(state), dict(header or {})
+    texts[_DIGEST] = _digest(apart, texts)
+
+    def fill(partial: Path) -> None:
+        try:
+            save_file(apart, partial, texts)
+        except SafetensorError as error:
+            raise _as_os_error(error) from error
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(_apart(state), partial, None if header is None else dict(header))
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except (OSError, SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise PacelineError(f"{path} cannot be written: {error}") from error
+        files.make_folder(path.parent)
+        files.replace(path, fill)
+    except OSError as error:
+        raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
+
+
+def _as_os_error(error: SafetensorError) -> OSError:
+    """Translate what the library raises for a disk that fails, by the number that it quotes."""
+    found = re.search(r"os error (\d+)", str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else OSError(in_one_line(error))
 
 
 def rounds(folder: Path) -> list[int]:
@@ -70,12 +102,63 @@ def load(folder: Path, round: int) -> State:
     return read(path_of(folder, round))
 
 
-def read(path: Path) -> State:
-    """Read the parameters in a file; raises `ConfigError` if there are none, or if it is damaged."""
+def read(path: Path, *, is_foreign: bool = False) -> State:
+    """Read the parameters in a file; raises `ConfigError` if there is none, or if it is damaged.
+
+    Args:
+        is_foreign: whether it may come from elsewhere, without a digest, and so unchecked.
+    """
+    return read_whole(path, is_foreign=is_foreign).state
+
+
+def read_whole(path: Path, *, is_foreign: bool = False) -> Checkpoint:
+    """Read the parameters and the texts in a file, as `read` does."""
     try:
-        return dict(load_file(path))
+        with safe_open(path, "pt") as file:
+            header = dict(file.metadata() or {})
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
     except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
+        raise ConfigError(f"{path}: cannot be read as a checkpoint: {in_one_line(error)}") from error
+    digest = header.pop(_DIGEST, None)
+    if digest is None and not is_foreign:
+        raise ConfigError(f"{path}: cannot be read as a checkpoint: it has no digest, so it is damaged or not of a run")
+    if digest is not None and not hmac.compare_digest(digest.encode(), _digest(state, header).encode()):
+        raise ConfigError(f"{path}: cannot be read as a checkpoint: it is damaged, its digest is another")
+    return Checkpoint(state, header)
+
+
+def _digest(state: State, header: Mapping[str, str]) -> str:
+    """Return a digest of all that a file says: texts, names, types, shapes and values."""
+    names = sorted(state)
+    layout = [(name, str(state[name].dtype), tuple(state[name].shape)) for name in names]
+    digest = hashlib.blake2b(msgspec.json.encode([sorted(header.items()), layout]), digest_size=32)
+    for name in names:
+        digest.update(state[name].detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+class CheckpointFolder:
+    """The checkpoints of a run: read by the number of a round, or by a name. `ConfigError` for missing or damaged ones.
+
+    Args:
+        path: their folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, key: int | str) -> State:
+        return self.read_whole(key).state
+
+    def read_whole(self, key: int | str) -> Checkpoint:
+        """Read the parameters, and the texts that were kept with them."""
+        name = round_name(key) if isinstance(key, int) else key
+        return read_whole(self._path / f"{name}.safetensors")
+
+    @property
+    def rounds(self) -> list[int]:
+        """Rounds that have a checkpoint, damaged or not, oldest first."""
+        return rounds(self._path)
 
 
 def newest_in(path: Path) -> Path:
@@ -87,15 +170,6 @@ def newest_in(path: Path) -> Path:
     if final.is_file() or kept:
         return final if final.is_file() else path_of(folder, kept[-1])
     raise ConfigError(f"{path}: there is neither a file nor a run that learned something")
-
-
-def read_header(path: Path) -> dict[str, str]:
-    """Read the texts that are kept with the parameters in a file; raises `ConfigError` if it is damaged."""
-    try:
-        with safe_open(path, "pt") as file:
-            return dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{path}: cannot be read as a checkpoint: {error}") from error
 
 
 def _apart(state: State) -> State:

@@ -75,6 +75,7 @@ class EarlyStopping:
 
     Attributes:
         reason: why training ends, by the scores so far; None if it goes on.
+        history: scores that decide so, as short as can be: what comes of them is what comes of all.
     """
 
     def __init__(
@@ -88,8 +89,14 @@ class EarlyStopping:
         self._best: float | None = None
         self._num_since_best = 0
         self.reason: StopReason | None = None
+        self.history: list[Scores] = []
         for scores in history:
             self.add(scores)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the last scores are better than all before."""
+        return self._best is not None and self._num_since_best == 0
 
     def check(self, metric_names: Iterable[str]) -> None:
         """Raise `ConfigError` for a metric that the task does not have."""
@@ -103,8 +110,11 @@ class EarlyStopping:
         figure = scores.figure(self._watch.metric)
         if figure is not None and (self._best is None or self._watch.is_better(figure, self._best)):
             self._best, self._num_since_best = figure, 0
+            self.history.clear()
         else:
             self._num_since_best += 1
+        self.history.append(scores)
+        del self.history[1 : -(self._patience or 1)]
         self.reason = None
         if self._target is not None and self._target.is_reached_by(scores.figure(self._target.metric)):
             self.reason = "target reached"

@@ -53,7 +53,7 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(path: Path) -> tuple[SavedModel, State]:
     """Read a file; raises `ConfigError` if it holds no model."""
-    state, header = checkpoints.read(path), checkpoints.read_header(path)
+    state, header = checkpoints.read_whole(path)
     try:
         return msgspec.json.decode(header[_KEY], type=SavedModel), state
     except (KeyError, msgspec.DecodeError) as error:

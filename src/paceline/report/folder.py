@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import fcntl
-import io
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,19 +13,25 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from paceline import events, topologies
+from paceline import files, topologies
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
-from paceline.errors import ConfigError, PacelineError, in_one_line
+from paceline.errors import ConfigError, DiskError, PacelineError, in_one_line
 from paceline.events import Event
+from paceline.report import recording
+from paceline.report.recording import Recorder
 from paceline.report.versions import read_versions
 from paceline.topologies.reporting.base import Reporting, Summary
-from paceline.topologies.reporting.tables import GrowingTable, RecordedTable
 
-_NEW = ".new"  # ends the name of a file until it is whole
 START = "start.safetensors"
 """File of a run with the parameters that it starts from, if they were in no file of the user's."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", "devices.json", "audit.jsonl", START)
+FLEET = "fleet.json"
+"""File of a run with the devices that were started for it."""
+
+LISTEN = "listen.json"
+"""File of a run with the address where devices join it."""
+
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, "devices.json", "audit.jsonl", FLEET, START)
 
 
 class RunFolder:
@@ -36,15 +40,15 @@ class RunFolder:
     - the resolved job, in a file named for the table that announces it, such as ``job.json``. It is written last, so
       a folder that has it is complete.
     - ``versions.json``: the code, the machine and the seed.
-    - ``events.jsonl``: every event.
+    - ``events.jsonl``: every event, each line with a checksum.
     - the topology's recorded tables as CSV, a row as its event comes.
     - ``checkpoints``: a folder for whoever saves models; for a pool instead ``jobs``, with a run folder per job.
     - ``report.html``: where the report goes.
 
     `create` makes one that is ready for `record`, and so does `reopen` of an interrupted run; `open` is for reading.
     Each event is one write, so that killing the process can cut no line but the last. Files survive the end of the
-    process, however it ends; a loss of power may take what the system had not yet written. One process at a time may
-    record.
+    process, however it ends; a loss of power may take what came after the last `sync`. One process at a time may
+    record. Nobody but the owner may read what is made here.
     """
 
     def __init__(self, path: Path, table: str) -> None:
@@ -56,9 +60,10 @@ class RunFolder:
         self._settings_file = path / f"{table}.json"
         self._versions_file = path / "versions.json"
         self._events_file = path / "events.jsonl"
-        self._recorder: _Recorder | None = None
+        self._recorder: Recorder | None = None
         self._claim: BinaryIO | None = None
         self._jobs: list[RunFolder] = []
+        self._is_reopened = False
 
     @classmethod
     def create(cls, root: Path, name: str, settings: dict[str, Any], *, overwrite: bool = False) -> RunFolder:
@@ -71,23 +76,30 @@ class RunFolder:
         kind = folder.reporting.kind
         if not name or name in (".", "..") or Path(name).name != name or "\0" in name:
             raise ConfigError(f"{kind} name {name!r} is not the name of a folder: no slashes, not empty")
-        try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            if overwrite and any(folder.path.iterdir()):
-                cls.open(folder.path).delete_files()
-            if any(folder.path.iterdir()):
-                raise ConfigError(
-                    f"{folder.path} exists and is not empty: give the {kind} another name, overwrite it, or resume it"
-                )
-            folder.checkpoints.mkdir()
-            folder._versions_file.write_bytes(_as_json(read_versions(settings)))
-            folder._events_file.touch()
-            replace(folder._settings_file, _as_json(settings))
-            folder._claim_it()
-            folder._start_recording()
-        except OSError as error:
-            raise ConfigError(f"{folder.path}: a {kind} cannot be kept there: {error.strerror}") from error
+        with contextlib.ExitStack() as stack:
+            stack.callback(folder.close)
+            folder._make(settings, overwrite=overwrite)
+            stack.pop_all()
         return folder
+
+    def _make(self, settings: dict[str, Any], *, overwrite: bool) -> None:
+        kind = self.reporting.kind
+        try:
+            files.make_folder(self.path)
+            if overwrite and any(self.path.iterdir()):
+                self.open(self.path).delete_files()
+            if any(self.path.iterdir()):
+                raise ConfigError(
+                    f"{self.path} exists and is not empty: give the {kind} another name, overwrite it, or resume it"
+                )
+            files.make_folder(self.checkpoints)
+            files.replace(self._versions_file, _as_json(read_versions(settings)))
+            files.replace(self._events_file, b"", is_synced=False)
+            files.replace(self._settings_file, _as_json(settings))
+            self._claim_it()
+            self._start_recording()
+        except OSError as error:
+            raise ConfigError(f"{self.path}: a {kind} cannot be kept there: {files.reason_of(error)}") from error
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -112,18 +124,36 @@ class RunFolder:
 
     def events(self) -> Iterator[Event]:
         """Read every event in the order recorded, up to a last line that was cut short."""
+        for number, line in enumerate(self._lines(), 1):
+            yield from self._events_in(line, number)
+
+    def _lines(self) -> Iterator[bytes]:
         try:
             with self._events_file.open("rb") as file:
-                for number, line in enumerate(file, 1):
-                    yield from self._events_in(line, number)
+                yield from file
         except OSError as error:
             raise ConfigError(f"{self._events_file} cannot be read: {error.strerror}") from error
 
     def _events_in(self, line: bytes, number: int) -> Iterator[Event]:
-        try:
-            yield from events.from_lines([line])
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
+        if line.endswith(b"\n"):  # else it was cut short
+            try:
+                yield recording.from_line(line)
+            except ValueError as error:
+                raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
+
+    def whole_events(self) -> tuple[list[Event], str | None]:
+        """Read the events whose lines are whole; returns them, and what is wrong with others, if there are any."""
+        whole: list[Event] = []
+        damaged: list[int] = []
+        for number, line in enumerate(self._lines(), 1):
+            try:
+                whole.extend(self._events_in(line, number))
+            except ConfigError:
+                damaged.append(number)
+        if not damaged:
+            return whole, None
+        lines = f"{len(damaged)} lines are damaged, the first is" if damaged[1:] else "a line is damaged,"
+        return whole, f"{self._events_file.name}: {lines} line {damaged[0]}"
 
     def summary(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Summary:
         """Sum up the run, finished or not; CO2 is computed with this carbon intensity."""
@@ -131,14 +161,32 @@ class RunFolder:
         return self.reporting.summary(self.events(), self.settings, jobs, grams_per_kwh)
 
     def record(self, event: Event) -> None:
-        """Keep an event. Does not raise for a full or broken disk: `close` does."""
+        """Keep an event. Does not raise for a full or broken disk: `sync` and `close` do."""
         assert self._recorder is not None, "a folder that was opened is for reading"
         self._recorder.record(event)
 
-    def create_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
-        """Make the run folder of a job of this pool, ready to record; it is closed with the pool's."""
+    def sync(self) -> None:
+        """Wait until the disk has all events so far; raises `DiskError` if it does not take them."""
+        if self._recorder is not None and not self._recorder.sync():
+            raise DiskError(str(self._recorder.failure))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether events are lost because the disk did not take them for too long, so that the run should end."""
+        recorders = [folder._recorder for folder in (self, *self._jobs)]
+        return any(recorder is not None and recorder.has_given_up for recorder in recorders)
+
+    def open_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
+        """Make the run folder of a job of this pool ready to record, new or to go on; it is closed with the pool's."""
         assert self._recorder is not None, "a folder that was opened is for reading"
-        folder = RunFolder.create(self.path / "jobs", name, settings)
+        jobs = self.checkpoints
+        is_kept = self._is_reopened and any(path.name == name for path in jobs.iterdir())
+        if is_kept and _table_of(jobs / name) is None:
+            shutil.rmtree(jobs / name)  # its folder was just being made
+            is_kept = False
+        folder = RunFolder.open(jobs / name) if is_kept else RunFolder.create(jobs, name, settings)
+        if is_kept:
+            folder.reopen()
         self._jobs.append(folder)
         return folder
 
@@ -147,32 +195,54 @@ class RunFolder:
         found = [(path, _table_of(path)) for path in sorted(self.path.glob("jobs/*"))]
         return {path.name: RunFolder(path, table) for path, table in found if table is not None}
 
-    def reopen(self, settings: dict[str, Any] | None = None) -> list[Event]:
+    def reopen(self, kept: Sequence[Event] | None = None, settings: dict[str, Any] | None = None) -> list[Event]:
         """Make the folder ready to record on after the run was interrupted, at any point; returns what is kept.
 
         Args:
+            kept: the events that stay in the record; None for what the topology keeps of those that are whole.
             settings: the resolved job, where it has changed.
         """
-        self.close()
-        self._claim_it()
-        if settings is not None:
-            replace(self._settings_file, _as_json(settings))
-            self._claim_it()  # the claim was on the file that is replaced
-        kept = self.topology.events_to_keep(list(self.events()))
+        self.claim()
+        self._is_reopened = True
+        if kept is None:
+            kept = self.topology.events_to_keep(self.whole_events()[0])
         try:
-            replace(self._events_file, b"".join(map(events.to_line, kept)))
-            self.checkpoints.mkdir(exist_ok=True)
+            if settings is not None:
+                files.replace(self._settings_file, _as_json(settings))
+                self._claim_it()  # the claim was on the file that is replaced
+            files.replace(self._events_file, b"".join(map(recording.to_line, kept)))
+            files.make_folder(self.checkpoints)
             self._start_recording(kept)
         except OSError as error:
-            raise ConfigError(f"{self.path}: the run cannot go on there: {error.strerror}") from error
-        return kept
+            raise ConfigError(f"{self.path}: the run cannot go on there: {files.reason_of(error)}") from error
+        return list(kept)
+
+    def claim(self) -> None:
+        """Keep other processes from recording, until it is closed; raises `ConfigError` if one does."""
+        self.close()
+        self._claim_it()
+
+    def keep_fleet(self, described: dict[str, Any] | None) -> str | None:
+        """Keep what it takes to make the run's fleet again, for whoever resumes it; returns why it cannot be kept.
+
+        Args:
+            described: see `Fleet.described`; None if devices join as they like.
+        """
+        path = self.path / FLEET
+        try:
+            path.unlink(missing_ok=True)
+            if described is not None:
+                files.replace(path, msgspec.json.encode(described))
+        except OSError as error:
+            return f"{path.name} cannot be written, which says how to resume: {files.reason_of(error)}"
+        return None
 
     def keep_start(self, source: Path) -> None:
-        """Keep the parameters that the run starts from, as `START`; raises `PacelineError` on failure."""
+        """Keep the parameters that the run starts from, as `START`; raises `DiskError` on failure."""
         try:
-            shutil.copyfile(source, self.path / START)
+            files.replace(self.path / START, lambda partial: shutil.copyfile(source, partial))
         except OSError as error:
-            raise PacelineError(f"{self.path / START} cannot be written: {error.strerror}") from error
+            raise DiskError(f"{self.path / START} cannot be written: {files.reason_of(error)}") from error
 
     def delete_files(self) -> None:
         """Delete the files of a run; raises `ConfigError` if a process records it, or there are other files."""
@@ -181,7 +251,7 @@ class RunFolder:
             tables = [table.file for table in self.reporting.recorded]
             folders = (self.checkpoints.name, "tls")
             own = {*_OWN_FILES, *tables, *folders, self._settings_file.name}
-            others = sorted(one.name for one in self.path.iterdir() if one.name.removesuffix(_NEW) not in own)
+            others = sorted(one.name for one in self.path.iterdir() if one.name.removesuffix(files.NEW) not in own)
             if others:
                 raise ConfigError(f"{self.path} holds {others[0]}, which is not of a run: move it elsewhere first")
             for name in folders:
@@ -195,7 +265,7 @@ class RunFolder:
             self.close()
 
     def close(self) -> None:
-        """Stop recording, jobs included; raises `PacelineError` if some of it could not be written."""
+        """Stop recording, jobs included; raises `DiskError` if some of it could not be written."""
         jobs, self._jobs = self._jobs, []
         with contextlib.ExitStack() as stack:
             for job in jobs:
@@ -210,10 +280,10 @@ class RunFolder:
         if recorder is not None:
             recorder.close()
             if recorder.failure is not None:
-                raise PacelineError(f"{self._events_file} is not complete: {recorder.failure}")
+                raise DiskError(f"the record is not complete: {recorder.failure}")
 
     def _start_recording(self, kept: Sequence[Event] = ()) -> None:
-        self._recorder = _Recorder(self._events_file, self.reporting.recorded, kept)
+        self._recorder = Recorder(self._events_file, self.reporting.recorded, kept)
 
     def _claim_it(self) -> None:
         """Keep other processes from recording; the system lets go if this one dies."""
@@ -240,49 +310,6 @@ class RunFolder:
             self.close()
 
 
-class _Recorder:
-    """Appends to the file of events and to those of tables, unbuffered; after a failure nothing more is written.
-
-    Args:
-        kept: events that are in the file already; tables are made of them anew.
-    """
-
-    def __init__(self, events_file: Path, tables: Sequence[RecordedTable], kept: Sequence[Event] = ()) -> None:
-        self._events = events_file.open("ab", buffering=0)
-        self._tables: list[tuple[io.FileIO, GrowingTable]] = []
-        self.failure: OSError | None = None
-        for recorded in tables:
-            path, table = events_file.with_name(recorded.file), recorded.begin()
-            replace(path, "".join(map(table.csv_of, kept)).encode())
-            self._tables.append((path.open("ab", buffering=0), table))
-
-    def record(self, event: Event) -> None:
-        """Write an event, and its rows if it has any; one write each."""
-        if self.failure is not None:  # a line after a cut one would be lost with it
-            return
-        try:
-            _write(self._events, events.to_line(event))
-            for file, table in self._tables:
-                text = table.csv_of(event)
-                if text:
-                    _write(file, text.encode())
-        except OSError as error:
-            self.failure = error
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._events.close()
-        for file, _ in self._tables:
-            file.close()
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Write a file such that it is whole at any time."""
-    temporary = path.with_name(path.name + _NEW)
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-
-
 def _table_of(path: Path) -> str | None:
     """Find the table that announces the job of a run folder; None if the folder is none, or not complete."""
     is_recorded = (path / "events.jsonl").is_file()
@@ -297,14 +324,8 @@ def _as_json(value: object) -> bytes:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-
-
-def _write(file: io.FileIO, content: bytes) -> None:
-    num_written = file.write(content)
-    if num_written != len(content):
-        raise OSError(f"{num_written} of {len(content)} bytes could be written")
 
 
 def _nearest(path: Path) -> str:

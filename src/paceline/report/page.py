@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from paceline import files
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
-from paceline.report.folder import RunFolder, replace
+from paceline.report.folder import RunFolder
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.formatting import format_value, printable
 from paceline.topologies.reporting.sections import AnySection, Gantt, TableSection, Tiles
@@ -59,7 +60,7 @@ def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: f
     name, summary = folder.path.resolve().name, folder.summary(grams_per_kwh=grams_per_kwh)
     path = output or folder.report
     try:
-        replace(path, make_document(make_content(name, folder.reporting, summary, folder)).encode())
+        files.replace(path, make_document(make_content(name, folder.reporting, summary, folder)).encode())
     except OSError as error:
         raise ConfigError(f"{path}: the report cannot be written there: {error.strerror}") from error
     return path

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import torch
@@ -25,7 +25,7 @@ from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import Spec, check_fields
+from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -42,6 +42,7 @@ from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
 
 if TYPE_CHECKING:
+    from paceline.learning.checkpoints import Checkpoint
     from paceline.learning.saved_models import SavedModel
     from paceline.topologies.reporting.base import Progress, Reporting
 
@@ -50,17 +51,50 @@ E = TypeVar("E", bound=Event)
 
 
 class Save(Protocol):
-    """Keeps a model under the number of a round, or parameters under a name, such as ``final``."""
+    """Keeps a model under the number of a round, or parameters under a name, such as ``final``.
 
-    def __call__(self, key: int | str, state: State, model: SavedModel | None = None) -> None: ...
+    All events so far are on the disk before, and the model is when it returns; raises `DiskError` if either cannot be.
+    """
+
+    def __call__(
+        self, key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+    ) -> None: ...
 
 
-def save_nothing(key: int | str, state: State, model: SavedModel | None = None) -> None:
+def save_nothing(
+    key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
+) -> None:
     """Keep nothing."""
 
 
-Load: TypeAlias = Callable[[int | str], State]
-"""Reads what was kept under a number or a name; raises `ConfigError` if there is nothing."""
+class Load(Protocol):
+    """Reads what was kept under a number or a name; raises `ConfigError` if there is nothing, or it is damaged.
+
+    Attributes:
+        rounds: numbers under which there is something, oldest first.
+        jobs: what the run kept of the jobs in it, by name.
+    """
+
+    @property
+    def rounds(self) -> Sequence[int]: ...
+
+    @property
+    def jobs(self) -> Mapping[str, KeptJob]: ...
+
+    def __call__(self, key: int | str) -> State: ...
+
+    def read_whole(self, key: int | str) -> Checkpoint:
+        """Read the notes, too."""
+        ...
+
+
+class KeptJob(NamedTuple):
+    """What a run kept of a job in it: its resolved tables, what it goes on from, and what reads the rest."""
+
+    settings: Mapping[str, Any]
+    recovered: Recovered
+    load: Load
+
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 
@@ -149,7 +183,7 @@ class Environment:
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
-        folder: where a host keeps what it must remember of its devices; None where it is not to outlive the process.
+        folder: folder of the run, where it is kept what must outlive the process; None if there is none.
         access: decides who may join, where others can; None where all devices are the fleet's own.
     """
 
@@ -201,6 +235,7 @@ class DeviceOptions:
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
+        state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
     """
 
     max_shards: int | None = None
@@ -213,12 +248,13 @@ class DeviceOptions:
     store_url: str | None = None
     contention: Path | None = None
     is_private: bool = False
+    state_file: Path | None = None
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
             raise ConfigError(f"max_shards is {self.max_shards}; it must be at least 1")
-        if not 0 <= self.price < math.inf:
-            raise ConfigError(f"price is {self.price}; it must be at least 0")
+        if not 0 <= self.price <= MOST:
+            raise ConfigError(f"price is {self.price}; allowed: 0 to {MOST:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +269,7 @@ class Node(Environment):
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file, cert_file and key_file.
         fingerprint: fingerprint of its own certificate.
-        key: proves to a host that it is the same device as before; None where hosts do not ask for it.
+        key: proves that it is the same device as before; None where nobody asks for that.
     """
 
     name: str
@@ -287,6 +323,13 @@ class Role(ABC):
     @abstractmethod
     async def run(self, address: str) -> Any:
         """Do this role's part until the run is over. Others can call at this address, empty if nobody can."""
+
+    async def suspend(self) -> None:
+        """Finish what is open, begin nothing further, and return: the process is about to end, and `run` is cancelled.
+
+        Others are not told that the run is over, since it may go on later. Where `is_stopping` says that this role is
+        to end early, it goes on to that instead.
+        """
 
     def status(self) -> dict[str, Any]:
         """Return how far it is, for whoever asks over the network: plain values by name."""
@@ -343,6 +386,20 @@ class Host(Role):
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
+
+
+class Recovered(NamedTuple):
+    """What an interrupted run goes on from.
+
+    Attributes:
+        events: what stays in its record.
+        lost: what cannot be gone on from, or is missing in the record, each in a sentence.
+        damaged: rounds whose checkpoints are of no use, to be removed.
+    """
+
+    events: list[Event]
+    lost: Sequence[str] = ()
+    damaged: Sequence[int] = ()
 
 
 class Finished(NamedTuple):
@@ -425,6 +482,11 @@ class Plan(ABC, Generic[J]):
         return import_paths_of(self.job)
 
     @property
+    def job_names(self) -> Sequence[str]:
+        """Names of the jobs in it, where there are several."""
+        return ()
+
+    @property
     def public_tables(self) -> dict[str, Any]:
         """Tables of the job that a device is shown before it joins; all where it has to know the job."""
         return {} if self.topology.is_served else self.job.described()
@@ -497,6 +559,16 @@ class Topology(ABC, Generic[J]):
         """Choose the events of an interrupted run that stay in its record when it goes on."""
         return list(events)
 
+    def recover(self, job: J, events: Sequence[Event], load: Load) -> Recovered:
+        """Choose what an interrupted run goes on from: the newest state of which all is whole.
+
+        Raises `ConfigError` if there should be one, and is not.
+
+        Args:
+            events: those that are whole; others may be missing between them.
+        """
+        return Recovered(self.events_to_keep(events))
+
     def can_resume(self, job: J) -> bool:
         """Return whether a run of this job can go on after it was interrupted."""
         return False
@@ -507,6 +579,7 @@ class Topology(ABC, Generic[J]):
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
 
         Args:
+            events: what `recover` chose.
             load: reads the checkpoint of a round, and what else was kept.
         """
         raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")
@@ -596,6 +669,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
         status: ``waiting``: nobody trains it yet; ``running``; ``over``.
         num_closed: number of rounds that are done, of `rounds`.
         num_learners: number of learners that train it.
+        reason: why it is over, once it is, as far as that is known.
     """
 
     job: str
@@ -603,6 +677,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     num_closed: int
     rounds: int
     num_learners: int
+    reason: str = ""
     loss: float | None = None
     metrics: Metrics = {}
 
@@ -617,11 +692,23 @@ class TakesJobs(ABC):
     """The calls of a host that takes further jobs."""
 
     noun: ClassVar[str] = "an orchestrator"
-    rights: ClassVar[Mapping[str, Right]] = {"submit": "submit", "progress": "view", "follow": "view"}
+    rights: ClassVar[Mapping[str, Right]] = {
+        "submit": "submit",
+        "cancel": "submit",
+        "progress": "view",
+        "follow": "view",
+    }
 
     @abstractmethod
     async def submit(self, tables: dict[str, Any]) -> str:
         """Take in a job, given as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
+
+    @abstractmethod
+    async def cancel(self, job: str) -> JobProgress:
+        """End a job, with what came of its open round so far, and return how far it was.
+
+        Raises `LookupError` for one not known, and `ValueError` for one that is over, or that cannot end alone.
+        """
 
     @abstractmethod
     async def progress(self) -> list[JobProgress]:

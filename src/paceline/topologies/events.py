@@ -94,6 +94,12 @@ class WaitingForLearners(Event, frozen=True, tag="waiting_for_learners"):
     min_learners: int
 
 
+class StateLost(Event, frozen=True, tag="state_lost"):
+    """Of what an interrupted run had kept, something is damaged or missing as it goes on."""
+
+    what: str
+
+
 class PhaseStarted(RoundEvent, frozen=True, tag="phase_started"):
     """A learner turned to something else (recorded on the device only); round 0 is before the first.
 

@@ -7,15 +7,19 @@ import asyncio
 import pytest
 import torch
 
+from paceline import VirtualFleet, train
 from paceline.axon import loops
 from paceline.errors import ConfigError
 from paceline.learning.aggregation import FedAvgAggregation, FedAvgMAggregation
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.privacy import Masker, PrivacySpec
+from paceline.report import RunFolder
+from paceline.run import reopen
 from paceline.topologies.base import Contact, Environment, Node, serving
 from paceline.topologies.job_files import parse_job
 from paceline.topologies.parallel.events import RoundSpent, RunEnded, UpdateRefused
+from paceline.topologies.parallel.messages import Declaration
 from paceline.topologies.parallel.orchestrator import Orchestrator
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.topology import TOPOLOGY
@@ -105,17 +109,19 @@ def test_who_comes_late_waits_for_the_next_round():
     assert [event.num_learners for event in closed(events)] == [5, 6]
 
 
-def test_noise_is_accounted_for_and_ends_the_run():
+def test_noise_is_accounted_for_and_ends_the_run(tmp_path):
     spec = PrivacySpec(secure_aggregation=True, noise_multiplier=1.0, clip_norm=1.0, max_epsilon=10.0)
     job = federated_job(spec, rounds=9, aggregation=FedAvgAggregation(weight="equal"))
-    _, events = play(job, fleet())
+    run = train(job, VirtualFleet(fleet()), folder=tmp_path / "run", progress=False)
+    events = list(RunFolder.open(run.folder).events())
     spent = [event.epsilon for event in closed(events)]
     assert spent == sorted(spent)
     assert 4 < spent[0] < 5
     assert spent[-1] <= 10.0
     assert of(RunEnded, events)[-1].reason == "privacy budget spent"
-    goes_on = TOPOLOGY.resume(job, events[:-1], lambda key: prepare_job(job).state)
-    assert goes_on.host(Environment())._training.why_over == "privacy budget spent"
+    goes_on = reopen(run.folder)
+    goes_on.folder.close()
+    assert goes_on.plan.host(Environment())._training.why_over == "privacy budget spent"
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -207,6 +213,7 @@ def test_updates_of_no_data_from_the_network_are_refused():
         with pytest.raises(ValueError, match="once all have come"):
             await orchestrator.reveal(a, 1, {})
         for key in learners.values():
+            await orchestrator.declare(key, Declaration(num_shards=1))
             await orchestrator.take(key, 1, 1, 32)
         for wrong in (by_hand.parameters, {"masked": torch.zeros(3)}, {"masked": torch.zeros(3, dtype=torch.int64)}):
             receipt = await orchestrator.update(a, 1, wrong, 32)

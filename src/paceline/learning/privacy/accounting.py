@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from paceline.errors import ConfigError
 from paceline.extras import extra
@@ -17,12 +17,12 @@ class PrivacyAccount:
     """What the rounds of a run have spent of the privacy of the device that took part in most of them.
 
     Args:
-        deliveries: names of the devices whose updates were in earlier rounds, once for each.
+        num_rounds: number of earlier rounds with an update of a device, by its name.
     """
 
-    def __init__(self, spec: PrivacySpec, deliveries: Iterable[str] = ()) -> None:
+    def __init__(self, spec: PrivacySpec, num_rounds: Mapping[str, int] | None = None) -> None:
         self._spec = spec
-        self._num_rounds = Counter(deliveries)
+        self._num_rounds = Counter(num_rounds)
 
     def check(self) -> None:
         """Raise `ConfigError` if not even one round is allowed, or its price cannot be told."""
@@ -35,6 +35,11 @@ class PrivacyAccount:
     def add(self, learners: Iterable[str]) -> None:
         """Count a round in which the updates of these were summed."""
         self._num_rounds.update(list(learners))  # a mapping would be taken for counts
+
+    @property
+    def num_rounds(self) -> Mapping[str, int]:
+        """Number of rounds with an update of a device, by its name; empty where nothing depends on it."""
+        return self._num_rounds if self._spec.noise_multiplier else {}
 
     @property
     def epsilon(self) -> float | None:

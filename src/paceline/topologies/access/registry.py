@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
 import secrets
 import time
 from pathlib import Path
 
 import msgspec
 
+from paceline import files
 from paceline.errors import ConfigError
 from paceline.topologies.access.roles import Role
 
@@ -136,15 +136,10 @@ class Registry:
             return
         start = time.monotonic()
         kept = _Kept(list(self.devices.values()), list(self.invitations.values()))
-        partial = self._path.with_name(f"{FILE}.new")
         try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(kept))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self._path)
+            files.replace(self._path, msgspec.json.encode(kept))
         except OSError as error:
-            raise ValueError(f"{self._path} cannot be written: {error.strerror}") from error
+            raise ValueError(f"{self._path} cannot be written: {files.reason_of(error)}") from error
         finally:
             self._pause_seconds = max(_PAUSE_SECONDS, _PAUSE_SHARE * (time.monotonic() - start))
 

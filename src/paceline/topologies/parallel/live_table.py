@@ -6,7 +6,7 @@ import collections
 import heapq
 
 from paceline.events import Event
-from paceline.topologies.events import LearnerJoined, LearnerLeft, Metrics, PhaseStarted, WaitingForLearners
+from paceline.topologies.events import LearnerJoined, LearnerLeft, Metrics, PhaseStarted, StateLost, WaitingForLearners
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView
@@ -21,6 +21,11 @@ _STATUS: dict[Activity, str] = {
     "working": "working",
 }
 _MAX_DRAWN, _MAX_MESSAGES = 20, 3
+_MESSAGES = (
+    *(LearnerLeft, StateLost, events.SavingFailed),
+    *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
+    *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
+)
 
 
 class _Learner:
@@ -103,6 +108,8 @@ class RunLiveTable(LiveTableState):
                 audited = self._learners.get(event.learner)
                 if audited is not None and event.round == audited.round:
                     audited.trouble("failed audit")
+            case events.UpdateLimited(part=0.0) if event.learner in self._learners:
+                self._learners[event.learner].trouble("did not count: too unlike the others")
             case LearnerJoined():
                 learner = self._learner(event.learner, event.at)
                 learner.status, learner.doing, learner.is_trouble, learner.gone_at = "idle", "idle", False, None
@@ -121,7 +128,7 @@ class RunLiveTable(LiveTableState):
                 self._close(event)
             case events.RunEnded():
                 self._ended, self._waiting = event, None
-        if isinstance(event, LearnerLeft | events.UpdateRefused | events.UpdateKept | events.UpdateAudited):
+        if isinstance(event, _MESSAGES):
             self._messages.extend(filter(None, [describe(event)]))
 
     def _learner(self, name: str, at: float) -> _Learner:

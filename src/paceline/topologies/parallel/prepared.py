@@ -39,7 +39,7 @@ class PreparedJob:
         model: the model, for evaluation and audits.
         compression: how updates are sent.
         history: scores of earlier rounds, in a run that goes on.
-        deliveries: names of the learners whose updates were in them, once for each.
+        num_rounds: number of them with an update of a learner, by its name, where privacy depends on it.
         evaluate: computes what parameters achieve on the test data; None to leave that out.
     """
 
@@ -52,7 +52,7 @@ class PreparedJob:
     compression: Compression = field(default_factory=Compression)
     memory: State = field(default_factory=dict)
     history: Sequence[Scores] = ()
-    deliveries: Sequence[str] = ()
+    num_rounds: Mapping[str, int] = field(default_factory=dict)
     evaluate: Callable[[Mapping[str, torch.Tensor]], Scores] | None = None
 
     @property
@@ -98,17 +98,21 @@ class PreparedJob:
         return [list(self.store[number]) for number in numbers] if self.store is not None else []
 
 
-def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
+def prepare_job(
+    job: Job, start: State | None = None, check: Callable[[TrainingSpec, int], None] = lambda spec, num_samples: None
+) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`.
 
     Args:
         start: parameters to start from; None for what the job says.
+        check: called with what is trained, and on how many samples, before the model is built.
     """
     dataset = datasets.load(job.data)
     model = make_model(
         job,
         dataset,
         start,
+        lambda spec: check(spec, len(dataset.train)),
         proximal_mu=job.aggregation.proximal_mu,
         exchange=job.aggregation.exchange,
         rounds=job.rounds,

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from paceline.allocation import Candidate
 from paceline.allocation.least_time import suggest_seconds
-from paceline.errors import DivergedError, PacelineError
+from paceline.devices.profiles import StateName
+from paceline.errors import DiskError, DivergedError, PacelineError
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
 from paceline.topologies.parallel.events import RunEndReason
@@ -40,11 +41,15 @@ class SingleJob(Orchestrator):
         training.start()
         try:
             while training.why_over is None:
+                await self._unless_suspended()
                 await self._until_ready(training.num_closed + 1, self._prepared.job.min_learners)
+                await self._unless_suspended()
                 if not self.env.is_stopping():
                     await self._run_round()
         except DivergedError as error:
             await self._fail(error, "diverged")
+        except DiskError as error:
+            await self._fail(error, "not saved")
         if not training.has_trained and not self.env.is_stopping():
             await self._fail(PacelineError(self._why_nothing_was_trained()), "nothing trained")
         self._end(training.end(training.why_over).reason)
@@ -128,7 +133,7 @@ class SingleJob(Orchestrator):
         waits = job.num_closed == 0 and job.round is None
         return job.progress("over" if self._ended else "waiting" if waits else "running", self._roster.num_ready)
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         found = self._find(session)
         found.state = state
         self._roster.set_ready(found, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -27,18 +26,19 @@ from paceline.topologies.base import (
     Member,
     Node,
     Plan,
+    Recovered,
     Topology,
     import_paths_of,
 )
 from paceline.topologies.consent import Disclosure
+from paceline.topologies.parallel import resuming
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed, UpdateAccepted, UpdateKept
-from paceline.topologies.parallel.job_training import memory_name
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.own_data import cut, own_data_of
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
+from paceline.topologies.parallel.pool_resuming import NEW, KeptPool, recover_pool, resumed_jobs
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
@@ -74,42 +74,32 @@ class Parallel(Topology[JobSpec]):
         return LearnerProgress()
 
     def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
-        """Keep the events of closed rounds: all up to the last `RoundClosed`, and those after it that are of such.
+        return resuming.events_to_keep(events)
 
-        All else after it is dropped: the round that was open happens again, learners join again, and an end is none.
-        """
-        closings = [(index, event.round) for index, event in enumerate(events) if isinstance(event, RoundClosed)]
-        if not closings:
-            return []
-        last, last_round = closings[-1]
-        rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "round", 0) <= last_round)
-        kept = (*events[: last + 1], *rest)
-        # A late update that waited for a round that happens again is lost.
-        return [event for event in kept if not isinstance(event, UpdateKept) or event.counts_in <= last_round]
+    def recover(self, job: JobSpec, events: Sequence[Event], load: Load) -> Recovered:
+        if isinstance(job, Pool):
+            return recover_pool(events, load)
+        assert isinstance(job, Job)
+        return resuming.recover(job, events, load)
 
     def can_resume(self, job: JobSpec) -> bool:
-        return isinstance(job, Job)
+        return isinstance(job, Job | Pool)
 
     def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
-        if not isinstance(job, Job):
-            raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
-        closed = [event for event in events if isinstance(event, RoundClosed)]
-        last = closed[-1].round if closed else 0
+        if isinstance(job, Pool):
+            return PoolPlan(job, *resumed_jobs(job, events, load))
+        assert isinstance(job, Job)
+        last = resuming.last_closed(events)
+        if not last:
+            return JobPlan(prepare_job(job))
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        history = [event.scores for event in closed if event.scores is not None]
-        match job.early_stopping(history).reason:
+        match job.early_stopping(resuming.read_notes(load, last).history).reason:
             case "target reached":
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
-        # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
-        start = load(last) if last and job.model.start is not None else None
-        deliveries = [event.learner for event in events if isinstance(event, UpdateAccepted)]
-        prepared = replace(prepare_job(job, start), history=history, deliveries=deliveries)
-        if last:
-            memory = load(memory_name(last)) if job.aggregation.remembers else {}
-            prepared = replace(prepared, state=load(last), memory=memory)
+        prepared = resuming.prepare_resumed(job, last, load)
         return JobPlan(prepared, first_round=last + 1)
 
 
@@ -157,12 +147,21 @@ class JobPlan(Plan[Job]):
 
 
 class PoolPlan(Plan[Pool]):
-    """Several jobs made ready to share a fleet."""
+    """Several jobs made ready to share a fleet.
 
-    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
+    Args:
+        kept: what is known of a pool that goes on.
+    """
+
+    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob], kept: KeptPool = NEW) -> None:
         largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
+        self._kept = kept
+
+    @property
+    def job_names(self) -> Sequence[str]:
+        return [prepared.job.name for prepared in self.jobs]
 
     @property
     def public_tables(self) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class PoolPlan(Plan[Pool]):
         return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
-        return JobPool(self.job, self.jobs, env)
+        return JobPool(self.job, self.jobs, env, self._kept)
 
     def member(self, node: Node, host: Host | None) -> Member:
         return Learner(node)

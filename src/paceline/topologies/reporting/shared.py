@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.errors import ConfigError
 from paceline.events import Event
-from paceline.topologies.events import HostBack, HostLost, LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.events import HostBack, HostLost, LearnerJoined, LearnerLeft, StateLost, WaitingForLearners
 from paceline.topologies.reporting.energy_and_bytes import TOTALS
 from paceline.topologies.reporting.formatting import describe_metrics, format_seconds, format_value, printable
 from paceline.topologies.reporting.sections import AnySection, Line, TableSection, Tile
@@ -77,8 +77,10 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def describe_membership(event: Event) -> str | None:
-    """Say who came or went, or who is awaited; None for other events."""
+    """Say who came or went, who is awaited, or what was lost; None for other events."""
     match event:
+        case StateLost(what=what):
+            return printable(what)
         case LearnerJoined(learner=name, is_back=is_back):
             return f"{printable(name)} {'is back' if is_back else 'joined'}"
         case LearnerLeft(learner=name, reason=reason):
