@@ -6,7 +6,6 @@ It knows learners by name only. Who they are, and which of them take part in a r
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import math
 from collections import Counter
@@ -16,38 +15,29 @@ from typing import Any, Literal
 import torch
 
 import paceline
-from paceline import plugins
 from paceline.allocation import Allocation
-from paceline.errors import ConfigError, DiskError
+from paceline.errors import DiskError
 from paceline.learning.aggregation import LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import BEST
-from paceline.learning.divergence import LossWatch, are_finite, diverged
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
-from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import LOSS, Scores, fields_of, figures_of
 from paceline.learning.shards import Array, Shard, ShardSampler
-from paceline.learning.update_validation import UpdateValidator
-from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED, StateLost
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
+from paceline.topologies.parallel.learned_model import LearnedModel
 from paceline.topologies.parallel.masking import AGREEING_PART, Masking
 from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Declaration, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
-from paceline.topologies.parallel.resuming import RoundNotes, memory_name
+from paceline.topologies.parallel.resuming import RoundNotes
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
-from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.sessions import Changes
-
-MAX_ROLLBACKS = 3
-"""Most rounds in a row that are rolled back; one more, and training has diverged."""
 
 _MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
 
@@ -69,8 +59,6 @@ class JobTraining:
         env: where its events are recorded and its model is saved.
         round: the round that is open.
         num_closed: number of the last round that was closed.
-        has_trained: whether any update has counted.
-        scores: what the parameters achieve on the test data; None as long as they were not evaluated.
     """
 
     def __init__(self, prepared: PreparedJob, env: Environment, changes: Changes, first_round: int = 1) -> None:
@@ -78,23 +66,15 @@ class JobTraining:
         self.round: OpenRound | None = None
         self._is_closing = False
         self.num_closed = first_round - 1
-        self.has_trained = first_round > 1
         self._job = prepared.job
         self._layout = prepared.model.layout
-        self._validator = UpdateValidator(self._layout.pack(prepared.state))
+        self._model = LearnedModel(prepared, env, has_trained=first_round > 1)
         self._buffers = prepared.model.buffers()
         self.env = env
         self._changes = changes
-        self.scores: Scores | None = prepared.history[-1] if prepared.history else None
-        self._early_stopping = self._job.early_stopping(prepared.history)
-        # The best model, until it is saved; of a run that goes on, an earlier one was.
-        self._best = prepared.state if self._early_stopping.is_best else None
         self._privacy = PrivacyAccount(self._job.privacy, prepared.num_rounds)
-        self._watch = LossWatch(self._untrained_loss, (scores.loss for scores in prepared.history))
-        self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
-        self._memory = prepared.memory
         self._num_refused: Counter[str] = Counter()  # of each learner, since the last round opened
         self._reading = asyncio.Lock()
         self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
@@ -108,13 +88,19 @@ class JobTraining:
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
 
     @property
-    def _parameters(self) -> Vectors:
-        return self._validator.like
-
-    @property
     def state(self) -> State:
         """Parameters after the last round that was closed; those that do not travel are as at the start."""
-        return {**self.prepared.state, **self._layout.unpack(self._parameters)}
+        return self._model.state
+
+    @property
+    def scores(self) -> Scores | None:
+        """What the parameters achieve on the test data; None as long as they were not evaluated."""
+        return self._model.scores
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether any update has counted."""
+        return self._model.has_trained
 
     @property
     def outcome(self) -> Outcome:
@@ -130,8 +116,8 @@ class JobTraining:
         """Reason why there is no further round; None if there is one."""
         if self.env.is_stopping():
             return STOPPED
-        if self._early_stopping.reason is not None:
-            return self._early_stopping.reason
+        if self._model.early_stopping.reason is not None:
+            return self._model.early_stopping.reason
         if self._privacy.is_spent:
             return "privacy budget spent"
         return "rounds done" if self.num_closed >= self._job.rounds else None
@@ -149,7 +135,7 @@ class JobTraining:
             clock=self.env.clock,
             metric_names=self.prepared.model.metric_names,
             first_round=self.num_closed + 1,
-            num_parameters=sum(vector.numel() for vector in self._parameters.values()),
+            num_parameters=sum(vector.numel() for vector in self._model.parameters.values()),
             num_shards=self.prepared.num_served_shards,
             paceline=paceline.__version__,
         )
@@ -157,7 +143,7 @@ class JobTraining:
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
         """Record that the job is over; the best model is in its last checkpoints, if it cannot be saved once more."""
         try:
-            self._save_best()
+            self._model.save_best()
         except DiskError as error:
             self._record(StateLost, what=f"the copy of the best model: {error}")
         return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
@@ -184,7 +170,7 @@ class JobTraining:
             number,
             self.time(),
             deadline_seconds,
-            self._validator,
+            self._model.validator,
             self._aggregation,
             self._collector(),
             set(awaited),
@@ -218,7 +204,7 @@ class JobTraining:
         """Begin to collect the updates of a round; under privacy's own limits, or where none trains, without others."""
         is_limiting = not self._job.privacy.is_on and self.env.trains
         return LimitedCollector(
-            self._aggregation, self._layout, self._buffers, self._parameters, is_limiting=is_limiting
+            self._aggregation, self._layout, self._buffers, self._model.parameters, is_limiting=is_limiting
         )
 
     async def wait_until_over(self, opened: OpenRound) -> float:
@@ -239,7 +225,7 @@ class JobTraining:
 
     def _begin_masking(self) -> Masking | None:
         is_wanted = self._job.privacy.secure_aggregation
-        return Masking(masked_size(self._parameters), self._changes.notify) if is_wanted else None
+        return Masking(masked_size(self._model.parameters), self._changes.notify) if is_wanted else None
 
     async def _agree_on_masks(self, opened: OpenRound, masking: Masking) -> None:
         """Wait until all have shown their keys, then until those who did have shared their secrets."""
@@ -289,7 +275,7 @@ class JobTraining:
     async def _close(self, closed: OpenRound, seconds: float, settle: Callable[[], None]) -> None:
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
-            self._bear(closed, closed.diverged, next(iter(closed.diverged.values())))
+            self._model.bear(closed, closed.diverged, next(iter(closed.diverged.values())))
         await self._audit(closed)
         self._privacy.add(closed.delivered)
         await self._unmask(closed)
@@ -338,91 +324,8 @@ class JobTraining:
 
         Returns the fields of a `RoundRolledBack`, if what the round led to is not kept, and what came of saving.
         """
-        before, rolled_back = (self._validator, self._memory), None
-        self._aggregate(closed)
-        if self.prepared.evaluate is not None and self.env.trains:
-            scores = self.prepared.evaluate(self.state)
-            if self._is_bad(scores, before[0].like):
-                rolled_back = self._roll_back(closed, scores.loss, before)
-            else:
-                self._accept(scores)
-                self._num_rollbacks = self._num_rollbacks if closed.collector.num_updates == 0 else 0
-        self.has_trained |= closed.collector.num_updates > 0
+        rolled_back = self._model.follow(closed)
         return rolled_back, self._save(describe())
-
-    def _aggregate(self, closed: OpenRound) -> None:
-        """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
-        what = f"aggregation {type(self._aggregation).__name__}"
-        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
-        try:
-            following = self._validator.following(found.parameters)
-            if not are_finite(found.memory):
-                raise ValueError("what it remembers holds NaN or infinity")
-        except ValueError as error:
-            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
-        self._validator, self._memory = following, found.memory
-
-    def _is_bad(self, scores: Scores, before: Vectors) -> bool:
-        evaluate = self.prepared.evaluate
-        assert evaluate is not None
-        is_exploded_only = not self._job.rolls_back
-        return self._watch.is_bad(
-            scores.loss, lambda: evaluate(self._layout.unpack(before)).loss, is_exploded_only=is_exploded_only
-        )
-
-    def _untrained_loss(self) -> float:
-        assert self.prepared.evaluate is not None
-        return self.prepared.evaluate(LocalModel(self.prepared.training, allowed=None).state()).loss
-
-    def _accept(self, scores: Scores | None) -> None:
-        """Take in the scores of the model that the next round starts from."""
-        self.scores = scores
-        if scores is not None:
-            self._watch.add(scores.loss)
-            self._early_stopping.add(scores)
-
-    def _roll_back(self, closed: OpenRound, loss: float, before: tuple[UpdateValidator, State]) -> dict[str, Any]:
-        """Keep the median of a round's updates instead, or if that is no better, the model from before.
-
-        Raises `DivergedError` if that was so too often.
-        """
-        self._validator, self._memory = before
-        lowest, kept = self._watch.lowest, "before"
-        median = closed.collector.median() if self._job.rolls_back else None
-        if median is not None and self._is_better(median):
-            kept = "median"
-        else:
-            self._bear(closed, closed.delivered, f"the loss of the averaged model is {loss:.3g}")
-            self._accept(self.scores)
-        contributions = closed.collector.contributions
-        total = sum(one.counted_weight for one in contributions)
-        return {
-            "round": closed.number,
-            "loss": loss if math.isfinite(loss) else None,
-            "lowest_loss": lowest,
-            "kept": kept,
-            "weights": {one.learner: one.counted_weight / total for one in contributions},
-            "norms": {one.learner: one.norm for one in contributions},
-        }
-
-    def _is_better(self, parameters: Vectors) -> bool:
-        """Try other parameters, and keep them unless they are as bad."""
-        before, evaluate = self._validator, self.prepared.evaluate
-        assert evaluate is not None
-        with contextlib.suppress(ValueError):
-            self._validator = before.following(parameters)
-            scores = evaluate(self.state)
-            if not self._is_bad(scores, before.like):
-                self._accept(scores)
-                return True
-        self._validator = before
-        return False
-
-    def _bear(self, closed: OpenRound, learners: Iterable[str], shown_by: str) -> None:
-        """Do without a round that is ruined; raises `DivergedError` if there is nothing else, or it is one too many."""
-        if not (self._job.rolls_back and self.has_trained and self._num_rollbacks < MAX_ROLLBACKS):
-            raise diverged(self._where(closed, learners), shown_by)
-        self._num_rollbacks += 1
 
     def _report_limits(self, closed: OpenRound) -> None:
         """Record which updates count for less than they came with."""
@@ -449,16 +352,10 @@ class JobTraining:
                 )
 
     def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
-        """Save what the next round starts from; the parameters last, for with them the round is complete."""
-        notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
+        """Save a round; returns it, or why that cannot be."""
+        notes = RoundNotes.of(self._started, closed, self._model.early_stopping.history, self._privacy.num_rounds)
         try:
-            if self._aggregation.remembers:
-                self.env.save(memory_name(closed.round), self._memory)
-            self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
-            if self._early_stopping.is_best and self.scores is not None:
-                self._best = self.state
-            else:
-                self._save_best()
+            self._model.save(closed.round, notes.as_texts())
         except DiskError as error:
             return error
         return closed
@@ -477,12 +374,6 @@ class JobTraining:
             error, pause = saved, min(2 * pause, _LONGEST_PAUSE_SECONDS)
         raise error
 
-    def _save_best(self) -> None:
-        """Save the best model, if that was not done: only when one that is worse follows, or the run ends."""
-        if self._best is not None:
-            self.env.save(BEST, self._best, SavedModel(training=self.prepared.training))
-            self._best = None
-
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""
         num_counted = 0
@@ -490,7 +381,7 @@ class JobTraining:
             if late.audit and not await self._is_honest(late):
                 closed.fail_audit(late.learner)
             if late.learner not in closed.failed_audit:
-                parameters = self._late.rebased(late, self._parameters, closed.number)
+                parameters = self._late.rebased(late, self._model.parameters, closed.number)
                 closed.count(late.learner, parameters, late.share, late.num_samples)
                 num_counted += 1
         return num_counted
@@ -499,7 +390,7 @@ class JobTraining:
         """Train again what is to be audited, and have what is honest count."""
         for learner, (parameters, num_samples) in closed.unaudited.items():
             share = closed.shares[learner]
-            trained = TrainedShare(learner, closed.number, share, self._parameters, parameters, num_samples)
+            trained = TrainedShare(learner, closed.number, share, self._model.parameters, parameters, num_samples)
             if await self._is_honest(trained):
                 closed.count(learner, parameters, share, num_samples)
             else:
@@ -531,10 +422,6 @@ class JobTraining:
         self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
         return verdict.is_honest
 
-    @staticmethod
-    def _where(closed: OpenRound, learners: Iterable[str]) -> str:
-        return f"round {closed.number} on {format_names(sorted(learners))}"
-
     # What learners do in it.
 
     def give_up(self, learner: str) -> None:
@@ -548,7 +435,7 @@ class JobTraining:
         if not 0 <= num_shards <= self._job.benchmark_shards:
             raise ValueError(f"{num_shards} shards to measure with; allowed: 0 to {self._job.benchmark_shards}")
         shards = await self._read(self._benchmark_sampler.draw(num_shards))
-        return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
+        return Work(parameters=self._model.parameters if with_parameters else {}, shards=shards)
 
     async def take(
         self,
@@ -587,7 +474,7 @@ class JobTraining:
                 local_epochs=share.local_epochs,
                 seconds=self.time() - opened.opened_at,
             )
-        parameters = self._parameters  # of this round, whatever comes while shards are read
+        parameters = self._model.parameters  # of this round, whatever comes while shards are read
         work = Work(
             parameters=parameters,
             shards=await self._read(share.portions[0]),
