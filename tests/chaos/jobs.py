@@ -1,0 +1,58 @@
+"""Makes the job of a schedule."""
+
+import dataclasses
+
+from paceline.allocation import MedAllocation
+from paceline.topologies.gossip.jobs import GossipJob
+from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.split.jobs import SplitJob
+from tests.chaos.small import DATA, MODEL
+
+_SHARD_SIZE = 8
+
+
+def make_job(schedule):
+    """Make the job of a schedule."""
+    return _MAKERS[schedule.topology](dict(schedule.rules))
+
+
+def _job(rules):
+    placement = rules.pop("placement", "served")
+    policy = rules.pop("policy", None)
+    data = {**DATA, "shard_size": _SHARD_SIZE, "placement": placement}
+    more = {} if policy is None else {"allocation": policy}
+    rules["aggregation"] = {**_without_limits(), **rules.get("aggregation", {})}
+    return Job(**rules, data=data, model=MODEL, **more)
+
+
+def _without_limits():
+    """Limits of an update's influence are off: what comes of a round can be recomputed without them."""
+    from paceline.learning.aggregation.base import Aggregation
+
+    known = {field.name for field in dataclasses.fields(Aggregation)}
+    return {name: 0 for name in ("max_weight", "clip") if name in known}
+
+
+def _pool(rules):
+    jobs = rules.pop("jobs")
+    policy = MedAllocation(held_back=rules.pop("held_back"), max_steps=20)
+    made = [_job({"name": name, "benchmark_shards": 1, **fields}) for name, fields in jobs.items()]
+    return Pool(jobs=tuple(made), allocation=policy, **rules)
+
+
+def _gossip(rules):
+    return GossipJob(**rules, data=DATA, model=MODEL)
+
+
+def _split(rules):
+    return SplitJob(**rules, cut="2", data=DATA, model=MODEL, view=({"kind": "plain"},))
+
+
+_MAKERS = {
+    "served": _job,
+    "federated": _job,
+    "pool": _pool,
+    "mixing": _gossip,
+    "push-sum": _gossip,
+    "split": _split,
+}
