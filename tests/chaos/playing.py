@@ -42,6 +42,11 @@ def play_seed(topology, seed):
     return play(draw(topology, seed))
 
 
+def play_one(topology_and_seed):
+    """Play the schedule of a seed, given as a pair."""
+    return play_seed(*topology_and_seed)
+
+
 def shrink(schedule):
     """Leave out every fault without which the schedule fails all the same."""
     for fault in schedule.faults:

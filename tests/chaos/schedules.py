@@ -98,7 +98,7 @@ _MAKERS = {
     "repeat": lambda rng, names: _of_link(rng, names, "repeat", 15, rng.choice((0.2, 1.0))),
     "delay": lambda rng, names: _of_link(rng, names, "delay", 15, rng.choice((0.2, 1.0))),
     "jump": lambda rng, names: _of_link(rng, [HOST], "jump", 5),
-    "skew": lambda rng, names: _of_link(rng, names, "skew", 20, rng.choice((-3600.0, 0.3, 1e6))),
+    "skew": lambda rng, names: _of_link(rng, names, "skew", 20, rng.choice((-3600.0, -0.5, 0.3, 2.0))),
     "slow disk": lambda rng, names: _of_link(rng, [HOST], "slow disk", 5, rng.choice((0.01, 0.1))),
     "full disk": lambda rng, names: _of_link(rng, [HOST], "full disk", 20),
     "crash": _crash,

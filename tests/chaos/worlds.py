@@ -145,7 +145,9 @@ class World:
 
         def member(node, host):
             now, skews = node.now, self._skews
-            return make(dataclasses.replace(node, now=lambda: now() + skews.get(node.name, 0.0)), host)
+            life = max(1, node.life + round(1e6 * skews.get(node.name, 0.0)))
+            skewed = dataclasses.replace(node, life=life, now=lambda: now() + skews.get(node.name, 0.0))
+            return make(skewed, host)
 
         plan.member = member
 

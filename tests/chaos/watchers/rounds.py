@@ -177,7 +177,8 @@ class RoundsWatcher:
                 momentum = {kind: _MOMENTUM * momentum[kind] + after[kind] - before[kind] for kind in before}
                 after = {kind: before[kind] + momentum[kind] for kind in before}
         self._models[opened.number] = (after, momentum)
-        late = {name: (taken, opened.start) for name, taken in opened.taken.items() if name not in opened.accepted}
+        came = opened.accepted.keys() | {one.learner for one in self._kept if one.round == opened.number}
+        late = {name: (taken, opened.start) for name, taken in opened.taken.items() if name not in came}
         self._late = {number: one for number, one in self._late.items() if opened.number - number < _MOST_LATE}
         self._late[opened.number] = late
         self._kept = [one for one in self._kept if one not in kept]
@@ -271,10 +272,14 @@ class RoundsWatcher:
         if told is None or (told.learner, told.round, getattr(told, "num_samples", None)) != (learner, round, num_samples):
             self.fail(f"an update of {learner} in round {round} was let in, and the record says {told}")
         opened, late = self.open, self._late.get(round, {})
+        is_kept = isinstance(told, events.UpdateKept)
         own = {kind: vector.clone() for kind, vector in parameters.items()}
         if opened is not None and opened.number == round and learner in opened.taken:
-            taken = opened.taken[learner].num_samples
-            opened.accepted[learner] = Accepted(learner, round, own, opened.start, num_samples, taken)
+            update = Accepted(learner, round, own, opened.start, num_samples, opened.taken[learner].num_samples)
+            if is_kept:  # the round is over, and waits for the disk
+                self._kept.append(update)
+            else:
+                opened.accepted[learner] = update
         elif learner in late:
             taken, start = late.pop(learner)
             self._kept.append(Accepted(learner, round, own, start, num_samples, taken.num_samples))
