@@ -16,6 +16,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from paceline.fleets import virtual_loop
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory):
+    """Devices keep their key elsewhere than the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def run_virtual():
     """Run a coroutine on a clock that jumps to the next event."""

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 import paceline
-from paceline import allocation
+from paceline import allocation, checks
 from paceline.checks import Count, Positive, PositiveRatio, Ratio, RatioBelowOne, build, check_fields, fit, why_refused
 from paceline.config import convert
 from paceline.devices.contention import ForeignUsage
@@ -27,6 +27,13 @@ from paceline.topologies.gossip.graphs import GraphSpec
 from paceline.topologies.job_files import parse_job
 
 RATE = Rate(1.0)
+
+
+def test_a_field_that_may_be_none_costs_no_message(monkeypatch):
+    monkeypatch.setattr(checks, "_Unfit", None)  # making one takes longer than all other checks of a struct
+    assert fit("key", None, Count | None) is None
+    assert fit("key", None, None | Positive | dict[str, Positive]) is None
+    check_fields(TERMS)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +238,21 @@ def test_all_kinds_of_specs_are_compared():
     compared = {case.values[0] for case in cases()}
     assert {paceline.Job, paceline.Pool, paceline.GossipJob, paceline.SplitJob, PowerModel, Cell} <= compared
     assert set(specs()) - compared <= {paceline.DabAllocation, paceline.AllDataAllocation}  # these have no fields
+
+
+SPECS = [kind for kind in specs() if issubclass(kind, msgspec.Struct) and kind is not GraphSpec]
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_an_unknown_keyword_is_answered_with_those_that_there_are(kind):
+    first = kind.__struct_fields__[0]
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}: unknown key '{first}_'; did you mean '.*'\? Allowed: "):
+        kind(**LEAST.get(kind, {}), **{f"{first}_": 1})
+
+
+def test_a_missing_keyword_is_named_as_in_a_file():
+    with pytest.raises(TypeError, match=r"^VirtualDevice: name is missing$"):
+        paceline.VirtualDevice()
 
 
 def test_a_table_becomes_a_struct_or_dataclass():

@@ -1,7 +1,6 @@
 """The reference pages name every key, column, event, command and option there is, with its default, and no other."""
 
 import dataclasses
-import importlib
 import math
 import re
 import types
@@ -16,7 +15,7 @@ import typer.main
 from paceline import GossipJob, Job, LocalDevice, Pool, SplitJob, VirtualDevice, topologies
 from paceline.allocation import POLICIES, from_config
 from paceline.checks import Positive
-from paceline.cli.main import COMMANDS
+from paceline.cli.main import COMMANDS, function_of
 from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell
 from paceline.devices.states import DeviceState
@@ -207,7 +206,7 @@ def test_every_task_is_documented_with_its_losses_and_its_usual_model(name):
 def command(name):
     """A command as typer understands it."""
     app, own = typer.Typer(add_completion=False), name.split()[-1]
-    app.command(own)(getattr(importlib.import_module(f"paceline.cli.{own}"), own))
+    app.command(own)(function_of(own))
     return typer.main.get_command(app)
 
 

@@ -25,6 +25,14 @@ EXTRAS = {
     "solvers": ["highspy", "scipy"],
 }
 OPTIONAL = [package for packages in EXTRAS.values() for package in packages]
+FOR_FEW_JOBS = [
+    "paceline.learning.aggregated_points.aggregation",
+    "paceline.learning.aggregation.fedavg",
+    "paceline.learning.model_parts",
+    "paceline.learning.privacy.masks",
+    "paceline.learning.sources.loading",
+    "paceline.topologies.reporting",
+]
 AXON_CORNER = [f"paceline.axon.{name}" for name in ("duplex", "fanout", "processes", "stubs")]
 MED = """{"policy": "med",
  "tasks": [{"name": "a", "shards": 2, "deadline_seconds": 9, "model_bytes": 1e3, "shard_bytes": 1e3}],
@@ -48,6 +56,13 @@ def test_a_learner_loads_no_optional_package_and_not_the_rarely_used_half_of_axo
     loaded = set(result.stdout.split())
     assert loaded.issuperset(modules)
     assert loaded.isdisjoint([*OPTIONAL, *AXON_CORNER, "ortools", "pandas", "ray"])
+
+
+def test_a_learner_loads_what_few_jobs_need_when_one_needs_it():
+    result = python_without([], "import paceline.topologies.parallel.learner; print(*sys.modules)")
+    loaded = set(result.stdout.split())
+    assert "paceline.topologies.parallel.learner" in loaded
+    assert loaded.isdisjoint(FOR_FEW_JOBS)
 
 
 @pytest.mark.parametrize("topology", ["job", "split"])

@@ -38,6 +38,7 @@ def in_a_folder(tmp_path, monkeypatch):
     [
         ("job.toml", fleet(), r"^job is 'job.toml'; it must be a job, such as Job\(…\), or what load_job returns$"),
         (JOB, "fleet.toml", r"^fleet is 'fleet.toml'; it must be a fleet, such as VirtualFleet\(\[…\]\)$"),
+        (JOB, None, r"^fleet is None; it must be a fleet, such as VirtualFleet\(\[…\]\)$"),
     ],
 )
 def test_what_is_no_job_or_no_fleet_is_named(job, on, message, tmp_path):
@@ -265,7 +266,9 @@ def test_a_run_stops_after_the_round_in_progress():
 
 
 def test_a_run_that_waits_for_learners_can_be_stopped():
-    devices = [VirtualDevice(name="pi", samples_per_second=300, joins_at_seconds=50 * number) for number in range(2)]
+    devices = [
+        VirtualDevice(name=f"pi-{number}", samples_per_second=300, joins_at_seconds=50 * number) for number in range(2)
+    ]
     job = Job(rounds=3, deadline_seconds=5, min_learners=2)
     run = train(job, VirtualFleet(devices), callbacks=[stop_at(1, WaitingForLearners)], progress=False)
     assert run.metrics["rounds"] == 0

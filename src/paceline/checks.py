@@ -11,7 +11,7 @@ import reprlib
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -40,31 +40,51 @@ CountOrZero = Annotated[int, Meta(ge=0)]
 """Number of things, possibly none."""
 
 
+class _SpecType(msgspec.StructMeta):
+    def __call__(cls, *values: Any, **given: Any) -> Any:
+        try:
+            _check_keys(given, {field.name: field.is_required for field in _fields_of(cls).values()})
+        except ValueError as error:
+            raise TypeError(f"{cls.__name__}: {error}") from None
+        return super().__call__(*values, **given)
+
+
+class Spec(msgspec.Struct, frozen=True, metaclass=_SpecType):
+    """Base of what users describe in keyword arguments: says which there are, where one is unknown or missing."""
+
+
 def check_fields(owner: Any) -> None:
     """Check every field of a struct or dataclass; raises `ValueError` for the first that does not fit its annotation.
 
     Values that fit are kept as a file would give them: whole numbers as floats where floats are due, lists as tuples,
     tables as the structs that they describe, and numbers of NumPy as plain ones.
     """
-    for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
-        value = getattr(owner, field.name)
-        fitted = _part(field.fit, key, value)
-        if fitted is not value:
-            # Frozen owners, too: whoever calls this is making them.
-            is_struct = isinstance(owner, msgspec.Struct)
-            (msgspec.structs.force_setattr if is_struct else object.__setattr__)(owner, field.name, fitted)
+    try:
+        for key, field in _fields_of(type(owner)).items():  # type: ignore[arg-type]
+            value = getattr(owner, field.name)
+            fitted = field.fit(key, value)
+            if fitted is not value:
+                # Frozen owners, too: whoever calls this is making them.
+                is_struct = isinstance(owner, msgspec.Struct)
+                (msgspec.structs.force_setattr if is_struct else object.__setattr__)(owner, field.name, fitted)
+    except _Unfit as error:
+        raise ValueError(str(error)) from None
 
 
 def build(kind: Any, table: Mapping[str, Any]) -> Any:
     """Make a struct or dataclass of a table; raises `ValueError` for a key that is unknown, missing or does not fit."""
     fields = _fields_of(kind)
-    for key in table:
-        if key not in fields:
-            raise ValueError(f"unknown key {key!r}; {suggest(key, fields)}")
-    for key, field in fields.items():
-        if field.is_required and key not in table:
-            raise ValueError(f"{key} is missing")
+    _check_keys(table, {key: field.is_required for key, field in fields.items()})
     return kind(**{fields[key].name: _part(fields[key].fit, key, value) for key, value in table.items()})
+
+
+def _check_keys(given: Collection[str], is_required: Mapping[str, bool]) -> None:
+    for key in given:
+        if key not in is_required:
+            raise ValueError(f"unknown key {key!r}; {suggest(key, is_required)}")
+    for key, must_be_given in is_required.items():
+        if must_be_given and key not in given:
+            raise ValueError(f"{key} is missing")
 
 
 def fit(key: str, value: Any, hint: Any) -> Any:
@@ -131,7 +151,8 @@ def _fitter(hint: Any) -> _Fit:
     if origin is Annotated:
         return _in_range(_fitter(arguments[0]), arguments[1:])
     if origin in (typing.Union, types.UnionType):
-        return _any_of([_fitter(one) for one in arguments])
+        members = [_fitter(one) for one in arguments if one is not type(None)]
+        return _any_of(members, may_be_none=type(None) in arguments)
     if origin is Literal:
         return _one_of(arguments)
     if origin in (tuple, list):
@@ -176,17 +197,11 @@ def _yes_or_no(key: str, value: Any) -> bool:
     return value
 
 
-def _nothing(key: str, value: Any) -> None:
-    if value is not None:
-        raise _wrong_type(key, value, "")
-
-
 _PLAIN: dict[Any, _Fit] = {
     int: _whole_number,
     float: _number,
     str: _text,
     bool: _yes_or_no,
-    type(None): _nothing,
     Any: lambda key, value: value,
 }
 
@@ -225,8 +240,10 @@ def _range_of(meta: Meta) -> str:
     return "it must be " + " and ".join(f"{word} {bound}" for word, bound in named.items())
 
 
-def _any_of(members: list[_Fit]) -> _Fit:
+def _any_of(members: list[_Fit], *, may_be_none: bool) -> _Fit:
     def fit(key: str, value: Any) -> Any:
+        if value is None and may_be_none:
+            return None
         nouns = []
         for member in members:
             try:
@@ -235,7 +252,7 @@ def _any_of(members: list[_Fit]) -> _Fit:
                 if error.noun is None:
                     raise
                 nouns.append(error.noun)
-        raise _wrong_type(key, value, " or ".join(filter(None, nouns)))
+        raise _wrong_type(key, value, " or ".join(nouns))
 
     return fit
 

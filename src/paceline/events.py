@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -55,11 +55,3 @@ def from_line(line: bytes) -> Event:
     """Decode a line of JSON; raises `msgspec.ValidationError` or `msgspec.DecodeError` for what is no event."""
     event: Event = _decoder().decode(line)
     return event
-
-
-def from_lines(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Decode the events of a file, up to a last line that a crash cut short."""
-    for line in lines:
-        if not line.endswith(b"\n"):
-            return
-        yield from_line(line)

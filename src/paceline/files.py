@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)  # of folders, on some file systems in a network
 
+_syncs = ContextVar("syncs", default=True)
+
 NEW = ".new"
 """End of the name of a file until it is whole."""
 
@@ -27,15 +30,7 @@ Content: TypeAlias = bytes | Callable[[Path], object]
 
 
 class Disk:
-    """What is done to a disk, one method for each kind of change; all raise `OSError`.
-
-    Args:
-        syncs: whether to wait until the disk has what was written; else only the end of the process is survived, not
-            that of the machine.
-    """
-
-    def __init__(self, *, syncs: bool = True) -> None:
-        self._syncs = syncs
+    """What is done to a disk, one method for each kind of change; all raise `OSError`."""
 
     def fill(self, path: Path, content: Content) -> None:
         """Write a whole file that nobody else reads yet."""
@@ -57,7 +52,7 @@ class Disk:
 
     def sync(self, path: Path) -> None:
         """Wait until the disk has a file, or the names in a folder."""
-        if not self._syncs:
+        if not _syncs.get():
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -100,9 +95,14 @@ def written_to(other: Disk) -> Iterator[None]:
         _disk = before
 
 
-def unsynced() -> contextlib.AbstractContextManager[None]:
-    """Have nobody wait for the disk while the block runs; a disk that tests put there is left in place."""
-    return written_to(Disk(syncs=False)) if type(_disk) is Disk else contextlib.nullcontext()
+@contextlib.contextmanager
+def unsynced() -> Iterator[None]:
+    """Do not wait for the disk while the block runs: then only the end of the process is survived."""
+    token = _syncs.set(False)
+    try:
+        yield
+    finally:
+        _syncs.reset(token)
 
 
 def replace(path: Path, content: Content, *, is_synced: bool = True) -> None:

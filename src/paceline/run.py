@@ -132,6 +132,7 @@ class PreparedRun:
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
+                folder=self.folder.path,
             )
             for what in self.lost:
                 env.emit(StateLost(at=self.started_at, what=what))
@@ -159,6 +160,7 @@ def train(
         callbacks: receive each event; one that raises `StopRun` ends the run early.
         progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
     """
+    _check_fleet(fleet)
     prepared = prepare(job, folder, fleet, start=start, overwrite=overwrite)
     return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
 
@@ -174,8 +176,8 @@ def prepare(
     """Load a new run's data, build its model and make its folder; checks the fleet, too, if it is given."""
     if not isinstance(job, JobSpec):
         raise ConfigError(f"job is {one_line(repr(job))}; it must be a job, such as Job(…), or what load_job returns")
-    if not isinstance(fleet, Fleet | None):
-        raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
+    if fleet is not None:
+        _check_fleet(fleet)
     with _as_file(start) as source:
         given = job if source is None else _starting_from(job, source)
         plan = topologies.of_job(job).prepare(given)  # first: what is wrong should leave no folder behind
@@ -257,9 +259,15 @@ def resume(
     Args:
         rounds: number of rounds in all; None for that of the job. The others are those of `train`.
     """
+    _check_fleet(fleet)
     prepared = reopen(folder, rounds)
     fleet.check(prepared.plan)
     return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+
+
+def _check_fleet(fleet: Any) -> None:
+    if not isinstance(fleet, Fleet):
+        raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
 
 
 def _shown(prepared: PreparedRun, *, progress: bool) -> list[Callback]:

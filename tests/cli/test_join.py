@@ -148,7 +148,8 @@ def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, pri
     url, run = served("job.toml")
     assert "token" in refused("join", url, "--token", "wrong", code=1)
     assert "token" in refused("status", url, code=1)
-    assert "this orchestrator trains one job" in refused("submit", "small.toml", "--to", url, *TOKEN)
+    wrong_role = "this token is for the role learner, which is not allowed to submit jobs; use a token of the role"
+    assert wrong_role in refused("submit", "small.toml", "--to", url, *TOKEN, code=1)
     out = printed("status", url, *TOKEN, "--save", "model.safetensors")
     assert "status: waiting, closed: 0, rounds: 2, learners: 0" in out
     assert "model  model.safetensors" in out
@@ -159,7 +160,8 @@ def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, pri
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == f"To {url}, this device will send"
-    assert re.fullmatch("- its name, device-[0-9a-f]{6}, and the version of Paceline", lines[1])
+    about = r"- its name, device-[0-9a-f]{6}, its public key, ed25519:[\w-]{12}…, and the version of Paceline"
+    assert re.fullmatch(about, lines[1])
     assert lines[2:6] == [
         "- its price for a shard: 0",
         "- how many shards it takes, and when",
@@ -197,10 +199,11 @@ def test_a_private_device_is_no_peer(refused, options):
 def test_a_job_is_submitted_to_a_pool(printed, refused, served, change):
     change("pool.toml", "min_learners = 2", "min_learners = 1")
     change("pool.toml", '"small.toml", ', "")
-    url, run = served("pool.toml")
-    err = refused("submit", "large.toml", "--to", url, *TOKEN)
+    url, run = served("pool.toml", submit_token="S3cret-too")
+    submitting = ("--token", "S3cret-too")
+    err = refused("submit", "large.toml", "--to", url, *submitting)
     assert "the pool refused it: there is a job 'large' in this pool already" in err
-    assert printed("submit", "small.toml", "--to", url, *TOKEN) == "small is in the pool: 2 rounds to train\n"
+    assert printed("submit", "small.toml", "--to", url, *submitting) == "small is in the pool: 2 rounds to train\n"
     jobs = json.loads(printed("status", url, *TOKEN, "--json"))["jobs"]
     assert [(job["job"], job["status"]) for job in jobs] == [("large", "waiting"), ("small", "waiting")]
     printed("join", url, *TOKEN, "--name", "pi", "--price", "1")

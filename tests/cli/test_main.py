@@ -1,6 +1,5 @@
 """Commands are loaded when they are asked for, and no sooner."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -8,7 +7,7 @@ import sys
 import pytest
 
 import paceline
-from paceline.cli.main import COMMANDS
+from paceline.cli.main import COMMANDS, function_of
 
 LIST_HEAVY_MODULES = """\
 import sys
@@ -52,7 +51,7 @@ def test_version(printed):
 @pytest.mark.parametrize("name", [*(name for name in COMMANDS if name != "axon"), "axon worker", "axon call"])
 def test_help_fits_a_screen_and_has_an_example(name, monkeypatch, printed):
     own = name.split()[-1]
-    command = getattr(importlib.import_module(f"paceline.cli.{own}"), own)
+    command = function_of(own)
     summary = command.__doc__.partition("\n")[0]
     assert COMMANDS.get(name, summary) == summary
     monkeypatch.setenv("COLUMNS", "80")

@@ -1,8 +1,13 @@
 """``paceline serve``: what it refuses, and what it keeps of a run to resume it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from paceline.cli import serve
+from paceline.cli import options
+from paceline.cli.listening import KeptListenOptions
+from paceline.cli.serve import _how_to_take_part
 
 
 @pytest.fixture
@@ -71,8 +76,50 @@ def test_a_damaged_listen_file_gets_one_clear_line(run, refused):
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
     given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
-    serve._KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
-    kept = serve._KeptListenOptions.of(tmp_path, {})
+    KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
+    kept = KeptListenOptions.of(tmp_path, {})
     assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
     assert (tmp_path / "listen.json").stat().st_mode & 0o077 == 0
-    assert serve._KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
+    assert KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
+
+
+@pytest.mark.parametrize(
+    ("given", "joining"),
+    [
+        ({}, "paceline join https://hub:7223"),
+        ({"token": "S3cret"}, "paceline join https://hub:7223 --token …"),  # who gave it knows it
+        ({"host": "0.0.0.0"}, r"paceline join https://hub:7223 --token [\w-]{22}"),
+        ({"host": "0.0.0.0", "insecure": True}, "paceline join https://hub:7223"),
+        ({"host": "0.0.0.0", "is_invite_only": True}, "paceline invite runs/1 --name NAME"),
+    ],
+)
+def test_what_is_printed_is_all_that_a_device_needs(given, joining, tmp_path):
+    kept = KeptListenOptions.of(None, given)
+    (lines,) = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
+    assert re.fullmatch(joining, lines.splitlines()[1].strip())
+    kept.keep(tmp_path, 7223)
+    again = KeptListenOptions.of(tmp_path, {})
+    assert _how_to_take_part(again, "https://hub:7223", Path("runs/1")) == [lines]
+    assert again.admin_token == kept.admin_token is not None
+
+
+def test_a_pool_has_a_token_of_its_own_to_submit_with():
+    for given in ({"host": "0.0.0.0"}, {"is_invite_only": True}):
+        kept = KeptListenOptions.of(None, given)
+        kept.let_submit()
+        _, submitting = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
+        assert submitting.endswith(f"paceline submit JOB --to https://hub:7223 --token {kept.submit_token}")
+        assert kept.submit_token not in (None, kept.token, kept.admin_token)
+    on_this_machine = KeptListenOptions.of(None, {})
+    on_this_machine.let_submit()
+    assert on_this_machine.submit_token is None  # nobody needs one
+
+
+def test_a_token_from_a_file(refused, tmp_path):
+    (tmp_path / "token").write_text("two\nlines\n")
+    assert "a token is made of" in refused("serve", "job.toml", "--token-file", "token")
+    assert "--token-file none cannot be read" in refused("serve", "job.toml", "--token-file", "none")
+    (tmp_path / "token").write_text("S3cret\n")
+    assert options.read_token("other", tmp_path / "token") == "S3cret"
+    both = refused("serve", "job.toml", "--invite-only", "--token-file", "token")
+    assert "--invite-only lets no device in by a token that all share: leave --token out" in both

@@ -15,6 +15,12 @@ def device(name, **fields):
     return VirtualDevice(name=name, samples_per_second=100, **fields)
 
 
+@pytest.mark.parametrize(("fleet", "kind"), [(VirtualFleet, device), (LocalFleet, lambda name: LocalDevice(name=name))])
+def test_devices_of_a_fleet_have_different_names(fleet, kind):
+    with pytest.raises(ConfigError, match=r"^2 devices are called 'pi'; names must differ$"):
+        fleet([kind("pi"), kind("nano"), kind("pi")])
+
+
 def test_devices_share_the_cell_each_at_its_own_place():
     cell = Cell(seed=2)
     near, wired, *others = in_cell(

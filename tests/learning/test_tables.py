@@ -126,6 +126,7 @@ def test_samples_of_a_source_become_rows():
         (([1, 2], 0.5), "tuple", [("x", "int64", (2,)), ("y", "float32", ())]),
         ((1, 2, 3), "tuple", [("x1", "int64", ()), ("x2", "int64", ()), ("y", "int64", ())]),
         ({"ids": np.zeros(3, np.int32), "label": 1}, "dict", [("ids", "int32", (3,)), ("label", "int64", ())]),
+        ({"label": 1, "b": 2, "a": 3.0}, "dict", [("b", "int64", ()), ("a", "float32", ()), ("label", "int64", ())]),
     ],
 )
 def test_samples_may_be_numbers_arrays_tensors_tuples_and_dicts(sample, structure, columns):

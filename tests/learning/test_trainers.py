@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from paceline.learning import trainers
+from paceline.learning import aggregated_points
 from paceline.learning.aggregated_points import Found, PointsSpec, aggregate
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.trainers import Clock, ThreadTrainer, Trainer, TrainOptions
@@ -264,7 +264,7 @@ def test_a_slower_device_takes_longer_to_aggregate(monkeypatch):
                 progress(number, 3)
         return Found(aggregate(x, y, spec), False)
 
-    monkeypatch.setattr(trainers, "cached", cached)
+    monkeypatch.setattr(aggregated_points, "cached", cached)
     made = asyncio.run(ThreadTrainer(make_model(), 3.0, clock).aggregate(shard, POINTS))
     assert made.seconds == 4 * 3 * UNIT_SECONDS
     assert clock.pauses == [2 * UNIT_SECONDS] * 4
@@ -280,7 +280,7 @@ def test_cancelling_ends_aggregation_within_a_class(monkeypatch):
             done.append(number)
             progress(number, 3)
 
-    monkeypatch.setattr(trainers, "cached", cached)
+    monkeypatch.setattr(aggregated_points, "cached", cached)
 
     async def main():
         work = asyncio.ensure_future(ThreadTrainer(make_model()).aggregate(make_shards(40)[0], POINTS))

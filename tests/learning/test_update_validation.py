@@ -1,6 +1,7 @@
 """Every kind of update that is of no use is found, and described in one line."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -85,3 +86,20 @@ def test_absurd_values_are_not_believed(value, is_believed):
     assert (reason is None) == is_believed
     if not is_believed:
         assert "is the limit" in reason
+
+
+def test_the_next_state_is_measured_once_to_be_judged_and_to_judge_by(monkeypatch):
+    aminmax, measured = torch.aminmax, []
+    monkeypatch.setattr(torch, "aminmax", lambda tensor: measured.append(tensor) or aminmax(tensor))
+    following = UpdateValidator({"w": torch.ones(3)}).following({"w": torch.full((3,), 1e3)})
+    assert len(measured) == 2
+    assert following.why_unusable({"w": torch.full((3,), 9e8)}) is None
+    assert following.why_unusable({"w": torch.full((3,), 2e9)}) is not None
+
+
+@pytest.mark.parametrize(
+    "state", [changed(w=None), changed(w=torch.full((2, 3), math.nan)), changed(w=torch.full((2, 3), 2e6))]
+)
+def test_a_next_state_that_is_no_use_as_an_update_is_refused(state):
+    with pytest.raises(ValueError, match=re.escape(why_unusable(state, LIKE))):
+        UpdateValidator(LIKE).following(state)

@@ -94,6 +94,6 @@ def test_a_crop_is_a_part_of_the_image_stretched_over_it(share):
 
 @pytest.mark.parametrize("x", [np.zeros((4, 13), np.float32), np.zeros((4, 28, 28), np.uint8), np.zeros((4, 1, 8, 8))])
 def test_what_is_no_image_is_refused(x):
-    with pytest.raises(ConfigError, match=r"view 'blur' does not fit samples that are .* it takes images"):
+    with pytest.raises(ConfigError, match="^view .blur. does not fit samples that are .* set kind = .plain. in"):
         seen(x, "blur")
     assert seen(x, "plain") is x

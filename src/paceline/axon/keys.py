@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "ed25519:"
 _NUM_BYTES = 32  # of a public key
+_SHOWN = 12  # characters of a key that people are shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,11 @@ class DeviceKey:
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message, 64 bytes."""
         return self._private.sign(message)
+
+
+def short(public: str) -> str:
+    """Return the beginning of a public key, enough to tell keys apart; empty for none."""
+    return public[: len(_PREFIX) + _SHOWN]
 
 
 def is_public_key(text: str) -> bool:

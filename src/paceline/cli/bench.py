@@ -10,9 +10,21 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline import topologies
+from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import NETWORK, Compiles, DeviceName, JobFile, ResultAsJson, Threads, Token, option
+from paceline.cli.options import (
+    NETWORK,
+    Compiles,
+    DeviceName,
+    JobFile,
+    ResultAsJson,
+    Threads,
+    Token,
+    TokenFile,
+    option,
+    read_token,
+)
 from paceline.devices.flops import measure_flops
 from paceline.devices.machines import LiveMachine
 from paceline.devices.profiles import Profile
@@ -33,11 +45,13 @@ def bench(
     as_json: ResultAsJson = False,
     url: Annotated[str | None, option("URL", "Orchestrator of the job, to measure the link, too.", NETWORK)] = None,
     token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Measure how fast this device trains a job's model.
 
     Example: paceline bench job.toml --shards 8
     """
+    token = read_token(token, token_file)
     spec = load_job(job)
     topology = topologies.of_job(spec)
     try:
@@ -81,6 +95,7 @@ async def _measure(topology: Topology[Any], url: str, token: str | None, machine
         contacts=[parse_contact("--url", url)],
         transport=CountedTransport(HttpTransport()),
         trust={"token": token},
+        key=DeviceKey.generate(),
         machine=machine,
     )
     return await topology.join(node).measure()

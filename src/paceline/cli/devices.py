@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import functools
 import inspect
+import os
 import re
 import secrets
 import sys
@@ -20,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from paceline import events
 from paceline.axon import access
 from paceline.axon.client.remote import parse_address
+from paceline.axon.keys import DeviceKey, short
 from paceline.axon.transports import CountedTransport, FaultyTransport, HttpTransport, Link, Transport
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli.options import (
@@ -35,8 +37,10 @@ from paceline.cli.options import (
     Threads,
     Tls,
     Token,
+    TokenFile,
     flag,
     option,
+    read_token,
 )
 from paceline.cli.tls import identity_of
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
@@ -54,6 +58,7 @@ from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
 from paceline.topologies.sessions import check_name
 
+_KEY_VARIABLE = "PACELINE_DEVICE_KEY"
 _EVERYWHERE = ("0.0.0.0", "::")
 _REPLY_PART = 4  # of a device's memory that one reply may take: with what is made of it, it fits
 
@@ -71,9 +76,16 @@ Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_wat
 Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
-States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.")]
-HideStates: TypeAlias = Annotated[bool, flag("--hide-states", "Keep the probabilities of --states secret.")]
-Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.")]
+DeviceKeyFile: TypeAlias = Annotated[
+    Path | None,
+    option("FILE", "Key of this device, else the user's.", NETWORK, envvar=_KEY_VARIABLE, show_envvar=False),
+]
+# For trials and benchmarks, so not in --help: docs/reference/cli.md has them.
+States: TypeAlias = Annotated[str | None, option("NAME=P,…", "Be busy at random: idle=0.6,training=0.4.", hidden=True)]
+HideStates: TypeAlias = Annotated[
+    bool, flag("--hide-states", "Keep the probabilities of --states secret.", hidden=True)
+]
+Emulate: TypeAlias = Annotated[str | None, option("KEY=N,…", "Be slower, such as slowdown=4,up_mbit=10.", hidden=True)]
 EventsAsJson: TypeAlias = Annotated[bool, flag("--json", "Print events as lines of JSON.")]
 
 
@@ -101,6 +113,7 @@ class Device:
     """
 
     name: str
+    key: DeviceKey
     token: str | None
     ca_file: str | None
     options: DeviceOptions
@@ -122,6 +135,7 @@ class Device:
             transport=self.transport,
             trust={"token": self.token, "ca_file": self.ca_file},
             fingerprint=None if identity is None else identity.fingerprint,
+            key=self.key,
             options=self.options,
             machine=self.machine,
             emit=emit,
@@ -160,6 +174,8 @@ def make_device(
     threads: Threads = None,
     patience: Patience = 300.0,
     token: Token = None,
+    token_file: TokenFile = None,
+    device_key: DeviceKeyFile = None,
     ca_file: CaFile = None,
     listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
@@ -172,7 +188,7 @@ def make_device(
     emulate: Emulate = None,
 ) -> Device:
     """Make a device of the options of a command; raises `ConfigError` for values that are not allowed."""
-    access.check_token(token)
+    token = read_token(token, token_file)
     name = name or f"device-{secrets.token_hex(3)}"  # a host's name may say what it is
     check_name(name)
     emulated = _parse_emulation(name, emulate)
@@ -186,6 +202,7 @@ def make_device(
         )
     return Device(
         name=name,
+        key=DeviceKey.load_or_make(device_key or _default_key()),
         token=token,
         ca_file=ca_file,
         options=DeviceOptions(
@@ -278,7 +295,7 @@ def ask_consent(device: Device, topology: Topology[Any], tables: Mapping[str, An
         check_consent(disclosures, device.options.is_private)
     except ConfigError as error:
         raise ConfigError(f"{address}: {error}; nothing was sent. Without --private, this device would join") from None
-    about = f"its name, {device.name}, and the version of Paceline"
+    about = f"its name, {device.name}, its public key, {short(device.key.public)}…, and the version of Paceline"
     return [f"To {address}, this device will send", *(f"- {one}" for one in (about, *(d.what for d in disclosures)))]
 
 
@@ -286,6 +303,12 @@ def print_json(event: Event) -> None:
     """Print an event as a line of JSON on standard output."""
     sys.stdout.buffer.write(events.to_line(event))
     sys.stdout.flush()
+
+
+def _default_key() -> Path:
+    """Return the file that a device's key is made in where none is named: it stays on this machine."""
+    folder = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(folder, "paceline", "device-key.pem")
 
 
 def _parse_data(text: str | None) -> tuple[str | None, tuple[int, int] | None]:

@@ -35,6 +35,8 @@ COMMANDS = {
     "gossip": "Train without a server: start the first peer, or a further one.",
     "status": "Show the progress of a host or a peer, or save its model.",
     "submit": "Submit one more job to an orchestrator that runs a pool.",
+    "invite": "Invite a device, or a person, to a run that is served.",
+    "devices": "List the devices of a run that is served, or revoke one.",
     "simulate": "Run any job on a modelled fleet, in virtual time.",
     "testbed": "Run any job on emulated devices: own namespace, link, CPU share.",
     "bench": "Measure how fast this device trains a job's model.",
@@ -45,7 +47,9 @@ COMMANDS = {
     "export": "Write the model that a run learned as an ONNX file.",
     "axon": "Serve functions of a Python file, or call those of others.",
 }
-"""Every command, with the first line of its help; it is what has that name in the file of that name."""
+"""Every command, with the first line of its help; see `function_of`."""
+
+_FILES = {"devices": "device_list"}  # in place of its name: cli/devices.py is about the device that a command runs
 
 
 class _LazyGroup(typer.core.TyperGroup):
@@ -57,8 +61,13 @@ class _LazyGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def function_of(name: str) -> Any:
+    """Return a command: what has that name, in the file of that name or the one in `_FILES`."""
+    return getattr(importlib.import_module(f"paceline.cli.{_FILES.get(name, name)}"), name)
+
+
 def _load(name: str) -> Any:
-    command = getattr(importlib.import_module(f"paceline.cli.{name}"), name)
+    command = function_of(name)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

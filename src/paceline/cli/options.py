@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, in_one_line
 
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
@@ -29,6 +29,7 @@ def flag(name: str, help: str, panel: str | None = None, **settings: Any) -> Any
 JobFile: TypeAlias = Annotated[Path, typer.Argument(metavar="JOB", help="Job file (TOML).")]
 FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fleet file (TOML).")]
 Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
+Target: TypeAlias = Annotated[str, typer.Argument(metavar="TARGET", help="Its address, or its folder on this machine.")]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run (one in runs/).")]
 Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first.")]
@@ -42,11 +43,25 @@ DeviceName: TypeAlias = Annotated[str, option("NAME", "auto, cpu, cuda, cuda:1, 
 Compiles: TypeAlias = Annotated[bool, flag("--compile", "Compile the model by torch.compile.", TRAINING)]
 
 Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar="PACELINE_TOKEN")]
+TokenFile: TypeAlias = Annotated[Path | None, option("FILE", "File with the access token.", NETWORK)]
 CaFile: TypeAlias = Annotated[str | None, option("FILE", "CA certificates to verify others with (PEM).", NETWORK)]
 Tls: TypeAlias = Annotated[bool, flag("--tls", "Encrypt with a self-signed certificate.", NETWORK)]
 Cert: TypeAlias = Annotated[Path | None, option("FILE", "Encrypt with this certificate (PEM).", NETWORK)]
 Key: TypeAlias = Annotated[Path | None, option("FILE", "Private key of the certificate (PEM).", NETWORK)]
 Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in without a token.", NETWORK)]
+
+
+def read_token(token: str | None, file: Path | None) -> str | None:
+    """Return the access token: that of a file, where one is named; raises `ConfigError` if it cannot be one."""
+    from paceline.axon.access import check_token  # with it comes PyTorch, which not all commands need
+
+    if file is not None:
+        try:
+            token = file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--token-file {file} cannot be read: {in_one_line(error)}") from None
+    check_token(token)
+    return token
 
 
 def check_rounds(rounds: int | None, resume: Path | None) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
-import secrets
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
-from paceline import files, topologies
-from paceline.axon import ServerIdentity, access
+from paceline import topologies
+from paceline.axon import ServerIdentity
 from paceline.axon.client.remote import parse_address
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli import show_run
+from paceline.cli.listening import KeptListenOptions
 from paceline.cli.options import (
     NETWORK,
     Cert,
@@ -29,15 +28,16 @@ from paceline.cli.options import (
     Rounds,
     Tls,
     Token,
+    TokenFile,
     check_rounds,
     flag,
     option,
+    read_token,
 )
-from paceline.cli.tls import identity_of, public_url
+from paceline.cli.tls import public_url
 from paceline.devices.machines import LiveMachine
-from paceline.errors import ConfigError, DiskError
+from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet
-from paceline.fleets.live import ListenOptions
 from paceline.learning.accelerators import find_accelerator
 from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
@@ -57,6 +57,8 @@ def serve(
         int | None, option("PORT", f"Port to listen on ({DEFAULT_PORT}); 0: any free one.", NETWORK)
     ] = None,
     token: Token = None,
+    token_file: TokenFile = None,
+    invite_only: Annotated[bool, flag("--invite-only", "Let no new device in without an invitation.", NETWORK)] = False,
     tls: Tls = False,
     cert: Cert = None,
     key: Key = None,
@@ -69,37 +71,54 @@ def serve(
     if (job is None) == (resume is None):
         raise ConfigError("give either a job file, or --resume with the folder of a run")
     check_rounds(rounds, resume)
-    access.check_token(token)
+    token = read_token(token, token_file)
     machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
         "token": token,
+        "is_invite_only": invite_only or None,
         "tls": tls or None,
         "cert": str(cert.absolute()) if cert else None,
         "key": str(key.absolute()) if key else None,
         "insecure": insecure or None,
     }
-    kept = _KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
+    kept = KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
     prepared = _prepared(job, resume, rounds, folder, overwrite)
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
+    if prepared.plan.job.nested:
+        kept.let_submit()
+
     def announce(address: str) -> None:
         kept.keep(prepared.folder.path, parse_address(address).port)
         url = public_url(address, identity)
         if as_json:
-            fingerprint = identity.fingerprint if identity else None
-            where = {"url": url, "token": kept.token, "fingerprint": fingerprint, "run": str(prepared.folder.path)}
-            print(json.dumps(where), flush=True)
-        shown = f" --token {kept.token}" if kept.token else ""
-        console.print(f"On each device, run\n  paceline join {url}{shown}", highlight=False, soft_wrap=True)
+            print(json.dumps(_where(kept, url, identity, prepared.folder.path)), flush=True)
+        for line in _how_to_take_part(kept, url, prepared.folder.path):
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
 
-    listen = ListenOptions(host=kept.host, port=kept.port, token=kept.token, identity=identity, insecure=kept.insecure)
-    show_run.start_and_show(
-        prepared, JoinedFleet(listen, announce, make_machine=machine), as_json=as_json, resume=["serve"]
-    )
+    fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
+    show_run.start_and_show(prepared, fleet, as_json=as_json, resume=["serve"])
+
+
+def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, folder: Path) -> dict[str, object]:
+    fingerprint = identity.fingerprint if identity else None
+    submitting = {"submit_token": kept.submit_token} if kept.submit_token else {}
+    return {"url": url, "token": kept.token, **submitting, "fingerprint": fingerprint, "run": str(folder)}
+
+
+def _how_to_take_part(kept: KeptListenOptions, url: str, folder: Path) -> list[str]:
+    """Say how devices join, and how jobs are submitted where that takes another token."""
+    if kept.is_invite_only:
+        joining = f"Invite each device, here, by\n  paceline invite {folder} --name NAME"
+    else:
+        shown = f" --token {kept.token if kept.is_token_made_up else '…'}" if kept.token else ""
+        joining = f"On each device, run\n  paceline join {url}{shown}"
+    submitting = f"To submit a job, run\n  paceline submit JOB --to {url} --token {kept.submit_token}"
+    return [joining, submitting] if kept.submit_token else [joining]
 
 
 def _prepared(
@@ -113,43 +132,3 @@ def _prepared(
         command = f"paceline {COMMAND_WITHOUT_HOST} {job}"
         raise ConfigError(f"{job}: this job has no server; start its first peer with {command}")
     return prepare(spec, folder, overwrite=overwrite)
-
-
-class _KeptListenOptions(msgspec.Struct, kw_only=True):
-    """Network settings of a run, kept in its folder, so that devices find a resumed run where it was."""
-
-    host: str = access.LOOPBACK
-    port: int = DEFAULT_PORT
-    token: str | None = None
-    tls: bool = False
-    cert: str | None = None
-    key: str | None = None
-    insecure: bool = False
-
-    @classmethod
-    def of(cls, folder: Path | None, given: dict[str, object]) -> _KeptListenOptions:
-        """Read the settings kept in a folder, if any, and apply those given; makes up a token where one is needed."""
-        path = folder / "listen.json" if folder is not None else None
-        try:
-            kept = msgspec.json.decode(path.read_bytes(), type=cls) if path is not None and path.exists() else cls()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}; without it, devices cannot find the run") from None
-        for name, value in given.items():
-            setattr(kept, name, value)
-        if kept.token is None and not kept.insecure and not access.is_loopback(kept.host):
-            kept.token = secrets.token_urlsafe(16)
-        return kept
-
-    def identity(self, folder: Path | None = None) -> ServerIdentity | None:
-        """Return the certificate to present; a self-signed one is kept in the run's folder."""
-        cert, key = (Path(path) if path else None for path in (self.cert, self.key))
-        return identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
-
-    def keep(self, folder: Path, port: int) -> None:
-        """Save the settings for a later resume, with the port in use; only the user may read them."""
-        self.port = port
-        path = folder / "listen.json"
-        try:
-            files.replace(path, msgspec.json.encode(self))
-        except OSError as error:
-            raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error

@@ -11,20 +11,25 @@ import torch
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, ResultAsJson, Save, Token, Url
+from paceline.cli.options import CaFile, ResultAsJson, Save, Token, TokenFile, Url, read_token
 from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints
 from paceline.topologies.base import Description, RoleService
 
 
 def status(
-    url: Url, save: Save = None, as_json: ResultAsJson = False, token: Token = None, ca_file: CaFile = None
+    url: Url,
+    save: Save = None,
+    as_json: ResultAsJson = False,
+    token: Token = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
 ) -> None:
     """Show the progress of a host or a peer, or save its model.
 
     Example: paceline status http://10.0.0.2:7223 --save model.safetensors
     """
-    contact = parse_contact("URL", url)
+    contact, token = parse_contact("URL", url), read_token(token, token_file)
     remote = axon.connect(
         contact.address, interface=RoleService, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
     )

@@ -9,7 +9,7 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, flag
+from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, TokenFile, flag, read_token
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
@@ -23,6 +23,7 @@ def submit(
     wait: Annotated[bool, flag("--wait", "Wait until the job is over, then print its result.")] = False,
     as_json: ResultAsJson = False,
     token: Token = None,
+    token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
     """Submit one more job to an orchestrator that runs a pool.
@@ -34,7 +35,7 @@ def submit(
     tables = read_tables(job)
     if isinstance(tables.get("job"), dict):
         tables["job"] = {"name": job.stem, **tables["job"]}
-    contact = parse_contact("--to", url)
+    contact, token = parse_contact("--to", url), read_token(token, token_file)
     pool = axon.connect(
         contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
     )

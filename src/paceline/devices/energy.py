@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from paceline.checks import NotNegative, check_fields
+from paceline.checks import NotNegative, Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.extras import extra
 
@@ -32,7 +32,7 @@ Clock: TypeAlias = Callable[[], float]
 """Clock in seconds; that of the learner's event loop."""
 
 
-class PowerModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PowerModel(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Power draw of a device; `ValueError` for a value out of range.
 
     The default is a Raspberry Pi 4 that is on anyway. That draws 2.7 W idle and 6.4 W with its four cores busy (J.

@@ -38,11 +38,10 @@ import random
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
-from paceline.checks import Count, Positive, Seed, check_fields
+from paceline.checks import Count, Positive, Seed, Spec, check_fields
 from paceline.errors import ConfigError
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -58,7 +57,7 @@ _LEAST_SINR_DB = -60.0  # far below what LTE can use
 _Dbm = Annotated[float, Meta(ge=-200, le=100)]
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Cell(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An LTE cell: the ``[cell]`` table of a fleet file; `ValueError` for a value out of range.
 
     Attributes:

@@ -11,16 +11,14 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from paceline.checks import Positive, Ratio, check_fields
+from paceline.checks import Positive, Ratio, Spec, check_fields
 from paceline.errors import ConfigError
 
 _TOLERANCE = 1e-6  # of a sum of probabilities
 _LEAST_SPREAD = 0.05  # of a rate, as a ratio: no device repeats itself to the last digit
 
 
-class DeviceState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeviceState(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One state of a device.
 
     Attributes:

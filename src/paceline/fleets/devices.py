@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, NotNegative, Positive, check_fields, fit
+from paceline.checks import Count, NotNegative, Positive, Spec, check_fields, fit
 from paceline.devices.energy import PowerModel
 from paceline.devices.lte_cell import Cell, rates
 from paceline.devices.states import DeviceState, check_states
@@ -19,7 +20,7 @@ from paceline.topologies.sessions import NAME, NAME_RULE
 _Device = TypeVar("_Device", bound="EmulatedDevice")
 
 
-class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EmulatedDevice(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device that is modelled or emulated, or `count` alike.
 
     Attributes:
@@ -67,7 +68,7 @@ class EmulatedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
     """Return the single devices of all, which may be given as tables.
 
-    Raises `ConfigError` for those of another kind, or with a distance but no cell.
+    Raises `ConfigError` for those of another kind, with a distance but no cell, or with a name that another one has.
     """
     try:
         checked: Sequence[_Device] = fit("devices", devices, list[kind])  # type: ignore[valid-type]
@@ -76,7 +77,16 @@ def singles(kind: type[_Device], devices: Sequence[_Device]) -> list[_Device]:
     for device in checked:
         if device.distance_metres is not None and not device.has_link:
             raise ConfigError(f"device {device.name}: distance_metres is given, but there is no cell for it to be in")
-    return [single for device in checked for single in device.each()]
+    found = [single for device in checked for single in device.each()]
+    check_names(found)
+    return found
+
+
+def check_names(devices: Iterable[EmulatedDevice]) -> None:
+    """Raise `ConfigError` if single devices share a name."""
+    for name, count in collections.Counter(device.name for device in devices).most_common(1):
+        if count > 1:
+            raise ConfigError(f"{count} devices are called {name!r}; names must differ")
 
 
 def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import typing
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import msgspec
 from paceline.config import check_keys, convert, read_tables, table_named
 from paceline.devices.lte_cell import Cell
 from paceline.errors import ConfigError
-from paceline.fleets.devices import EmulatedDevice, in_cell
+from paceline.fleets.devices import EmulatedDevice, check_names, in_cell
 from paceline.fleets.local import LocalDevice
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.testbed.devices import TestbedDevice
@@ -47,10 +46,10 @@ def load_fleet(path: Path, kind: type[D]) -> list[D]:
     num_devices = sum(device.count for device in devices)
     if num_devices > MAX_DEVICES:
         raise ConfigError(f"{path}: there are {num_devices} devices, by their counts; allowed: {MAX_DEVICES}")
-    names = collections.Counter(single.name for device in devices for single in device.each())
-    name, count = names.most_common(1)[0]
-    if count > 1:
-        raise ConfigError(f"{path}: {count} devices are called {name!r}; names must differ")
+    try:
+        check_names(single for device in devices for single in device.each())
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     return [_with_data_beside(path, device) for device in _placed(tables, devices, path)]
 
 

@@ -23,6 +23,8 @@ class JoinedFleet(LiveFleet):
         address: address by which others reach this device, if not where it listens.
     """
 
+    keeps_devices = True
+
     def __init__(
         self,
         listen: ListenOptions,

@@ -10,19 +10,23 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from paceline.axon import ServerIdentity, access, loops
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.caller_thread import on_interrupt
+from paceline.topologies.access import HostAccess
 from paceline.topologies.base import Environment, Host, Outcome, Plan, Role, serving
 
 T = TypeVar("T")
 
 TERMINATION_SECONDS = 60.0
 """Longest that a process goes on after SIGTERM, to finish what is open."""
+
+_OF_HOSTS = ("submit_token", "admin_token", "is_invite_only")  # what `HostAccess` is made of, besides the token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,10 @@ class ListenOptions:
     Attributes:
         host: address to listen on; one that other machines can reach needs a token.
         port: port to listen on; 0 picks a free one.
-        token: token that callers must send.
+        token: token that devices must send, to join and to see how far a run is.
+        submit_token: token that lets its owner submit jobs to a pool, and see how far they are.
+        admin_token: token that lets its owner do all that, invite others and revoke devices.
+        is_invite_only: whether devices need an invitation to join a host for the first time.
         identity: certificate to present, for TLS.
         insecure: whether callers on other machines need no token.
     """
@@ -40,13 +47,29 @@ class ListenOptions:
     host: str = access.LOOPBACK
     port: int = DEFAULT_PORT
     token: str | None = None
+    submit_token: str | None = None
+    admin_token: str | None = None
+    is_invite_only: bool = False
     identity: ServerIdentity | None = None
     insecure: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
         """Keyword arguments of `serving`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _OF_HOSTS}
+
+    def access(self, folder: Path | None = None) -> HostAccess:
+        """Return who may do what at a host that listens here.
+
+        Args:
+            folder: where that is kept; None to forget it with the process.
+        """
+        return HostAccess(
+            {"learner": self.token, "submitter": self.submit_token, "admin": self.admin_token},
+            is_invite_only=self.is_invite_only,
+            fingerprint=None if self.identity is None else self.identity.fingerprint,
+            folder=folder,
+        )
 
 
 class LiveFleet(Fleet):
@@ -57,7 +80,10 @@ class LiveFleet(Fleet):
 
     Attributes:
         termination: whether SIGTERM came, and what it leads to.
+        keeps_devices: whether a run that is resumed expects the same devices, with the keys that they had.
     """
+
+    keeps_devices: ClassVar[bool] = False
 
     def __init__(self, listen: ListenOptions, make_machine: Callable[[], Machine] = LiveMachine) -> None:
         self.termination = Termination()
@@ -77,8 +103,10 @@ class LiveFleet(Fleet):
         """Run a plan on the running loop."""
         loop, machine = asyncio.get_running_loop(), self._make_machine()
         began_at = loop.time() - started_at
+        access = self._listen.access(env.folder if self.keeps_devices else None)
         try:
-            host = plan.host(replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine))
+            env = replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine, access=access)
+            host = plan.host(env)
             self.termination.roles.append(host)
             async with (
                 serving(host, plan, HOST, **self._listen.settings) as address,
@@ -88,6 +116,7 @@ class LiveFleet(Fleet):
                 await host.drain()
             return host.outcome
         finally:
+            access.close()
             machine.close()
 
 

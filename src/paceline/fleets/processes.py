@@ -122,7 +122,8 @@ class _Members:
                 options += self._plan.device_options(number, len(specs))
             command = ["join", address] if is_served else self._command_without_host(spec, first)
             hear = functools.partial(self._hear, spec.name)
-            process = await DeviceProcess.start(spec, [*command, "--json", *options], self._token, hear)
+            key = self._folder / f"{spec.name}.key"
+            process = await DeviceProcess.start(spec, [*command, "--json", *options], self._token, key, hear)
             self._processes[spec.name] = process
             spec.on_start(process.id)
             if not is_served and not first:
@@ -253,8 +254,8 @@ class DeviceProcess:
         self._reading = asyncio.gather(self._read_events(emit), self._read_errors())
 
     @classmethod
-    async def start(cls, spec: ProcessSpec, command: Sequence[str], token: str, emit: Emit) -> DeviceProcess:
-        """Start a command of paceline, and pass its events on."""
+    async def start(cls, spec: ProcessSpec, command: Sequence[str], token: str, key: Path, emit: Emit) -> DeviceProcess:
+        """Start a command of paceline, with a file for its device's key, and pass its events on."""
 
         def hear(event: Event) -> None:
             spec.on_event(event)
@@ -266,7 +267,13 @@ class DeviceProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # The token is not for the list of processes.
-            env={**os.environ, "PACELINE_TOKEN": token, "OMP_NUM_THREADS": str(spec.num_threads), _IS_DEVICE: "1"},
+            env={
+                **os.environ,
+                "PACELINE_TOKEN": token,
+                "PACELINE_DEVICE_KEY": str(key),
+                "OMP_NUM_THREADS": str(spec.num_threads),
+                _IS_DEVICE: "1",
+            },
             start_new_session=True,  # an interrupt at the keyboard is for the host's process, which ends them
         )
         return cls(process, hear)

@@ -16,7 +16,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from paceline import plugins
-from paceline.checks import Count, check_fields
+from paceline.checks import Count, Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx, sources
 from paceline.learning.npz import MAX_CLASSES, in_normal_form, read_npz
@@ -27,7 +27,7 @@ from paceline.spelling import check_known
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
-class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DataSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The data that a job trains on: the ``[data]`` table of a job.
 
     One of `name`, `path` and `import_path` is given; with none, the name is ``digits``. `ValueError` for anything else.

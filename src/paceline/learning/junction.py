@@ -20,15 +20,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
 import torch
 from torch import nn
 
-from paceline.checks import Count, check_fields
+from paceline.checks import Count, Spec, check_fields
 from paceline.errors import ConfigError
 
 
-class JunctionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JunctionSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Junction of a job: its ``[junction]`` table; `ValueError` for a value out of range.
 
     Attributes:

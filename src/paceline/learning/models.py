@@ -16,7 +16,7 @@ import msgspec
 from torch import nn
 
 from paceline import plugins
-from paceline.checks import check_fields
+from paceline.checks import Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.convnets import alexnet, check_images, leaf_cnn, mobilenet_v2, resnet_8, squeezenet
 from paceline.learning.text_models import bag_of_tokens, lstm
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MODELS", "ModelSpec", "build"]
 
 
-class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModelSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Model of a job: its ``[model]`` table, sent to devices as it is; `ValueError` for a name and an import at once.
 
     Attributes:

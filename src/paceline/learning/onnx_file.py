@@ -36,11 +36,12 @@ def write(path: Path, saved: SavedModel, model: nn.Module) -> list[str]:
     if saved.cut:
         raise ConfigError("a model of several sources takes a view from each of them, and is not exported")
     inputs = _inputs_of(saved.training)
+    names = list(inputs) if saved.training.structure == "dict" and len(inputs) > 1 else None
     batch = torch.export.Dim("samples")
     with _quietly():
         try:
             program = torch.onnx.export(
-                _Positional(model.eval(), list(inputs) if saved.training.structure == "dict" else None),
+                _Positional(model.eval(), names),
                 tuple(inputs.values()),
                 dynamo=True,
                 dynamic_shapes=(tuple({0: batch} for _ in inputs),),

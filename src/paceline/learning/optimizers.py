@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import torch
 
-from paceline.checks import check_fields
+from paceline.checks import Spec, check_fields
 from paceline.errors import in_one_line
 from paceline.spelling import suggest
 
@@ -37,7 +37,7 @@ def _optimizers() -> dict[str, type[torch.optim.Optimizer]]:
 OPTIMIZERS = _optimizers()
 
 
-class OptimizerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OptimizerSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Optimizer of torch.optim, made anew for each round; `ValueError` if it cannot be made or used.
 
     Attributes:

@@ -6,11 +6,10 @@ import math
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
-from paceline.checks import Count, Positive, check_fields
+from paceline.checks import Count, Positive, Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.datasets import Dataset, DataSpec
 from paceline.learning.npz import read_npz
@@ -23,7 +22,7 @@ KEY = "key_train"
 _MIN_SAMPLES = 8  # in each part, however uneven they are: enough for a minibatch
 
 
-class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PartitionSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Split of training data among devices: the ``[partition]`` table of a job; `ValueError` for a value out of range.
 
     Attributes:

@@ -192,8 +192,8 @@ class WholeModel(nn.Module):
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Compute the outputs for inputs as stored."""
-        if inputs and self.preprocessing is not None:
-            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
+        if self.preprocessing is not None:  # there is one input, whatever its name
+            inputs, named = (self.preprocessing(*inputs, *named.values()),), {}
         outputs = self.model(*inputs, **named)
         return outputs if self.postprocessing is None else self.postprocessing(outputs)
 

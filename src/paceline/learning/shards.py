@@ -63,31 +63,32 @@ class ShardStore:
     Samples are shuffled once, so that each shard is a fair sample. In memory, shards are contiguous views; of data that
     is not, only the order is kept, and a shard is gathered when it is asked for, by one thread at a time: a user's
     source need not bear two.
+
+    Attributes:
+        shard_samples: number of samples in a full shard.
+        is_in_memory: whether shards are there at once.
     """
 
     def __init__(self, table: Table, shard_size: int, seed: int) -> None:
         self._table = table.reordered(np.random.default_rng(seed).permutation(len(table)))
         self._lock = threading.Lock()
         self.shard_samples = min(shard_size, len(table))
+        self.is_in_memory = self._table.is_in_memory
+        self._num_shards = math.ceil(len(table) / self.shard_samples)
 
     def __len__(self) -> int:
-        return math.ceil(len(self._table) / self.shard_samples)
+        return self._num_shards
 
     def __getitem__(self, index: int) -> Shard:
         """Return a shard; raises `IndexError` if there is none of that number."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"there is no shard {index}; there are 0 to {len(self) - 1}")
+        if not 0 <= index < self._num_shards:
+            raise IndexError(f"there is no shard {index}; there are 0 to {self._num_shards - 1}")
         with self._lock:
             return self._table.take(slice(index * self.shard_samples, (index + 1) * self.shard_samples))
 
     def num_samples(self, index: int) -> int:
         """Return the size of a shard, without reading it."""
         return min(self.shard_samples, len(self._table) - index * self.shard_samples)
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether shards are there at once."""
-        return self._table.is_in_memory
 
     @property
     def shard_bytes(self) -> int:

@@ -9,7 +9,7 @@ import math
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,9 +18,12 @@ import torch
 from paceline.errors import ConfigError, in_one_line
 from paceline.learning.shards import Array, Shard
 
+T = TypeVar("T")
+
 Structure: TypeAlias = Literal["tuple", "dict", "tensor"]
 """What a sample, and so a batch, looks like to a task: its columns as a tuple, by name, or the only one alone."""
 
+_LABELS = ("y", "label", "labels", "target", "targets")  # come last, whatever their place
 _MAX_MAPPED_BYTES = 1 << 26  # of a file that stay in memory: then they are released, to be read again when needed
 _PAGES_AROUND = 1 << 16  # bytes that a system maps around each row that it reads
 _STEP_ROWS = 4096  # copied at a time from a mapped file, so that a long slice is not mapped whole
@@ -50,10 +53,12 @@ class Table(ABC):
     Attributes:
         columns: name, dtype and shape of each column, labels last.
         structure: what a sample looks like to a task.
+        is_in_memory: whether all samples are in memory, so that taking them costs next to nothing.
     """
 
     columns: tuple[Column, ...]
     structure: Structure
+    is_in_memory = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -64,11 +69,6 @@ class Table(ABC):
 
         Raises `ConfigError` where they cannot be read.
         """
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether all samples are in memory, so that taking them costs next to nothing."""
-        return False
 
     @property
     def sample_bytes(self) -> int:
@@ -101,16 +101,13 @@ class ArrayTable(Table):
         self.columns = tuple(Column(name, array.dtype.name, array.shape[1:]) for name, array in arrays.items())
         self.structure = structure
         self._arrays = [_Mapped(array) if is_mapped(array) else _InMemory(array) for array in arrays.values()]
+        self.is_in_memory = all(isinstance(array, _InMemory) for array in self._arrays)
 
     def __len__(self) -> int:
         return len(self._arrays[0])
 
     def take(self, rows: slice | Array) -> Shard:
-        return Shard(*(array.take(rows) for array in self._arrays))
-
-    @property
-    def is_in_memory(self) -> bool:
-        return all(isinstance(array, _InMemory) for array in self._arrays)
+        return Shard(*[array.take(rows) for array in self._arrays])
 
     def reordered(self, order: Array) -> Table:
         if not self.is_in_memory:
@@ -143,7 +140,7 @@ class SourceTable(Table):
         self._source, self._name = source, name
         self._length = self._counted()
         self.structure, first = _read_sample(f"sample 0 of {name}", self._raw(0))
-        self.columns = tuple(Column(key, value.dtype.name, value.shape) for key, value in first.items())
+        self.columns = tuple(Column(key, value.dtype.name, value.shape) for key, value in labels_last(first).items())
 
     def __len__(self) -> int:
         return self._length
@@ -289,6 +286,11 @@ def _read_sample(where: str, sample: Any) -> tuple[Structure, dict[str, Array]]:
     if not arrays:
         raise ConfigError(f"{where} has no columns")
     return structure, arrays
+
+
+def labels_last(columns: Mapping[str, T]) -> dict[str, T]:
+    """Return columns in their order, but those that hold labels by their names last."""
+    return dict(sorted(columns.items(), key=lambda item: item[0] in _LABELS))
 
 
 def tuple_names(num_columns: int) -> list[str]:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from paceline.errors import OutOfMemory, in_one_line
+from paceline.learning import aggregated_points
 from paceline.learning.accelerators import CPU, Accelerator
-from paceline.learning.aggregated_points import AggregatedPoints, PointsSpec, cached
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
 from paceline.learning.shards import Array, Shard
@@ -80,7 +80,7 @@ class Losses(NamedTuple):
 class Aggregated(NamedTuple):
     """Aggregated points, how long that took, and whether they came from the cache."""
 
-    points: AggregatedPoints
+    points: aggregated_points.AggregatedPoints
     seconds: float
     is_cached: bool
 
@@ -160,7 +160,7 @@ class Trainer(ABC):
         """Compute the loss of each sample, in the order of the shard; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} computes no losses")
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
+    async def aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec) -> Aggregated:
         """Aggregate many samples into a few points; only peers need it."""
         raise NotImplementedError(f"{type(self).__name__} aggregates no points")
 
@@ -275,7 +275,7 @@ class ThreadTrainer(Trainer):
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         return await _in_thread(self._find_losses, parameters, shard)
 
-    async def aggregate(self, shard: Shard, spec: PointsSpec) -> Aggregated:
+    async def aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec) -> Aggregated:
         return await _in_thread(self._aggregate, shard, spec)
 
     def _train(
@@ -318,7 +318,7 @@ class ThreadTrainer(Trainer):
                 break
         return Losses(np.concatenate(parts), work.seconds)
 
-    def _aggregate(self, shard: Shard, spec: PointsSpec, is_cancelled: threading.Event) -> Aggregated:
+    def _aggregate(self, shard: Shard, spec: aggregated_points.PointsSpec, is_cancelled: threading.Event) -> Aggregated:
         work = _PacedSteps(self._clock, self._slowdown, is_cancelled)
 
         def step(num_done: int, num_classes: int) -> None:
@@ -327,7 +327,7 @@ class ThreadTrainer(Trainer):
             if is_cancelled.is_set():
                 raise _Cancelled
 
-        points, is_cached = cached(shard.x, shard.y, spec, self._cache, step)
+        points, is_cached = aggregated_points.cached(shard.x, shard.y, spec, self._cache, step)
         work.end_step()
         return Aggregated(points, work.seconds, is_cached)
 

@@ -272,8 +272,8 @@ def _fit(task: TaskSpec, built_in: type[SupervisedTask], train: Table, test: Tab
     """Fit what a built-in task takes from the data: its outputs, and how columns are standardised."""
     if built_in.needs_target and len(train.columns) < 2:
         raise ConfigError(f"{task.kind} takes samples with a target; these have one column, {train.columns[0].name!r}")
-    has_one_input = train.structure == "tuple" and len(train.columns) == 2
     target = _target_place(task, train.columns)
+    has_one_input = len(train.columns) == 2 and target != 0
     least = built_in.count_outputs(train, test, target)
     outputs = least if task.outputs is None else task.outputs
     if outputs < least or (outputs > least and not built_in.class_columns(target)):

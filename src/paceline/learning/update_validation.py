@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
+from paceline.learning.averaging import State
+
 _NAME_LENGTH = 80  # of a parameter that came from elsewhere, in a message
 
 MAX_GROWTH = 1e6
@@ -31,13 +33,23 @@ def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tenso
 class UpdateValidator:
     """Decides which updates may be aggregated; the state to compare them with is measured once.
 
-    Args:
+    Attributes:
         like: state that they were trained from.
     """
 
-    def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, like: State) -> None:
         self.like = like
-        self._most = {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in like.items()}
+        self._largest = _largest_of(like)
+
+    def following(self, state: State) -> UpdateValidator:
+        """Return that of updates trained from the next state; raises `ValueError` if an update like it is unusable."""
+        reason = self.why_unlike(state)
+        if reason is None:
+            following = UpdateValidator(state)
+            reason = self._why_beyond(following._largest)
+        if reason is not None:
+            raise ValueError(reason)
+        return following
 
     def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return what is wrong with an update; None if it can be aggregated."""
@@ -49,13 +61,20 @@ class UpdateValidator:
 
     def why_diverged(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return which values no training that goes well leads to; None if there are none."""
-        for name, most in self._most.items():
-            largest = _largest(state[name])
+        return self._why_beyond(_largest_of(state))
+
+    def _why_beyond(self, largest_of: Mapping[str, float]) -> str | None:
+        for name, before in self._largest.items():
+            largest, most = largest_of[name], MAX_GROWTH * max(1.0, before)
             if not math.isfinite(largest):
                 return f"{name} holds NaN or infinity"
             if largest > most:
                 return f"{name} holds values of {largest:.3g}; {most:.3g} is the limit"
         return None
+
+
+def _largest_of(state: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    return {name: _largest(tensor) for name, tensor in state.items()}
 
 
 def _largest(tensor: torch.Tensor) -> float:

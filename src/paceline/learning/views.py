@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
-from paceline.checks import Positive, PositiveRatio, check_fields
+from paceline.checks import Positive, PositiveRatio, Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.learning.shards import Array
 from paceline.spelling import check_known
@@ -27,7 +26,7 @@ _NUM_DRAWS = 3  # of an image: a shape, and a place in height and width
 _MAX_RATIO = 2.0  # of the sides of what is erased
 
 
-class ViewSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ViewSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a source sees images; `ValueError` for an unknown kind or a value out of range.
 
     Attributes:
@@ -62,7 +61,7 @@ def apply_view(x: Array, spec: ViewSpec, seed: int) -> Array:
     if x.ndim != 4 or x.dtype not in (np.uint8, np.float32):
         raise ConfigError(
             f"view {spec.kind!r} does not fit samples that are {x.dtype} of shape {x.shape[1:]}: "
-            "it takes images (channels, height, width) of uint8 or float32"
+            'it takes images (channels, height, width) of uint8 or float32; for others, set kind = "plain" in [[view]]'
         )
     view, draws = VIEWS[spec.kind], np.random.default_rng(seed).random((len(x), _NUM_DRAWS), np.float32)
     result = np.empty_like(x, order="C")

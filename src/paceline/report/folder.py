@@ -25,7 +25,7 @@ from paceline.topologies.reporting.base import Reporting, Summary
 START = "start.safetensors"
 """File of a run with the parameters that it starts from, if they were in no file of the user's."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", START)
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", "devices.json", "audit.jsonl", START)
 
 
 class RunFolder:

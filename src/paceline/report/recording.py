@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -65,6 +65,12 @@ class _WaitingFile:
             self._file.append(self._waiting[0])
             self.num_waiting_bytes -= len(self._waiting.popleft())
 
+    def rewrite(self) -> None:
+        """Write all of it anew, and wait until the disk has it; raises `OSError`."""
+        files.replace(self.path, self.path.read_bytes())
+        self.close()
+        self._file = files.GrowingFile(self.path)
+
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
@@ -84,6 +90,7 @@ class Recorder:
     def __init__(self, events_file: Path, tables: Sequence[RecordedTable], kept: Sequence[Event] = ()) -> None:
         self.failure: str | None = None
         self.has_given_up = False
+        self._is_doubtful = False
         self._failing_since: float | None = None
         self._lock = threading.Lock()
         self._tables: list[tuple[_WaitingFile, GrowingTable]] = []
@@ -119,13 +126,19 @@ class Recorder:
     def sync(self) -> bool:
         """Write what waits, and wait until the disk has all events; returns whether it does."""
         with self._lock:
-            is_written = self._flush()
-        if is_written:  # the lock is not held: it takes long, and others may record meanwhile
-            try:
-                files.disk().sync(self._events.path)
-            except OSError as error:
-                is_written = self._fail(self._events, error)
-        return is_written and not self.has_given_up
+            is_done = self._flush() and (not self._is_doubtful or self._try(self._events.rewrite))
+        if is_done:  # the lock is not held: it takes long, and others may record meanwhile
+            is_done = self._try(lambda: files.disk().sync(self._events.path))
+            # After a sync that failed, a system may take what it has dropped for written, and the next one succeeds.
+            self._is_doubtful = not is_done
+        return is_done and not self.has_given_up
+
+    def _try(self, act: Callable[[], None]) -> bool:
+        try:
+            act()
+        except OSError as error:
+            return self._fail(self._events, error)
+        return True
 
     def _flush(self) -> bool:
         for file in self._files:

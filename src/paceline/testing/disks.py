@@ -56,7 +56,6 @@ class FaultyDisk(Disk):
         faults: Callable[[Change], Fault | None] | Mapping[Kind, int] = lambda change: None,
         rng: random.Random | None = None,
     ) -> None:
-        super().__init__(syncs=False)
         self._faults = faults if callable(faults) else lambda change: faults.get(change.kind)
         self._rng = rng or random.Random(0)
         self._has_crashed = False

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import torch
@@ -23,8 +23,9 @@ import paceline
 from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
+from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import check_fields
+from paceline.checks import Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -32,15 +33,18 @@ from paceline.events import Emit, Event
 from paceline.learning import aggregation
 from paceline.learning.aggregation import Aggregation
 from paceline.learning.averaging import State
-from paceline.learning.checkpoints import Checkpoint
 from paceline.learning.optimizers import OptimizerSpec
-from paceline.learning.saved_models import SavedModel
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
+from paceline.topologies.access import ADMIN_CALLS, HTTP, HTTPS, Administration, HostAccess, Proof, Right, prove
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
-from paceline.topologies.reporting.base import Progress, Reporting
+
+if TYPE_CHECKING:
+    from paceline.learning.checkpoints import Checkpoint
+    from paceline.learning.saved_models import SavedModel
+    from paceline.topologies.reporting.base import Progress, Reporting
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -86,7 +90,7 @@ _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
 # Jobs.
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+class JobSpec(Spec, frozen=True, kw_only=True):
     """Base of jobs: what is trained, on what, and by which rules; `ValueError` for what cannot be.
 
     A field that is a table in a job file takes more than the spec that it becomes: a name, such as
@@ -167,6 +171,8 @@ class Environment:
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
+        folder: where a host keeps what it must remember of its devices; None where it is not to outlive the process.
+        access: decides who may join, where others can; None where all devices are the fleet's own.
     """
 
     clock: Literal["live", "virtual"] = "live"
@@ -179,6 +185,8 @@ class Environment:
     rng: random.Random = field(default_factory=random.SystemRandom)
     open_nested: Callable[[JobSpec], tuple[Emit, Save]] = lambda job: (lambda event: None, save_nothing)
     is_stopping: Callable[[], bool] = lambda: False
+    folder: Path | None = None
+    access: HostAccess | None = None
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
         """Emit an event that happens now, its time rounded to so many digits, and return it."""
@@ -247,6 +255,7 @@ class Node(Environment):
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file.
         fingerprint: fingerprint of its own certificate.
+        key: proves to a host that it is the same device as before; None where hosts do not ask for it.
     """
 
     name: str
@@ -257,6 +266,7 @@ class Node(Environment):
     transport: CountedTransport = field(default_factory=lambda: CountedTransport(HttpTransport()))
     trust: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
+    key: DeviceKey | None = None
     options: DeviceOptions = DeviceOptions()
 
     def connect(
@@ -273,6 +283,14 @@ class Node(Environment):
             address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust, **options
         )
 
+    async def prove(self, host: axon.Remote) -> Proof | None:
+        """Sign what the host asks for, to join it; None if this device has no key."""
+        if self.key is None:
+            return None
+        address, fingerprint = self.contacts[0]
+        channel = fingerprint or (HTTPS if address.startswith(f"{HTTPS}:") else HTTP)
+        return prove(self.key, channel, str(await host["challenge"].coro()), self.name)
+
 
 # Roles.
 
@@ -282,9 +300,11 @@ class Role(ABC):
 
     Attributes:
         calls: methods that others may call over the network; none if nobody calls this role.
+        rights: right that a call needs, where that is not to take part.
     """
 
     calls: ClassVar[frozenset[str]] = frozenset()
+    rights: ClassVar[Mapping[str, Right]] = {}
 
     @abstractmethod
     async def run(self, address: str) -> Any:
@@ -342,6 +362,13 @@ class Host(Role):
     def hear(self, event: Event) -> None:
         """Take an event of a member that a fleet passes on, and record it."""
         self.env.emit(event)
+
+    def connected(self) -> Collection[str]:
+        """Return the names of devices that take part."""
+        return ()
+
+    def dismiss(self, name: str, reason: str) -> None:
+        """End the session of a device, if it has one."""
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         """Take note that a member ended, and how; None if it died or failed, maybe to come back."""
@@ -557,6 +584,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> AsyncIterator[str]:
     """Let others call a role while the block runs; the address is empty if it has nothing to call.
 
+    A host whose environment has an `access` is called by whom that lets in.
+
     Args:
         name: name of the device.
         settings: as for `axon.Worker.serving`.
@@ -579,8 +608,25 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
 
     worker.rpc(name="describe")(describe)
     worker.rpc(name="model")(model)
+    if isinstance(role, Host) and role.env.access is not None:
+        settings["access"] = _guard(worker, role, role.env.access)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
+
+
+def _guard(worker: axon.Worker, host: Host, access: HostAccess) -> HostAccess:
+    """Offer what devices need to join, and admins, and set what each call needs."""
+
+    async def challenge() -> str:
+        return access.challenge()
+
+    worker.rpc(name="challenge")(challenge)
+    administration = Administration(access, host)
+    for call in ADMIN_CALLS:
+        worker.rpc(name=call)(getattr(administration, call))
+    joining: dict[str, Right] = dict.fromkeys((*host.calls, "challenge"), "join")
+    access.protect({**joining, **host.rights, **ADMIN_CALLS, "model": "view"})
+    return access
 
 
 class RoleService(ABC):
@@ -625,6 +671,7 @@ class TakesJobs(ABC):
     """The calls of a host that takes further jobs."""
 
     noun: ClassVar[str] = "an orchestrator"
+    rights: ClassVar[Mapping[str, Right]] = {"submit": "submit", "progress": "view", "follow": "view"}
 
     @abstractmethod
     async def submit(self, tables: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
+from paceline.topologies.access import HostAccess, Proof
 from paceline.topologies.base import Node
 from paceline.topologies.events import HostBack, HostLost
 
@@ -34,7 +35,7 @@ MAX_DEVICES = 100_000
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
 _MOMENT_SECONDS = 1.0  # without its host that are no news of a device
-_FINAL_STATUS = (401, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
+_FINAL_STATUS = (401, 403, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
 
 
 def check_name(name: str) -> None:
@@ -118,10 +119,12 @@ class Roster(Generic[S]):
 
     Args:
         make: makes a session from a name and a key.
+        access: decides who may join; None to let everybody in.
     """
 
-    def __init__(self, make: Callable[[str, str], S]) -> None:
+    def __init__(self, make: Callable[[str, str], S], access: HostAccess | None = None) -> None:
         self._make = make
+        self._access = access
         self._by_key: dict[str, S] = {}
         self._by_name: dict[str, S] = {}
         self._seen: set[str] = set()
@@ -134,18 +137,21 @@ class Roster(Generic[S]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def join(self, name: str) -> tuple[S, bool]:
+    def join(self, name: str, proof: Proof | None = None) -> tuple[S, bool]:
         """Open a session; returns it, and whether one of that name was there before.
 
-        Raises `ValueError` for a name that cannot be, or is excluded.
+        Raises `ValueError` for a name that cannot be, is excluded, or belongs to another device, and `LookupError` for
+        a proof that is too old.
         """
-        if not NAME.fullmatch(name):
-            raise ValueError(f"{name[:80]!r} cannot be a device's name; {NAME_RULE}")
-        if name in self._excluded:
-            raise ValueError(f"{name!r} is excluded from this run: {self._excluded[name]}")
+        try:
+            self._check(name)
+            if self._access is not None:
+                self._access.enrol(name, proof, takes_over=name in self._by_name)
+        except ValueError as error:
+            if self._access is not None:
+                self._access.record_refusal(name, "" if proof is None else proof.key, str(error))
+            raise
         is_back = name in self._seen
-        if not is_back and len(self._seen) >= MAX_DEVICES:
-            raise ValueError(f"{MAX_DEVICES} devices have joined this run; no others can")
         former = self._by_name.get(name)
         if former is not None:
             self.remove(former)
@@ -156,6 +162,14 @@ class Roster(Generic[S]):
         self._seen.add(name)
         return session, is_back
 
+    def _check(self, name: str) -> None:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} cannot be a device's name; {NAME_RULE}")
+        if name in self._excluded:
+            raise ValueError(f"{name!r} is excluded from this run: {self._excluded[name]}")
+        if name not in self._seen and len(self._seen) >= MAX_DEVICES:
+            raise ValueError(f"{MAX_DEVICES} devices have joined this run; no others can")
+
     def find(self, key: str) -> S:
         """Return a session; raises `LookupError`, or `RuntimeError` if another device has taken its name."""
         session = self._by_key.get(key)
@@ -164,6 +178,8 @@ class Roster(Generic[S]):
         if self._by_name.get(session.name) is not session:
             raise RuntimeError(f"another device has joined as {session.name!r}; each needs a name of its own")
         session.num_missed = 0
+        if self._access is not None:
+            self._access.saw(session.name)
         return session
 
     def named(self, name: str) -> S | None:

@@ -15,7 +15,7 @@ from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
 from paceline.learning.tasks import TaskSpec
 from paceline.learning.tasks.classification import Classification
-from tests.learning.small_tasks import fit_model, make_dataset, make_shards, make_spec
+from tests.learning.small_tasks import are_equal, fit_model, make_dataset, make_shards, make_spec
 
 OF_SOFTMAX = TaskSpec(loss="cross-entropy-of-softmax")
 
@@ -116,10 +116,22 @@ def test_the_target_may_be_named():
     assert named.evaluate(last.state(), other) == last.evaluate(last.state(), shard)
 
 
-def test_a_named_model_that_takes_no_names_is_refused_at_once():
+def test_the_only_input_of_a_dict_is_as_good_as_that_of_a_pair():
+    (shard,) = make_shards(12)
+    x = shard.x * 100 + 500
+    pair, named = (fit_model(make_dataset(kind, features=x, label=shard.y)) for kind in ("tuple", "dict"))
+    start = pair.state()
+    for model in (pair, named):
+        list(model.minibatches(start, [Shard(x, shard.y)], seed=0, local_epochs=2))
+    assert are_equal(pair.state(), named.state())
+    with torch.inference_mode():
+        assert torch.equal(pair.module(torch.from_numpy(x)), named.module(features=torch.from_numpy(x)))
+
+
+def test_a_named_model_does_not_take_several_inputs():
     (shard,) = make_shards(4)
     with pytest.raises(ConfigError, match="^model 'two-nn': calling it with samples of shape .* failed: TypeError"):
-        fit_model(make_dataset("dict", x=shard.x, y=shard.y))
+        fit_model(make_dataset("dict", x=shard.x, mask=shard.x, y=shard.y))
 
 
 def test_texts_are_classified_by_their_tokens():

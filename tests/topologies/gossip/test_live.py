@@ -58,9 +58,9 @@ class PeerProcess:
 
     def events(self, kind):
         """What it reported so far of one kind."""
-        return [
-            event for event in events.from_lines(self._log.read_bytes().splitlines(True)) if isinstance(event, kind)
-        ]
+        lines = self._log.read_bytes().splitlines(True)
+        recorded = [events.from_line(line) for line in lines if line.endswith(b"\n")]
+        return [event for event in recorded if isinstance(event, kind)]
 
     def wait_for(self, kind, is_it=lambda event: True):
         """The first event of a kind that is the one; for at most three minutes."""

@@ -66,7 +66,8 @@ def test_a_learner_is_killed_and_a_job_is_submitted(start, tmp_path, capsys):
     (tmp_path / "first.toml").write_text(JOB.format(rounds=6))
     (tmp_path / "second.toml").write_text(JOB.format(rounds=2))
     serving = start("serve", "pool.toml", "--port", 0, "--folder", "run")
-    url = json.loads(serving.stdout.readline())["url"]
+    told = json.loads(serving.stdout.readline())
+    url, submitting = told["url"], ("--token", told["submit_token"])
     states = ("--states", "idle=0.6,training=0.3,downloading=0.1")
     rules = ("--price", 1.1, "--emulate", "slowdown=100")
     learners = [
@@ -75,7 +76,7 @@ def test_a_learner_is_killed_and_a_job_is_submitted(start, tmp_path, capsys):
     until_a_round_is_closed(tmp_path / "run/jobs/first/events.jsonl")
     learners[2].kill()
     with pytest.raises(SystemExit) as exit:
-        main(["submit", str(tmp_path / "second.toml"), "--to", url, *TOKEN, "--wait", "--json"])
+        main(["submit", str(tmp_path / "second.toml"), "--to", url, *submitting, "--wait", "--json"])
     assert exit.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["job"], found["status"], found["num_closed"]) == ("second", "over", 2)

@@ -12,8 +12,10 @@ import torch
 
 import paceline
 from paceline.axon import loops, wire
+from paceline.axon.keys import DeviceKey
 from paceline.devices.energy import PowerModel, ProcessMeter
 from paceline.devices.machines import LiveMachine
+from paceline.topologies.access import HostAccess
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, serving
 from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
 from paceline.topologies.parallel.learner import Learner
@@ -23,13 +25,23 @@ from tests.topologies.parallel.runs import of, small_job
 
 # Arguments of each call. A session is the orchestrator's own word, given back to it.
 ALLOWED_ARGUMENTS = {
-    "join": ("name", "version", "price"),
+    "challenge": (),
+    "join": ("name", "version", "price", "proof"),
     "sample": ("session", "benchmark shards", "with parameters"),
     "discard": ("session", "zeros"),
     "next_round": ("session", "round", "state"),
     "take": ("session", "round", "shards", "own samples"),
     "update": ("session", "round", "parameters", "samples"),
 }
+
+
+KEY = DeviceKey.generate()
+
+
+def is_proof(value):
+    """Whether it is a public key, what the host made up, and a signature; a key says nothing of a device."""
+    is_like = re.fullmatch(r"[0-9a-f]{32}-[0-9.]+-[0-9a-f]{64}", value["challenge"]) and len(value["signature"]) == 64
+    return value.keys() == {"key", "challenge", "signature"} and value["key"] == KEY.public and is_like
 
 
 def allowed_values(terms):
@@ -39,6 +51,7 @@ def allowed_values(terms):
         "name": lambda value: value in ("a", "b"),  # that its user gave it
         "version": lambda value: value == paceline.__version__,
         "price": lambda value: value == 0.0,  # nobody set one
+        "proof": is_proof,
         "state": lambda value: value is None,
         "session": lambda value: re.fullmatch("[0-9a-f]{32}", value),
         "benchmark shards": lambda value: value in (1, 2),  # as the job says, on every device
@@ -109,13 +122,13 @@ def make_learner(url, name, events, max_shards=None):
     """Make a learner that meters what it uses."""
     machine = LiveMachine(make_meter=functools.partial(ProcessMeter, PowerModel(busy_watts=4.0)))
     about = {"trust": {"token": "S3cret"}, "emit": events.append, "options": DeviceOptions(max_shards=max_shards)}
-    return Learner(Node(name=name, contacts=[Contact(url)], machine=machine, **about))
+    return Learner(Node(name=name, key=KEY, contacts=[Contact(url)], machine=machine, **about))
 
 
 async def recorded_run(job):
     plan, events = JobPlan(prepare_job(job)), []
-    host = plan.host(Environment())
-    async with serving(host, plan, "host", port=0, token="S3cret") as address:
+    host = plan.host(Environment(access=HostAccess({"learner": "S3cret"})))
+    async with serving(host, plan, "host", port=0) as address:
         recorder = Recorder(urllib.parse.urlsplit(address).port)
         async with await asyncio.start_server(recorder.pass_on, "127.0.0.1", 0) as proxy:
             url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"

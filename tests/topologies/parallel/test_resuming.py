@@ -1,10 +1,13 @@
 """A run that was interrupted goes on where it was, and ends with the same model as one that was not."""
 
+import random
+
 import pytest
 
 from paceline import run
 from paceline.errors import ConfigError
 from paceline.fleets.virtual import VirtualFleet
+from paceline.learning import checkpoints
 from paceline.report import RunFolder
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded
 from tests.topologies.parallel.runs import closed, device, of, small_job
@@ -65,3 +68,38 @@ def test_rounds_without_improvement_count_across_a_resume(tmp_path):
     assert (ended.reason, ended.rounds) == ("no improvement", 5)
     with pytest.raises(ConfigError, match="max accuracy has not improved for 4 rounds; there is nothing to resume"):
         run.reopen(tmp_path / "run")
+
+
+PLAYING = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from paceline import run
+from tests.topologies.parallel.test_resuming import LONG, fleet
+folder, watch = Path(sys.argv[1]), lambda event: print(getattr(event, "round", 0), flush=True)
+if (folder / "job.json").exists():
+    run.resume(folder, fleet(), callbacks=[watch], progress=False)
+else:
+    run.train(LONG, fleet(), folder=folder, overwrite=folder.exists(), callbacks=[watch], progress=False)
+print("over", flush=True)
+"""
+LONG = small_job(rounds=16, aggregation="fedavgm")
+
+
+@pytest.mark.long
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(spawn, tmp_path, request):
+    whole, chance = run.train(LONG, fleet(), folder=tmp_path / "whole", progress=False), random.Random(0)
+    num_killed = 0
+    while True:
+        process = spawn(PLAYING, tmp_path / "run", request.config.rootpath)
+        lines = [line for line, _ in zip(process.stdout, range(chance.randint(1, 90)), strict=False)]
+        if "over\n" in lines:
+            break
+        process.kill()
+        process.communicate()
+        num_killed += 1
+    assert num_killed >= 3
+    ended = RunFolder.open(tmp_path / "run")
+    assert [event.round for event in closed(ended.events())] == list(range(1, 17))
+    newest = checkpoints.read(checkpoints.newest_in(ended.path))
+    assert all(newest[name].equal(tensor) for name, tensor in whole.state.items())

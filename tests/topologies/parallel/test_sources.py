@@ -12,11 +12,12 @@ from paceline.errors import ConfigError
 from paceline.learning.datasets import DataSpec
 from paceline.topologies.base import DeviceOptions
 from paceline.topologies.job_files import parse_job, parse_submitted
+from paceline.topologies.parallel.events import RoundSpent
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.own_data import own_data_of
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.topology import JobPlan
-from tests.topologies.parallel.runs import ByHand, device, play, small_job
+from tests.topologies.parallel.runs import ByHand, device, of, play, small_job
 
 FLEET = [device("a", 200), device("b", 400)]
 
@@ -83,6 +84,27 @@ def test_reading_shards_holds_nobody_up(is_in_memory):
     assert answered_at == 0.5
     assert [[len(labels) for _, labels in work.shards] for work in works] == [[20] * 3] * 2
     assert reads == ([] if is_in_memory else [1.0, 2.0])  # one after the other
+
+
+class CountedPoints(Points):
+    """Points that count how often one is made."""
+
+    num_made = 0
+
+    def __getitem__(self, index):
+        self.num_made += 1
+        return super().__getitem__(index)
+
+
+def test_a_device_reads_its_own_samples_once_a_round():
+    num_made, num_trained = [], []
+    for rounds in (2, 4):
+        train = CountedPoints(600, 0)
+        data = DataSpec.of(train, PARTS[1], shard_size=20, placement="local")
+        _, events = play(small_job("dab", data=data, rounds=rounds, local_epochs=1), FLEET)
+        num_made.append(train.num_made)
+        num_trained.append(sum(event.num_samples for event in of(RoundSpent, events)))
+    assert num_made[1] - num_made[0] == num_trained[1] - num_trained[0] > 0
 
 
 def test_the_same_samples_train_the_same_in_memory_and_made_one_by_one():

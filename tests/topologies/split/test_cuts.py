@@ -1,11 +1,18 @@
 """Where to cut: the formula by hand, and the expected seconds against what runs with that cut take."""
 
+import asyncio
+
 import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
 
 from paceline.errors import ConfigError
+from paceline.learning.engines import ThreadEngine
 from paceline.learning.models import ModelSpec
+from paceline.learning.views import ViewSpec
 from paceline.topologies.split import prepared as prepared_module
-from paceline.topologies.split.cuts import choose_cut, fastest, step_seconds
+from paceline.topologies.split.cuts import choose_cut, fastest, measure_cuts, step_seconds
 from paceline.topologies.split.events import CutChosen, SplitStarted
 from paceline.topologies.split.jobs import AveragingSpec
 from paceline.topologies.split.messages import Costs, CutCost
@@ -77,6 +84,31 @@ def test_what_is_chosen_is_reported_and_used():
     assert chosen.num_parameters == {"branch": 3250 + 1020, "junction": 3 * 400 + 20, "trunk": 210}
     assert played.state["head.layers.5.weight"].shape == (10, 20)
     assert played.state["branches.a.3.weight"].shape == (20, 50)
+
+
+class Words(nn.Sequential):
+    """Takes tokens, and may be cut before either layer that follows."""
+
+    def __init__(self):
+        super().__init__(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+DRAW = torch.Generator().manual_seed(0)
+TOKENS = torch.randint(9, (64, 3), generator=DRAW)
+MANY = TOKENS < 4
+OTHER_SAMPLES = {
+    "labels of several columns": {"task": "multi-label", "data": (TensorDataset(TOKENS.float(), MANY),) * 2},
+    "tokens": {"task": "classification", "model": Words, "data": (TensorDataset(TOKENS, TOKENS[:, 0] % 3),) * 2},
+}
+
+
+@pytest.mark.parametrize("rules", OTHER_SAMPLES.values(), ids=OTHER_SAMPLES)
+def test_a_cut_is_chosen_for_samples_of_any_kind(rules):
+    prepared = prepare_split(small_job(cut="auto", epochs=1, view=(ViewSpec(kind="plain"),), **rules))
+    (chosen,) = play(prepared, FLEETS["slow links"][0]).of(CutChosen)
+    assert chosen.cut in prepared.cuts
+    measured = asyncio.run(measure_cuts(prepared.terms(1, prepared.cuts), ThreadEngine(), None))
+    assert tuple(measured) == prepared.cuts
 
 
 def test_only_cuts_between_layers_that_learn_and_without_too_large_junctions_are_weighed(monkeypatch):

@@ -13,7 +13,7 @@ import msgspec
 
 import paceline
 from paceline.axon import wire
-from paceline.axon.access import refuse_stranger
+from paceline.axon.access import Access, Caller, caller
 from paceline.axon.messages import Body, Reply, Request, Stream
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
@@ -34,10 +34,8 @@ _MAX_ERROR_LENGTH = 1 << 16
 class WorkerApp:
     """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
-    def __init__(
-        self, registry: Registry, device: str, token: str | None, transport: Transport, limits: Limits
-    ) -> None:
-        self._registry, self._device, self._token = registry, device, token
+    def __init__(self, registry: Registry, device: str, access: Access, transport: Transport, limits: Limits) -> None:
+        self._registry, self._device, self._access = registry, device, access
         self._transport, self._limits = transport, limits
         self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._duplex_server: DuplexServer | None = None
@@ -52,9 +50,10 @@ class WorkerApp:
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
         if num_body_bytes > self._limits.max_body_bytes:
             return Reply.refusal(413, f"{num_body_bytes} bytes; {self._device} takes {self._limits.max_body_bytes}")
-        return refuse_stranger(head.headers, self._token)
+        return self._access.refuse(head)
 
     async def handle(self, request: Request) -> Reply:
+        caller.set(Caller.of(request))
         for method, prefix, answer in self._ROUTES:
             is_here = request.path == prefix if prefix == "/" else request.path.startswith(prefix)
             if is_here and request.method == method:

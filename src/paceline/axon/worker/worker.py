@@ -9,7 +9,8 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from paceline.axon import access, loops, modules, wire
+from paceline.axon import loops, modules, wire
+from paceline.axon.access import LOOPBACK, Access, TokenAccess, check_bind
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
@@ -61,9 +62,10 @@ class Worker:
     async def serving(
         self,
         *,
-        host: str = access.LOOPBACK,
+        host: str = LOOPBACK,
         port: int = DEFAULT_PORT,
         token: str | None = None,
+        access: Access | None = None,
         identity: ServerIdentity | None = None,
         insecure: bool = False,
         transport: Transport | None = None,
@@ -75,14 +77,16 @@ class Worker:
             host: the address to listen on; one that other machines can reach needs a token.
             port: 0 picks a free one.
             token: what callers must show.
+            access: decides who may call what, in place of a token.
             identity: a certificate, for TLS.
             insecure: allow other machines to call without a token.
             transport: what carries requests; HTTP by default.
             grace_seconds: how long calls under way may go on after the block; then they are cancelled.
         """
-        access.check_bind(host, token, insecure=insecure)
+        access = access or TokenAccess(token)
+        check_bind(host, is_open=access.is_open, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        app = WorkerApp(self.registry, self.device, token, transport, self._limits)
+        app = WorkerApp(self.registry, self.device, access, transport, self._limits)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             listener = await transport.listen(app, host, port, identity)

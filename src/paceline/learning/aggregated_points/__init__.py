@@ -4,9 +4,6 @@ Samples are reduced to a few features; those of a class are divided into sets th
 original samples is its point. A model's loss at a point shows how much it can still learn from the whole set.
 """
 
-from paceline.learning.aggregated_points.aggregation import aggregate, average, divide, reduce
-from paceline.learning.aggregated_points.cache import Found, cached, default_folder, remembered
-from paceline.learning.aggregated_points.division import DIVISIONS
-from paceline.learning.aggregated_points.reduction import REDUCTIONS
-from paceline.learning.aggregated_points.sets import AggregatedPoints, Sets
-from paceline.learning.aggregated_points.specs import COMPARED, PointsSpec
+import lazy_loader
+
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)

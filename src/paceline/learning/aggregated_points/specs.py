@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, check_fields
+from paceline.checks import Count, Spec, check_fields
 from paceline.learning.aggregated_points.division import DIVISIONS
 from paceline.learning.aggregated_points.reduction import REDUCTIONS
 from paceline.spelling import check_known
@@ -19,7 +18,7 @@ COMPARED = (
 """Reductions and divisions that Han et al. (2021) compare in Fig. 3; the first three are their choice."""
 
 
-class PointsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PointsSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How samples become points; `ValueError` for an unknown name or a value out of range.
 
     The paper chooses the first three of `COMPARED`. Any other pair works too.

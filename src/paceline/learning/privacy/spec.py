@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from paceline.checks import NotNegative, Positive, check_fields
+from paceline.checks import NotNegative, Positive, Spec, check_fields
 
 MIN_MASKED = 3
 """Fewest learners whose updates are summed under masks: of two, each knows the other's by the sum."""
@@ -17,7 +16,7 @@ UNMASKING_PART = 0.1
 """Part of the deadline that is kept for taking off the masks: updates are due so much earlier."""
 
 
-class PrivacySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PrivacySpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Privacy of federated devices: the ``[privacy]`` table of a job; `ValueError` for a value out of range.
 
     Attributes:

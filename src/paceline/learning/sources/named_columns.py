@@ -11,10 +11,9 @@ from paceline.errors import ConfigError
 from paceline.learning.npz import in_normal_form
 from paceline.learning.shards import Array
 from paceline.learning.sources.base import Parts
-from paceline.learning.tables import ArrayTable, Structure
+from paceline.learning.tables import ArrayTable, Structure, labels_last
 
 _PARTS = ("train", "test")
-_LABELS = ("y", "label", "labels", "target", "targets")  # come last, whatever their place
 _GROUPS = "key"  # not a column, but the groups by which samples are split among devices
 
 
@@ -46,7 +45,7 @@ def _columns_of(arrays: Mapping[str, Array], part: str) -> dict[str, Array]:
     """Return the columns of a part by name, those with labels last."""
     found = {name.removesuffix(f"_{part}"): array for name, array in arrays.items() if name.endswith(f"_{part}")}
     found.pop(_GROUPS, None)
-    return dict(sorted(found.items(), key=lambda item: item[0] in _LABELS))
+    return labels_last(found)
 
 
 def _alike(columns: dict[str, dict[str, Array]]) -> dict[str, dict[str, Array]]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from paceline import plugins
-from paceline.checks import Count, check_fields
+from paceline.checks import Count, Spec, check_fields
 from paceline.learning.tasks.base import Task
 from paceline.learning.tasks.classification import Classification
 from paceline.learning.tasks.language_model import LanguageModel
@@ -30,7 +30,7 @@ TASKS: Family[type[Task]] = Family(
 """Tasks by name; installed packages add theirs."""
 
 
-class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is learned: the ``[task]`` table of a job, sent to devices as it is; `ValueError` for what cannot be.
 
     Attributes:
@@ -45,7 +45,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     kind: str = "classification"
     import_path: str | None = msgspec.field(default=None, name="import")
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     loss: str | None = None
     outputs: Count | None = None
     target: str = ""

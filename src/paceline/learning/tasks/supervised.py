@@ -102,9 +102,12 @@ class SupervisedTask(Task):
         return Example(tuple(inputs), target)
 
     def outputs(self, model: nn.Module, example: Example) -> torch.Tensor:
-        """Call the model; of outputs by name, as those of Hugging Face, take the logits."""
+        """Call the model, by the names of several inputs; of outputs by name, as Hugging Face has, take the logits."""
         inputs = example.inputs
-        found = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+        if isinstance(inputs, dict):
+            found = model(**inputs) if len(inputs) > 1 else model(*inputs.values())
+        else:
+            found = model(*inputs)
         return logits_of(found)
 
     def check_outputs(self, model: nn.Module, batch: Batch) -> None:

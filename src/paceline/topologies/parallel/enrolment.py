@@ -13,17 +13,16 @@ from paceline.allocation import AllocationPolicy, RoundTerms, Timings
 from paceline.devices.profiles import Profile
 from paceline.devices.subset_benchmark import MeasuredLink
 from paceline.errors import BadReply, ConfigError
+from paceline.learning import privacy
 from paceline.learning.averaging import State
 from paceline.learning.compression import ErrorFeedback
 from paceline.learning.exchange import digest_of
-from paceline.learning.privacy import Masker, change_of, clipped, with_noise
 from paceline.learning.shards import Shard, ShardSampler, ShardStore
 from paceline.learning.trainers import Trainer
 from paceline.learning.training_spec import fitting
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Vectors
-from paceline.topologies.parallel.masking import MASKED
-from paceline.topologies.parallel.messages import Offer, Work
+from paceline.topologies.parallel.messages import MASKED, Offer, Work
 from paceline.topologies.parallel.own_data import OwnData
 
 _KEPT_ROUNDS = 50  # of the history that policies see
@@ -98,11 +97,6 @@ class Enrolment:
         """Add a round to the history that policies see."""
         self.history = [*self.history[1 - _KEPT_ROUNDS :], timings]
 
-    def shards_of(self, work: Work, num_shards: int, seed: tuple[int, ...]) -> list[Shard]:
-        """Return the shards to train: those served, or some of the device's own, chosen by the seed."""
-        served = [Shard(*arrays) for arrays in work.shards]
-        return served or self.own_shards(num_shards, seed)
-
     def parameters_of(self, work: Work) -> Vectors:
         """Return the parameters to start from; raises `BadReply` if they are not of the model that was offered."""
         reason = why_unlike(work.parameters, self.like)
@@ -110,11 +104,13 @@ class Enrolment:
             raise BadReply(f"the orchestrator sent parameters that do not fit the model: {reason}")
         return work.parameters
 
-    def masked(self, masker: Masker, parameters: Vectors, start: Vectors, weight: int, rng: random.Random) -> Vectors:
+    def masked(
+        self, masker: privacy.Masker, parameters: Vectors, start: Vectors, weight: int, rng: random.Random
+    ) -> Vectors:
         """Return what to send of an update under masks, with its part of the noise; raises `MaskError`."""
-        privacy = self.offer.privacy
-        change = clipped(change_of(parameters, start), privacy.clip_norm)
-        change = with_noise(change, privacy.noise_of_one(masker.num_needed), rng)
+        promised = self.offer.privacy
+        change = privacy.clipped(privacy.change_of(parameters, start), promised.clip_norm)
+        change = privacy.with_noise(change, promised.noise_of_one(masker.num_needed), rng)
         return {MASKED: masker.mask(change, weight)}
 
     def own_shards(self, count: int, seed: tuple[int, ...]) -> list[Shard]:
@@ -122,6 +118,12 @@ class Enrolment:
         if self.store is None:
             return []
         return [self.store[number] for number in ShardSampler(len(self.store), seed).draw(count)]
+
+    def num_own_samples(self, count: int, seed: tuple[int, ...]) -> int:
+        """Return the number of samples in the same shards, without reading them."""
+        if self.store is None:
+            return 0
+        return sum(map(self.store.num_samples, ShardSampler(len(self.store), seed).draw(count)))
 
 
 class OrchestratorLink(MeasuredLink):
@@ -135,7 +137,7 @@ class OrchestratorLink(MeasuredLink):
     async def fetch(self, num_shards: int, *, with_parameters: bool) -> tuple[list[Shard], int]:
         num_served = num_shards if self._enrolment.store is None else 0
         work: Work = await self._orchestrator.sample.coro(self._session, num_served, with_parameters)
-        return self._enrolment.shards_of(work, num_shards, (0,)), work.num_bytes
+        return work.served or self._enrolment.own_shards(num_shards, (0,)), work.num_bytes
 
     async def send(self, num_bytes: int) -> None:
         await self._orchestrator.discard.coro(self._session, bytes(num_bytes))

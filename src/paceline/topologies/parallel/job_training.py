@@ -72,7 +72,8 @@ class JobTraining:
         self.has_trained = first_round > 1
         self._job = prepared.job
         self._layout = prepared.model.layout
-        self._parameters = self._layout.pack(prepared.state)
+        self._validator = UpdateValidator(self._layout.pack(prepared.state))
+        self._buffers = prepared.model.buffers()
         self.env = env
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
@@ -92,6 +93,10 @@ class JobTraining:
             model = LocalModel(prepared.training, allowed=None)
             model.load(prepared.state)
             self._auditor = Auditor(model=model, rate=self._job.audit_rate, chance=env.rng)
+
+    @property
+    def _parameters(self) -> Vectors:
+        return self._validator.like
 
     @property
     def state(self) -> State:
@@ -162,9 +167,9 @@ class JobTraining:
             number,
             self.time(),
             deadline_seconds,
-            UpdateValidator(self._parameters),
+            self._validator,
             self._aggregation,
-            self._aggregation.collector(self._layout, self.prepared.model.buffers()),
+            self._aggregation.collector(self._layout, self._buffers),
             set(awaited),
             batch_size=self._job.batch_size,
             overtime_seconds=self._job.overtime * deadline_seconds,
@@ -296,12 +301,12 @@ class JobTraining:
 
     def _finish(self, closed: OpenRound, describe: Callable[[], events.RoundClosed]) -> events.RoundClosed | DiskError:
         """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
-        before = self._parameters, self._memory
+        before = self._validator, self._memory
         self._aggregate(closed)
         if self.prepared.evaluate is not None and self.env.trains:
             self.scores = self.prepared.evaluate(self.state)
-            if self._has_exploded(self.scores.loss, before[0]):
-                self._parameters, self._memory = before
+            if self._has_exploded(self.scores.loss, before[0].like):
+                self._validator, self._memory = before
                 where = self._where(closed, closed.delivered)
                 raise diverged(where, f"the loss of the averaged model is {self.scores.loss:.3g}")
             self._early_stopping.add(self.scores)
@@ -312,12 +317,13 @@ class JobTraining:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
         found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
-        reason = closed.validator.why_unusable(found.parameters)
-        if reason is None and not are_finite(found.memory):
-            reason = "what it remembers holds NaN or infinity"
-        if reason is not None:
-            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {reason}")
-        self._parameters, self._memory = found
+        try:
+            following = self._validator.following(found.parameters)
+            if not are_finite(found.memory):
+                raise ValueError("what it remembers holds NaN or infinity")
+        except ValueError as error:
+            raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
+        self._validator, self._memory = following, found.memory
 
     def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""

@@ -61,7 +61,7 @@ class LateUpdates:
         parameters, reason = restored(self._compression, sent, validator)
         reason = share.why_impossible(num_samples) or reason or validator.why_diverged(parameters)
         if reason is None:
-            start = dict(validator.like)
+            start = validator.like
             self._waiting.append(TrainedShare(learner, round, share, start, parameters, num_samples, audit=audit))
         return reason
 

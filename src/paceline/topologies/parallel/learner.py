@@ -19,9 +19,9 @@ from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
+from paceline.learning import privacy
 from paceline.learning.aggregation import weight_of
 from paceline.learning.divergence import are_finite
-from paceline.learning.privacy import Masker, MaskError
 from paceline.learning.privacy.spec import MIN_MASKED
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trained, TrainOptions
@@ -94,9 +94,11 @@ class Learner(Member):
     async def _join(self) -> None:
         try:
             welcome: messages.Welcome = await self._orchestrator.join.coro(
-                self._name, paceline.__version__, self._options.price
+                self._name, paceline.__version__, self._options.price, await self._node.prove(self._orchestrator)
             )
         except RemoteError as error:
+            if error.type_name == "LookupError":  # its proof came too late: it is asked for another
+                raise
             refusal = TurnedAway if self._session else ConfigError  # who was in before has given no wrong name
             raise refusal(f"{self._orchestrator.url} refused {self._name!r}: {error.remote_message}") from error
         self._session = welcome.session
@@ -263,7 +265,7 @@ class Learner(Member):
         while True:
             downloaded = self._time()
             self._start("train", round)
-            shards = enrolment.shards_of(work, allocation.num_shards, round_seed(*seeds))
+            shards = work.served or enrolment.own_shards(allocation.num_shards, round_seed(*seeds))
             order = order_seed(*seeds, done.num_portions)
             options = TrainOptions(local_epochs=allocation.local_epochs, until=halt_at, seed=order, round=round)
             trained = await enrolment.trainer.train(done.parameters, shards, options)
@@ -276,11 +278,11 @@ class Learner(Member):
             if not work.shards:
                 return done
 
-    async def _agree_on_masks(self, enrolment: Enrolment, round: int) -> Masker | None:
+    async def _agree_on_masks(self, enrolment: Enrolment, round: int) -> privacy.Masker | None:
         """Agree with the other learners of a round on masks; None if there are none, or it was too late for that."""
         if not enrolment.offer.privacy.secure_aggregation:
             return None
-        masker = Masker(self._name)
+        masker = privacy.Masker(self._name)
         try:
             keys = await self._asked(self._orchestrator.show_keys, round, masker.keys, masker.commitment)
             sealed = await self._node.run_blocking(lambda: masker.seal(keys, MIN_MASKED))
@@ -291,7 +293,7 @@ class Learner(Member):
             return None
         return masker
 
-    async def _help_to_unmask(self, masker: Masker, round: int) -> None:
+    async def _help_to_unmask(self, masker: privacy.Masker, round: int) -> None:
         """Reveal what takes the masks off the sum of the updates that came, if the round waits for that."""
         try:
             survivors = await self._asked(self._orchestrator.survivors, round)
@@ -310,8 +312,10 @@ class Learner(Member):
         """Take the round's work; None if the round closed in the meantime."""
         self._start("download", ticket.round)
         try:
-            own = enrolment.own_shards(num_shards, round_seed(enrolment.offer.training.seed, ticket.round, self._name))
-            num_samples = sum(shard.num_samples for shard in own) if own else None
+            num_samples = None
+            if enrolment.store is not None:
+                seed = round_seed(enrolment.offer.training.seed, ticket.round, self._name)
+                num_samples = enrolment.num_own_samples(num_shards, seed)
             work: messages.Work = await self._orchestrator.take.coro(
                 self._session, ticket.round, num_shards, num_samples
             )
@@ -322,7 +326,7 @@ class Learner(Member):
         return work
 
     async def _hand_in(
-        self, enrolment: Enrolment, done: _Done, spent: RoundSpent, usage: _Usage, masker: Masker | None
+        self, enrolment: Enrolment, done: _Done, spent: RoundSpent, usage: _Usage, masker: privacy.Masker | None
     ) -> None:
         """Upload what was trained, if anything was; how it went is remembered also if it failed."""
         start, is_accepted, upload_seconds = self._time(), False, None
@@ -340,7 +344,7 @@ class Learner(Member):
                     enrolment.feedback.applied()
                     if masker is not None:
                         await self._help_to_unmask(masker, spent.round)
-        except MaskError as error:
+        except privacy.MaskError as error:
             await self._orchestrator.report_divergence.coro(self._session, spent.round, str(error))
         finally:
             now = self._time()
@@ -359,7 +363,7 @@ class Learner(Member):
             if enrolment.profiles:
                 self._estimate(timings, enrolment.profiles)
 
-    async def _encoded(self, enrolment: Enrolment, done: _Done, round: int, masker: Masker | None) -> Vectors:
+    async def _encoded(self, enrolment: Enrolment, done: _Done, round: int, masker: privacy.Masker | None) -> Vectors:
         """Return what to upload; raises `MaskError` if that is to be masked, and cannot."""
         if masker is not None:
             masker.open(await self._asked(self._orchestrator.sealed_secrets, round))

@@ -9,9 +9,7 @@ from paceline.learning.privacy.masks import COMMITMENT_BYTES, KEYS_BYTES, SEALED
 from paceline.learning.privacy.shamir import SHARE_BYTES
 from paceline.learning.privacy.spec import MIN_MASKED
 from paceline.learning.vectors import Vectors
-
-MASKED = "masked"
-"""Name of what is sent of a masked update."""
+from paceline.topologies.parallel.messages import MASKED
 
 AGREEING_PART = 0.1
 """Part of the deadline in which the learners of a round show their keys, and then again, share their secrets."""

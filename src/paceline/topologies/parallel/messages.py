@@ -1,8 +1,8 @@
 """Messages between orchestrator and learners, and the service that the orchestrator offers.
 
-In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, requests for
-shards, trained parameters, how many samples they were trained on, and whether training diverged. Nothing is said of the
-hardware; only policies that need profiles, such as csa, have learners declare them.
+In a job whose policy is decided by the learner, these are all the bytes that leave a device: a name, the proof of a
+key, requests for shards, trained parameters, how many samples they were trained on, and whether training diverged.
+Nothing is said of the hardware; only policies that need profiles, such as csa, have learners declare them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
 from paceline.learning.privacy import PrivacySpec
+from paceline.learning.shards import Shard
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
+from paceline.topologies.access import Proof
 from paceline.topologies.base import TakesJobs
 
 MAX_SHARDS = 1 << 20
@@ -30,6 +32,8 @@ MAX_SHARDS = 1 << 20
 MAX_FILL_BYTES = 1 << 24
 MAX_SERVED_SHARDS = 1 << 14
 """Most shards that it is sent in one round: a message holds 65536 arrays at most, and two are a shard."""
+MASKED = "masked"
+"""Name of what is sent of a masked update."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +111,11 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     may_be_more: bool = False
 
     @property
+    def served(self) -> list[Shard]:
+        """The shards, as they are trained; none if the device has data of its own."""
+        return [Shard(*arrays) for arrays in self.shards]
+
+    @property
     def num_bytes(self) -> int:
         """Bytes of parameters and shards together."""
         num_shard_bytes = sum(column.nbytes for shard in self.shards for column in shard)
@@ -142,13 +151,14 @@ class OrchestratorService(TakesJobs):
     """What learners, and those who submit jobs, call; a session that is not known any more raises `LookupError`."""
 
     @abstractmethod
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
-        """Take part; who joins under a name that is there already takes its place.
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> Welcome:
+        """Take part; a device that joins under its name again takes its own place.
 
-        Raises `ValueError` with a reason for a name or version that cannot take part.
+        Raises `ValueError` with a reason for a name or version that cannot take part, or a name of another device.
 
         Args:
             price: price the learner asks for a shard, where work is paid for.
+            proof: shows that it is the device to which the name belongs.
         """
 
     @abstractmethod

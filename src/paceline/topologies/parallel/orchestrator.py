@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +16,7 @@ import torch
 
 from paceline.allocation import Candidate
 from paceline.learning.averaging import State
+from paceline.topologies.access import Proof, Right
 from paceline.topologies.base import E, Environment, Host, JobProgress
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel import messages
@@ -64,10 +65,11 @@ class Orchestrator(Host, messages.OrchestratorService):
     """Trains jobs with whoever joins; learners, and those who submit jobs, call its methods."""
 
     calls: ClassVar[frozenset[str]] = messages.OrchestratorService.__abstractmethods__
+    rights: ClassVar[Mapping[str, Right]] = messages.OrchestratorService.rights
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
-        self._roster = Roster(LearnerSession)
+        self._roster = Roster(LearnerSession, env.access)
         self._changes = Changes()  # for rounds and for whoever waits for enough learners
         self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
         self._ended: str | None = None  # why the run is over, once it is
@@ -156,11 +158,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> messages.Welcome:
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> messages.Welcome:
         check_version(version)
         if not 0 <= price < math.inf:
             raise ValueError(f"price is {price}; it must be at least 0")
-        session, is_back = self._roster.join(learner)
+        session, is_back = self._roster.join(learner, proof)
         session.price = price
         for job in self._jobs:
             job.give_up(learner)  # whatever its former self was doing
@@ -234,10 +236,22 @@ class Orchestrator(Host, messages.OrchestratorService):
         return answer(training.masking(round))
 
     async def leave(self, session: str) -> None:
-        found = self._find(session)
-        self._lose(found)
-        self._roster.remove(found)
-        self._record(LearnerLeft, learner=found.name, reason="it said goodbye")
+        self._part_with(self._find(session), "it said goodbye")
+
+    def _part_with(self, session: LearnerSession, reason: str) -> None:
+        self._lose(session)
+        self._roster.remove(session)
+        self._record(LearnerLeft, learner=session.name, reason=reason)
+
+    def connected(self) -> Collection[str]:
+        return [session.name for session in self._roster]
+
+    def dismiss(self, name: str, reason: str) -> None:
+        session = self._roster.named(name)
+        if session is not None:
+            for job in self._jobs:
+                job.give_up(name)  # whatever it has taken
+            self._part_with(session, reason)
 
     def _ticket_to(self, job: JobTraining, session: LearnerSession, after: int) -> messages.Ticket | None:
         """Let a learner into the round that is open; None if there is none for it."""

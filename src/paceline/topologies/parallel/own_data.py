@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from paceline.errors import ConfigError
-from paceline.learning import datasets
+from paceline.learning import datasets, sources
 from paceline.learning.datasets import DataSpec
 from paceline.learning.partitions import PartitionSpec, split
-from paceline.learning.sources import load_own
 from paceline.learning.tables import Table
 from paceline.topologies.base import DeviceOptions
 from paceline.topologies.parallel.messages import Offer
@@ -33,7 +32,7 @@ def own_data_of(options: DeviceOptions) -> OwnData | None:
     if options.data is None:
         return None
     own = options.data
-    return lambda offer: load_own(own, offer.reading)
+    return lambda offer: sources.load_own(own, offer.reading)
 
 
 def _data_of(offer: Offer, own: str | None) -> DataSpec:

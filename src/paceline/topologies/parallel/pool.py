@@ -20,6 +20,7 @@ import paceline
 from paceline.allocation import Allocation, Assignment, Demand, Placement
 from paceline.errors import ConfigError, DiskError, DivergedError
 from paceline.events import Event
+from paceline.topologies.access import Proof
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import STOPPED, LearnerLeft
 from paceline.topologies.job_files import parse_submitted
@@ -335,6 +336,8 @@ class JobPool(Orchestrator):
         prepared = await self.env.run_blocking(lambda: self._admit(tables))
         if prepared.job.name in self._by_name:
             raise ValueError(f"there is a job {prepared.job.name!r} in this pool already; names must differ")
+        if self.env.access is not None:
+            self.env.access.submitted(prepared.job.name)
         return self._let_in(prepared).name
 
     def _admit(self, tables: dict[str, Any]) -> PreparedJob:
@@ -354,9 +357,10 @@ class JobPool(Orchestrator):
 
     # What learners call.
 
-    async def join(self, learner: str, version: str, price: float) -> Welcome:
+    async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> Welcome:
+        welcome = await super().join(learner, version, price, proof)
         self._heard_at[learner] = self._time()
-        return await super().join(learner, version, price)
+        return welcome
 
     def _offer_first(self, session: LearnerSession) -> Offer | None:
         first = next(iter(self._open_jobs), None)
@@ -419,8 +423,8 @@ class JobPool(Orchestrator):
         session.job = to.name
         return Ticket(status="move", offer=to.training.prepared.offer)
 
-    async def leave(self, session: str) -> None:
-        await super().leave(session)
+    def _part_with(self, session: LearnerSession, reason: str) -> None:
+        super()._part_with(session, reason)
         self._is_due = True
 
     def _find(self, session: str) -> LearnerSession:

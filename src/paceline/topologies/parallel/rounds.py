@@ -260,7 +260,7 @@ class OpenRound:
 
     def _clipped(self, parameters: Vectors) -> Vectors:
         """Return an update whose change is within the limit; the first has the noise of the sum of all."""
-        start = dict(self.validator.like)
+        start = self.validator.like
         change = clipped(change_of(parameters, start), self.privacy.clip_norm)
         if not self.collector.num_updates:
             change = with_noise(change, self.privacy.noise_norm, self.rng)
@@ -275,7 +275,7 @@ class OpenRound:
         """Have the sum of masked updates count as one; returns the reason if it cannot be used."""
         assert self.masking is not None
         try:
-            mean = self.masking.finish(dict(self.validator.like), self.weight)
+            mean = self.masking.finish(self.validator.like, self.weight)
         except MaskError as error:
             return str(error)
         reason = self.validator.why_diverged(mean)
@@ -312,7 +312,7 @@ class OpenRound:
 def restored(compression: Compression, sent: Vectors, validator: UpdateValidator) -> tuple[Vectors, str | None]:
     """Return the parameters of an update, and how it differs from what could be sent; None if it does not."""
     try:
-        parameters = compression.decode(sent, dict(validator.like))
+        parameters = compression.decode(sent, validator.like)
     except ValueError as error:
         return {}, str(error)
     return parameters, validator.why_unlike(parameters)

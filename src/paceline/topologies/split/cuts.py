@@ -25,6 +25,7 @@ import torch
 from paceline.errors import ConfigError
 from paceline.learning.chain import Chain
 from paceline.learning.engines import Engine
+from paceline.learning.local_model import as_batch
 from paceline.learning.model_parts import Branch, Head, make_chain, make_head
 from paceline.learning.shards import minibatch_sizes
 from paceline.topologies.split.messages import Costs, CutCost, SplitTerms
@@ -92,7 +93,7 @@ async def measure_cuts(terms: SplitTerms, engine: Engine, allowed: Collection[st
 async def _time_branch(terms: SplitTerms, chain: Chain, cut: str, engine: Engine) -> CutCost:
     """Run the subset benchmark of a branch, on a minibatch of zeros."""
     branch = Branch(terms.training, chain.before(cut), chain.shapes[cut], accelerator=engine.accelerator)
-    x = torch.zeros(terms.training.batch_size, *terms.training.input_shape)
+    x, _ = as_batch(terms.training.zeros(terms.training.batch_size), terms.training)
     gradient = torch.zeros(terms.training.batch_size, *chain.shapes[cut])
     operations = branch.operations
 
@@ -115,7 +116,7 @@ async def _time_head(prepared: PreparedSplit, cut: str, sources: Sequence[str], 
     head = await engine.run(functools.partial(make, engine.accelerator), 0)
     size, shape = prepared.job.batch_size, prepared.shapes[cut]
     inputs = {source: torch.zeros(size, *shape) for source in sources}
-    labels = torch.zeros(size, dtype=torch.int64)
+    _, labels = as_batch(prepared.training.zeros(size), prepared.training)
     operations = head.operations(shape, sources).train * size
     step = functools.partial(_step, head, inputs, labels, engine, operations)
     return statistics.median([await _timed(step) for _ in range(1 + _REPEATS)][1:])

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.checks import Count, CountOrZero, NotNegative, Positive, Seed, check_fields
+from paceline.checks import Count, CountOrZero, NotNegative, Positive, Seed, Spec, check_fields
 from paceline.learning.accelerators import Precision
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
@@ -32,7 +32,7 @@ Depth: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_DEPTH)]
 Scheme: TypeAlias = Literal["fpl", "split-learning", "images", "gfl"]
 
 
-class AveragingSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AveragingSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What sources average that train a model each: the ``[averaging]`` table of a job.
 
     Attributes:

@@ -17,6 +17,7 @@ from paceline.learning.quantisation import Bits
 from paceline.learning.sources import ReadOptions
 from paceline.learning.training_spec import TrainingSpec
 from paceline.learning.views import ViewSpec
+from paceline.topologies.access import Proof
 from paceline.topologies.split.jobs import Depth, Scheme
 
 CALL_SECONDS = 300.0
@@ -141,10 +142,14 @@ class TrunkService(ABC):
     noun: ClassVar[str] = "the trunk of a split job"
 
     @abstractmethod
-    async def join(self, source: str, version: str) -> SourceWelcome:
-        """Take part; who joins under a name that is there already takes its place.
+    async def join(self, source: str, version: str, proof: Proof | None = None) -> SourceWelcome:
+        """Take part; a device that joins under its name again takes its own place.
 
-        Raises `ValueError` with a reason for a name or version that cannot take part, or if no further source can.
+        Raises `ValueError` with a reason for a name or version that cannot take part, a name of another device, or if
+        no further source can.
+
+        Args:
+            proof: shows that it is the device to which the name belongs.
         """
 
     @abstractmethod

@@ -85,7 +85,8 @@ class Source(Member):
 
     async def _join(self) -> None:
         self._start("benchmark", 0)
-        welcome: messages.SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__)
+        proof = await self._node.prove(self._trunk)
+        welcome: messages.SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__, proof)
         self._session, self._number = welcome.session, welcome.number
         if self._terms is not None:
             return  # it has been in before, and has all it needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +15,7 @@ from paceline.learning.averaging import State
 from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import Scores, fields_of, figures_of
+from paceline.topologies.access import Proof
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
@@ -43,7 +44,7 @@ class Trunk(Host, messages.TrunkService):
         self._prepared = prepared
         self._job = prepared.job
         self._engine = env.machine.engine(prepared.operations.train)
-        self._roster = Roster(Session)
+        self._roster = Roster(Session, env.access)
         self._changes = Changes()
         self._presence = Presence(prepared.job, self._changes, env.emit, env.now)
         self._sources = self._presence.states
@@ -266,13 +267,13 @@ class Trunk(Host, messages.TrunkService):
 
     # What sources call.
 
-    async def join(self, source: str, version: str) -> messages.SourceWelcome:
+    async def join(self, source: str, version: str, proof: Proof | None = None) -> messages.SourceWelcome:
         check_version(version)
         if source == events.TRUNK:
             raise ValueError(f"{events.TRUNK!r} cannot be a source's name; it is the trunk's")
         known = self._sources.get(source)
         self._check_not_too_late(known)
-        session, is_back = self._roster.join(source)
+        session, is_back = self._roster.join(source, proof)
         if known is None:
             known = self._presence.add(source)
         else:
@@ -370,13 +371,23 @@ class Trunk(Host, messages.TrunkService):
         return await barrier.reply_to(name, index, POLL_SECONDS)
 
     async def leave(self, session: str) -> None:
-        found = self._roster.find(session)
-        self._roster.remove(found)
-        source = self._sources[found.name]
+        self._part_with(self._roster.find(session), "it said goodbye")
+
+    def connected(self) -> Collection[str]:
+        return [session.name for session in self._roster]
+
+    def dismiss(self, name: str, reason: str) -> None:
+        session = self._roster.named(name)
+        if session is not None:
+            self._part_with(session, reason)
+
+    def _part_with(self, session: Session, reason: str) -> None:
+        self._roster.remove(session)
+        source = self._sources[session.name]
         source.status, source.is_ready = "left", False
         if self._barrier is not None:
-            self._barrier.discard(found.name)
-        self.env.record(LearnerLeft, learner=found.name, reason="it said goodbye")
+            self._barrier.discard(session.name)
+        self.env.record(LearnerLeft, learner=session.name, reason=reason)
         self._changes.notify()
 
 

@@ -1,0 +1,14 @@
+from .aggregation import aggregate as aggregate
+from .aggregation import average as average
+from .aggregation import divide as divide
+from .aggregation import reduce as reduce
+from .cache import Found as Found
+from .cache import cached as cached
+from .cache import default_folder as default_folder
+from .cache import remembered as remembered
+from .division import DIVISIONS as DIVISIONS
+from .reduction import REDUCTIONS as REDUCTIONS
+from .sets import AggregatedPoints as AggregatedPoints
+from .sets import Sets as Sets
+from .specs import COMPARED as COMPARED
+from .specs import PointsSpec as PointsSpec

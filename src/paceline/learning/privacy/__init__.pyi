@@ -1,0 +1,11 @@
+from .accounting import PrivacyAccount as PrivacyAccount
+from .accounting import epsilon_of as epsilon_of
+from .clipping import change_of as change_of
+from .clipping import clipped as clipped
+from .clipping import moved as moved
+from .clipping import with_noise as with_noise
+from .masks import Masker as Masker
+from .masks import MaskError as MaskError
+from .masks import Unmasking as Unmasking
+from .masks import num_needed as num_needed
+from .spec import PrivacySpec as PrivacySpec

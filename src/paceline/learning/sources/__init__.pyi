@@ -1,0 +1,14 @@
+from .base import Format as Format
+from .base import ImageSize as ImageSize
+from .base import Parts as Parts
+from .base import ReadOptions as ReadOptions
+from .base import TestShare as TestShare
+from .imported import are_objects as are_objects
+from .imported import is_source as is_source
+from .imported import keep_objects as keep_objects
+from .loading import FORMATS as FORMATS
+from .loading import check_alike as check_alike
+from .loading import check_options as check_options
+from .loading import is_import as is_import
+from .loading import load_own as load_own
+from .loading import load_source as load_source
