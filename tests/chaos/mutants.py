@@ -194,8 +194,8 @@ def _former(inner):
 
 
 def _keeping_all(inner):
-    def join(self, name):
-        session, is_back = inner(self, name)
+    def join(self, name, *proof):
+        session, is_back = inner(self, name, *proof)
         if session.former is not None:
             self.__dict__.setdefault("_old", []).append(session.former)
             for number, old in enumerate(self._old):
