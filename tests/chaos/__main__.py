@@ -71,7 +71,9 @@ def _find_mutants(num_processes):
     with multiprocessing.get_context("spawn").Pool(num_processes) as pool:
         for mutant, found in zip(MUTANTS, pool.imap(find, range(len(MUTANTS))), strict=True):
             missed += found is None
-            text = "NOT FOUND" if found is None else f"found by seed {found.seed} of {found.topology}: {_last_line(found)}"
+            text = (
+                "NOT FOUND" if found is None else f"found by seed {found.seed} of {found.topology}: {_last_line(found)}"
+            )
             print(f"{mutant.name}: {text}", flush=True)
     print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants were found")
     return int(missed > 0)

@@ -9,6 +9,7 @@ import torch
 
 import paceline
 from paceline import axon
+from paceline.axon.client.remote import parse_address
 from paceline.axon.messages import Request
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.errors import ConfigError, PacelineError, RemoteError, TransportError
@@ -80,10 +81,12 @@ class Attacker:
 
     async def _garbage(self, remote, rng):
         """Send bytes that are no calls."""
-        address = remote.caller.address if hasattr(remote, "caller") else axon.parse_address(remote.url)
+        address = parse_address(remote.url)
         for path in ("/rpc/update", "/rpc/join", "/rpc/push", "/rpc/sync", "/", "/calls/x", "/rpc/" + "x" * 500):
             body = (rng.randbytes(rng.choice((0, 1, 40, 5000))),)
-            request = Request(rng.choice(("POST", "GET", "PUT")), path, {}, {"content-type": "application/x-axon"}, body)
+            request = Request(
+                rng.choice(("POST", "GET", "PUT")), path, {}, {"content-type": "application/x-axon"}, body
+            )
             reply = await self._transport.request(address, request, timeout=_CALL_SECONDS)
             if reply.status == 200 and path != "/":
                 self._world.fail(f"garbage to {path} was answered with 200")
@@ -92,8 +95,7 @@ class Attacker:
 
     async def _join_at_orchestrator(self, remote):
         self._num_joined += 1
-        welcome = await remote.join.coro(f"mallory-{self._num_joined}", paceline.__version__, 1.0)
-        return welcome
+        return await remote.join.coro(f"mallory-{self._num_joined}", paceline.__version__, 1.0)
 
     async def _wrong_sessions_at_orchestrator(self, remote, rng):
         for session in (rng.randbytes(16).hex(), "", "0" * 32, "x" * 10_000):
@@ -136,7 +138,6 @@ class Attacker:
     async def _take(self, remote, rng):
         """Join, and take work in a round that is open; None if there is none."""
         welcome = await self._join_at_orchestrator(remote)
-        self._world.watcher.hostile = True
         try:
             ticket = await remote.next_round.coro(welcome.session, 0, None)
             if ticket.status != "open":
@@ -161,7 +162,9 @@ class Attacker:
         with contextlib.suppress(RemoteError):
             await remote.leave.coro(session)
         await self._refused(
-            "an update after leaving", remote.update.coro(session, number, work.parameters, num_samples), may_be=_is_refusal
+            "an update after leaving",
+            remote.update.coro(session, number, work.parameters, num_samples),
+            may_be=_is_refusal,
         )
 
     async def _flood_at_orchestrator(self, remote, rng):

@@ -48,11 +48,4 @@ def _split(rules):
     return SplitJob(**rules, cut="2", data=DATA, model=MODEL, view=({"kind": "plain"},))
 
 
-_MAKERS = {
-    "served": _job,
-    "federated": _job,
-    "pool": _pool,
-    "mixing": _gossip,
-    "push-sum": _gossip,
-    "split": _split,
-}
+_MAKERS = {"served": _job, "federated": _job, "pool": _pool, "mixing": _gossip, "push-sum": _gossip, "split": _split}

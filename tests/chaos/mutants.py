@@ -68,7 +68,7 @@ def _count_weighing_one(inner):
         audited = any(vectors is parameters for vectors, _ in self.unaudited.values())
         if not audited:
             return inner(self, parameters, share, num_samples)
-        light = mock.patch.object(type(self.aggregation), "weight_of", lambda *_: 1.0)
+        light = mock.patch.object(type(self.aggregation), "weight_of", return_value=1.0)
         with light:
             return inner(self, parameters, share, num_samples)
 
@@ -282,29 +282,41 @@ def _unpaid_for(inner):
 MUTANTS = (
     Mutant("double updates let in", ("served", "federated"), lambda: [_replaced(OpenRound, "_why_refused", _twice)]),
     Mutant("weight 1 for audited updates", ("served",), lambda: [_replaced(OpenRound, "count", _count_weighing_one)]),
-    Mutant("refused updates averaged", ("served", "federated"), lambda: [_replaced(OpenRound, "accept", _averaging_refused)]),
-    Mutant("late updates counted", ("served", "federated"), lambda: [_replaced(JobTraining, "update", _late_counts_now)]),
+    Mutant(
+        "refused updates averaged",
+        ("served", "federated"),
+        lambda: [_replaced(OpenRound, "accept", _averaging_refused)],
+    ),
+    Mutant(
+        "late updates counted", ("served", "federated"), lambda: [_replaced(JobTraining, "update", _late_counts_now)]
+    ),
     Mutant("a round closed twice", ("served", "federated"), lambda: [_replaced(JobTraining, "close", _closed_twice)]),
     Mutant("a gap between rounds", ("served", "pool"), lambda: [_replaced(JobTraining, "close", _numbers_with_gaps)]),
     Mutant("stale parameters handed out", ("served", "pool"), lambda: [_replaced(JobTraining, "take", _stale)]),
-    Mutant("rounds closed late", ("served", "pool"), lambda: [_replaced(JobTraining, "wait_until_over", _never_in_time)]),
+    Mutant(
+        "rounds closed late", ("served", "pool"), lambda: [_replaced(JobTraining, "wait_until_over", _never_in_time)]
+    ),
     Mutant("accepted updates lost", ("served", "pool"), lambda: [_replaced(OpenRound, "count", _lost_updates)]),
-    Mutant("updates in time refused", ("served", "federated"), lambda: [_replaced(JobTraining, "update", _refusing_in_time)]),
+    Mutant(
+        "updates in time refused",
+        ("served", "federated"),
+        lambda: [_replaced(JobTraining, "update", _refusing_in_time)],
+    ),
     Mutant("who is late excluded", ("served",), lambda: [_replaced(Orchestrator, "_exclude_failed", _excluding)]),
     Mutant(
         "impossible numbers of samples let in",
         ("served", "federated"),
-        lambda: [mock.patch.object(Share, "why_impossible", lambda self, num_samples: None)],
+        lambda: [mock.patch.object(Share, "why_impossible", return_value=None)],
     ),
     Mutant(
         "NaN let in",
         ("served", "federated", "push-sum"),
-        lambda: [mock.patch.object(UpdateValidator, "why_diverged", lambda self, state: None)],
+        lambda: [mock.patch.object(UpdateValidator, "why_diverged", return_value=None)],
     ),
     Mutant(
         "weights of the aggregation ignored",
         ("served", "federated"),
-        lambda: [mock.patch.object(means.MeanAggregation, "weight_of", lambda self, samples, trained: 1.0)],
+        lambda: [mock.patch.object(means.MeanAggregation, "weight_of", return_value=1.0)],
     ),
     Mutant(
         "late updates not rebased",
@@ -327,7 +339,7 @@ MUTANTS = (
     Mutant(
         "pushes counted each time they arrive",
         ("push-sum",),
-        lambda: [mock.patch.object(MassAccount, "has_arrived", lambda self, transfer: False)],
+        lambda: [mock.patch.object(MassAccount, "has_arrived", return_value=False)],
     ),
     Mutant(
         "budget check skipped",

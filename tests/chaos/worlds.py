@@ -13,7 +13,6 @@ from unittest import mock
 from paceline import files, run
 from paceline.axon.transports.links import Fault as Fate
 from paceline.errors import ConfigError, PacelineError
-from paceline.fleets.base import HOST
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
 from paceline.report import RunFolder
@@ -27,7 +26,7 @@ CRASHES = ("crash", "lose power")
 
 _FATES = {"lose": (Fate.LOSE_REQUEST, Fate.LOSE_REPLY), "repeat": (Fate.REPEAT,), "delay": (Fate.DELAY,)}
 _LEAST_SECONDS = 400.0  # that a run may take, besides what its rounds and faults do
-_NO_VERSIONS = mock.patch("paceline.report.folder.read_versions", lambda settings: {})  # asking git takes long
+_NO_VERSIONS = mock.patch("paceline.report.folder.read_versions", return_value={})  # asking git takes long
 
 
 class Stalled(Exception):
@@ -176,7 +175,10 @@ class World:
             self._tasks.add(task)
 
     def _kill(self, fault):
-        if self._fleet.kill(fault.on, None if fault.seconds == math.inf else fault.seconds) and fault.seconds == math.inf:
+        if (
+            self._fleet.kill(fault.on, None if fault.seconds == math.inf else fault.seconds)
+            and fault.seconds == math.inf
+        ):
             self._gone.add(fault.on)
 
     async def _cut(self, fault):
@@ -250,9 +252,9 @@ class World:
         if self.error is not None:
             self.watcher.check_error(self.error)
         for task in self._tasks:
-            if task.done() and not task.cancelled() and task.exception() is not None:
-                if not isinstance(task.exception(), Crash):
-                    raise task.exception()
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None and not isinstance(error, Crash):
+                raise error
         self.watcher.check(list(self.record()))
 
 

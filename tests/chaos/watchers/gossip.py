@@ -1,4 +1,4 @@
-"""Watches peers: their epochs, the mass of their models, and that no model is anything but a mean of what was trained."""
+"""Watches peers: their epochs, their mass, and that each model is a mean of what was trained."""
 
 import dataclasses
 import math

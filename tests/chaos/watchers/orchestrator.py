@@ -181,5 +181,3 @@ class OrchestratorWatcher:
             late = training._late
             if max(len(late._shares), len(training._opened_at)) > late.max_rounds + 1:
                 self._world.fail(f"{len(late._shares)} closed rounds are kept")
-
-

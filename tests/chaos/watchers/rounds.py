@@ -269,7 +269,11 @@ class RoundsWatcher:
         """Take note of an update that was let in."""
         self.num_accepted += 1
         told, self._told = self._told, None
-        if told is None or (told.learner, told.round, getattr(told, "num_samples", None)) != (learner, round, num_samples):
+        if told is None or (told.learner, told.round, getattr(told, "num_samples", None)) != (
+            learner,
+            round,
+            num_samples,
+        ):
             self.fail(f"an update of {learner} in round {round} was let in, and the record says {told}")
         opened, late = self.open, self._late.get(round, {})
         is_kept = isinstance(told, events.UpdateKept)

@@ -129,7 +129,9 @@ class SplitWatcher:
             return
         if state.keys() != alone.ended.state.keys():
             return  # a newcomer came a moment sooner or later
-        counts = [[event.num_sources for event in found if isinstance(event, SplitEpochEnded)] for found in (events, again)]
+        counts = [
+            [event.num_sources for event in found if isinstance(event, SplitEpochEnded)] for found in (events, again)
+        ]
         if counts[0] != counts[1]:
             return
         far = max(float((state[name] - tensor).abs().max()) for name, tensor in alone.ended.state.items())

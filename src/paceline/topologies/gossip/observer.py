@@ -26,6 +26,7 @@ from paceline.topologies.gossip.events import (
 )
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.reporting.formatting import format_names
+from paceline.topologies.saving import until_saved
 from paceline.topologies.sessions import Changes
 
 OnEpoch: TypeAlias = Callable[[str, int, Vectors], None]
@@ -138,7 +139,8 @@ class Observer(Host):
             if has_exploded(found.loss):
                 raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {found.loss:.3g}")
         env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=self._end_reason(), **fields_of(scores)))
-        env.save("final", state, SavedModel(training=prepared.training))
+        model = SavedModel(training=prepared.training)
+        await until_saved(lambda: env.run_blocking(lambda: env.save("final", state, model)))
         self._outcome = Outcome(state, {**figures_of(scores, metric_names), "averaged": averaged})
 
     def admit(self, node: Node) -> OnEpoch:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -40,12 +41,8 @@ from paceline.topologies.parallel.resuming import RoundNotes, memory_name
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
+from paceline.topologies.saving import SAVING_SECONDS, until_saved
 from paceline.topologies.sessions import Changes
-
-SAVING_SECONDS = 60.0
-"""Longest that saving a round is tried before the run ends: a full disk may have room again."""
-
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0  # between two tries
 
 
 class JobTraining:
@@ -268,9 +265,12 @@ class JobTraining:
         num_kept = await self._count_late(closed, kept)
         start_of_run = self.time() - self.env.now()
         describe = functools.partial(self._closing, closed, seconds, num_kept, start_of_run)
-        saved = await self.env.run_blocking(lambda: self._finish(closed, describe))
-        if isinstance(saved, DiskError):
-            saved = await self._save_patiently(closed.number, describe, saved)
+        finish = functools.partial(self._finish, closed, describe)
+        attempts = itertools.chain[Callable[[], events.RoundClosed]](
+            [finish], itertools.repeat(lambda: self._save(describe()))
+        )
+        report = functools.partial(self._report_failure, closed.number)
+        saved = await until_saved(lambda: self.env.run_blocking(next(attempts)), report)
         self.num_closed = closed.number
         self.env.emit(saved)
 
@@ -299,7 +299,7 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _finish(self, closed: OpenRound, describe: Callable[[], events.RoundClosed]) -> events.RoundClosed | DiskError:
+    def _finish(self, closed: OpenRound, describe: Callable[[], events.RoundClosed]) -> events.RoundClosed:
         """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
         before = self._validator, self._memory
         self._aggregate(closed)
@@ -325,30 +325,16 @@ class JobTraining:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
         self._validator, self._memory = following, found.memory
 
-    def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
+    def _save(self, closed: events.RoundClosed) -> events.RoundClosed:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
         notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
-        try:
-            if self._aggregation.remembers:
-                self.env.save(memory_name(closed.round), self._memory)
-            self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
-        except DiskError as error:
-            return error
+        if self._aggregation.remembers:
+            self.env.save(memory_name(closed.round), self._memory)
+        self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
         return closed
 
-    async def _save_patiently(
-        self, number: int, describe: Callable[[], events.RoundClosed], error: DiskError
-    ) -> events.RoundClosed:
-        """Try for a while to save a round that could not be; raises the last `DiskError`."""
-        give_up_at, pause = self.time() + SAVING_SECONDS, _FIRST_PAUSE_SECONDS
+    def _report_failure(self, number: int, error: DiskError) -> None:
         self._record(events.SavingFailed, round=number, reason=str(error), patience_seconds=SAVING_SECONDS)
-        while self.time() < give_up_at:
-            await asyncio.sleep(pause)
-            saved: events.RoundClosed | DiskError = await self.env.run_blocking(lambda: self._save(describe()))
-            if isinstance(saved, events.RoundClosed):
-                return saved
-            error, pause = saved, min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        raise error
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""

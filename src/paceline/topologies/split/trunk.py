@@ -19,6 +19,7 @@ from paceline.topologies.access import Proof
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
+from paceline.topologies.saving import until_saved
 from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
 from paceline.topologies.split import events, messages
 from paceline.topologies.split.barrier import EpochBarrier
@@ -145,8 +146,11 @@ class Trunk(Host, messages.TrunkService):
                 reason = STOPPED
                 break
         await self._sync_all(self._job.epochs + 1)
-        self.env.save("final", self.current_state(), self._saved_model())
+        await until_saved(lambda: self.env.run_blocking(self._save))
         return reason
+
+    def _save(self) -> None:
+        self.env.save("final", self.current_state(), self._saved_model())
 
     def _saved_model(self) -> SavedModel:
         job, training = self._job, self._prepared.training
