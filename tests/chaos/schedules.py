@@ -150,7 +150,7 @@ def _device(rng, name, topology):
 
 
 def _common(rng):
-    return {"seed": rng.randrange(1000), "batch_size": 8, "optimizer": {"name": "SGD", "lr": 0.05}}
+    return {"seed": rng.randrange(1000), "batch_size": 16, "optimizer": {"name": "SGD", "lr": 0.05}}
 
 
 def _parallel_rules(rng, num_devices):

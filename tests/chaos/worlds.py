@@ -19,6 +19,7 @@ from paceline.report import RunFolder
 from paceline.testing.disks import Crash, FaultyDisk
 from tests.chaos.attacks import Attacker
 from tests.chaos.jobs import make_job
+from tests.chaos.small import write_points
 from tests.chaos.watchers import make_watcher
 
 AGES = 1e9  # seconds: later than any run
@@ -44,14 +45,14 @@ class World:
 
     def __init__(self, schedule, folder):
         self.schedule = schedule
-        self.job = make_job(schedule)
+        self.job = make_job(schedule, write_points(Path(folder) / "points.npz"))
         self.folder = Path(folder) / "run"
         self.failures = []
         self.counts = Counter()
         self.stalls = []
         self.watcher = make_watcher(self)
         self.attacker = Attacker(self)
-        self.is_over = False
+        self.was_done = False  # when it was to go on after a crash
         self.error = None
         self.num_crashes = 0
         self._started_at = 0.0
@@ -109,7 +110,6 @@ class World:
             self.fail(str(error))
         except PacelineError as error:
             self.error = error
-        self.is_over = True
         return None
 
     def _after_crash(self):
@@ -121,9 +121,9 @@ class World:
         try:
             return run.reopen(self.folder)
         except ConfigError as error:
-            if "nothing to resume" not in str(error):
+            self.was_done = "nothing to resume" in str(error)
+            if not self.was_done:
                 self.fail(f"the run cannot be resumed: {error}")
-            self.is_over = True
             return None
 
     @contextlib.contextmanager

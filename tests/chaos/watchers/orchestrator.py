@@ -145,10 +145,14 @@ class OrchestratorWatcher:
     def check(self, record):
         """Check what is left after the run."""
         self._check_record(record, self.rounds[""])
-        self.rounds[""].check_saved()
+        if not self._world.was_done:
+            self.rounds[""].check_saved()
         self._check_memory()
 
     def _check_record(self, record, rounds):
+        if self._world.was_done:  # the last round was saved, and the process ended before it could say so
+            self._check_done(record, rounds)
+            return
         closed = [event for event in record if isinstance(event, RoundClosed)]
         if [event.round for event in closed] != list(range(1, rounds.num_closed + 1)):
             self._world.fail(f"the record has rounds {[event.round for event in closed]}, of {rounds.num_closed}")
@@ -171,6 +175,12 @@ class OrchestratorWatcher:
         at = [event.at for event in closed]
         if at != sorted(at):
             self._world.fail(f"rounds were closed at {at}")
+
+    def _check_done(self, record, rounds):
+        closed = [event.round for event in record if isinstance(event, RoundClosed)]
+        if closed != list(range(1, len(closed) + 1)) or len(closed) < rounds.job.rounds - 1:
+            self._world.fail(f"nothing is left to do, and the record has rounds {closed}")
+        rounds.check_last()
 
     def _check_memory(self):
         roster = self.host._roster

@@ -217,6 +217,14 @@ class RoundsWatcher:
         if self.num_closed and self.num_closed not in kept:
             self.fail(f"round {self.num_closed} was the last, and has no checkpoint")
 
+    def check_last(self):
+        """Check the model of a run that was over when it was to go on after a crash."""
+        if self.num_closed == self.job.rounds - 1 and self.open is not None:
+            self._close([one for one in self._kept if one.round < self.open.number])
+        if self.num_closed != self.job.rounds:
+            self.fail(f"nothing is left to do after {self.num_closed} rounds of {self.job.rounds}")
+        self.check_saved()
+
     # What learners call.
 
     def took(self, learner, round, work, local_epochs, num_own):

@@ -1,4 +1,4 @@
-"""Adds up the mass of push-sum: of all models, merged or waiting, of the living and the dead, and of what is on its way."""
+"""Adds up the mass of push-sum, of the living and the dead."""
 
 
 def total_mass(accounts):
