@@ -139,14 +139,12 @@ class World:
             yield VirtualDevice(**{**fields, "joins_at_seconds": joins_at})
 
     def _skew_clocks(self, plan):
-        """Have the clocks of devices go wrong by what they are skewed by at the moment."""
+        """Have the clocks of devices go wrong: lives of peers are numbered by them; all else is timed by the loop."""
         make = plan.member
 
         def member(node, host):
-            now, skews = node.now, self._skews
-            life = max(1, node.life + round(1e6 * skews.get(node.name, 0.0)))
-            skewed = dataclasses.replace(node, life=life, now=lambda: now() + skews.get(node.name, 0.0))
-            return make(skewed, host)
+            life = node.life + round(1e6 * self._skews.get(node.name, 0.0))
+            return make(dataclasses.replace(node, life=max(1, life)), host)
 
         plan.member = member
 
