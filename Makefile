@@ -31,7 +31,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/allocation.py --markdown benchmarks/results/allocation.md
 	$(BIN)/python benchmarks/med.py --markdown benchmarks/results/med.md
 	$(BIN)/python benchmarks/policies.py --markdown benchmarks/results/policies.md
-	$(BIN)/python benchmarks/robust.py --markdown benchmarks/results/robust.md
+	$(BIN)/python benchmarks/poisoning.py --markdown benchmarks/results/poisoning.md
 	$(BIN)/python benchmarks/compression.py --markdown benchmarks/results/compression.md
 	$(BIN)/python benchmarks/subset.py --markdown benchmarks/results/subset.md
 	$(BIN)/python benchmarks/points.py --markdown benchmarks/results/points.md

@@ -95,7 +95,7 @@ def _measure(settings: Settings) -> dict[str, float]:
                 host.wait()
                 took = _read_until_now(probe)
                 killed = len(_closed_rounds(run))
-        with _host("serve", "--resume", str(run)):
+        with _host("resume", str(run)):
             _wait_for_rounds(run, killed + settings.rounds_after)
         closed = _closed_rounds(run)
     return {

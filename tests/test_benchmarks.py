@@ -49,7 +49,7 @@ def run(tmp_path, monkeypatch, capfd):
         long("rounds.py", "paceline", "seconds_per_round"),
         ("simulate.py", "paceline", "rounds_per_second"),
         ("policies.py", "dab,eta", "accuracy"),
-        long("robust.py", "fedavg,median", "clean"),
+        long("poisoning.py", "none,default (both)", "digits scaled"),
         ("compression.py", "none,int4", "accuracy"),
         ("allocation.py", "csa,csa-relaxed,csa-sai,eta", "ms"),
         ("med.py", "med,highs,greedy", "seconds"),

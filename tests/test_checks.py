@@ -45,7 +45,7 @@ def test_a_field_that_may_be_none_costs_no_message(monkeypatch):
         (Count, True, "it must be a whole number"),
         (Count | None, "1", "it must be a whole number"),
         (Positive, 0.0, "it must be above 0"),
-        (Positive, math.inf, "it must be above 0"),
+        (Positive, math.inf, "it must be above 0 and at most 1e+15"),
         (Positive, math.nan, "it must be above 0"),
         (Positive, -(10**400), "it must be above 0"),
         (Positive, "1", "it must be a number"),
@@ -116,7 +116,7 @@ def test_a_path_is_text(tmp_path):
 
 
 def test_what_does_not_fit_is_a_value_error_by_name():
-    for wrong in (lambda: paceline.DataSpec(shard_size=0), lambda: fit("key", "a", int)):
+    for wrong in (lambda: paceline.PartitionSpec(replicas=0), lambda: fit("key", "a", int)):
         with pytest.raises(ValueError, match="it must be") as caught:
             wrong()
         assert caught.type is ValueError

@@ -53,7 +53,14 @@ class Stage:
 
     def serve(self, *arguments):
         """An orchestrator, and what it said of how to join."""
-        process = self.start("serve", *arguments, "--json")
+        return self._told("serve", *arguments, "--json")
+
+    def resume(self):
+        """The same orchestrator after it was killed."""
+        return self._told("resume", self.run, "--json")
+
+    def _told(self, *arguments):
+        process = self.start(*arguments)
         return process, json.loads(process.stdout.readline())
 
     def join(self, told, name, *options):
@@ -113,7 +120,7 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     serving.wait()
     killed_after = max(e.round for e in stage.recorded() if isinstance(e, RoundClosed))
 
-    resumed, told_again = stage.serve("--resume", stage.run)
+    resumed, told_again = stage.resume()
     assert told_again == told  # the same address, token and certificate: learners find it by themselves
     result = json.loads(resumed.communicate(timeout=PATIENCE_SECONDS)[0])
     assert resumed.returncode == 0

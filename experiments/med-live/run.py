@@ -13,6 +13,7 @@ from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from papers import AVERAGE
 from papers.med.playing import job_row
 from papers.med.setting import HEAT, draw_distribution, draw_price, policy_of
 from reproduction import About, Row
@@ -71,6 +72,7 @@ def _job(name: str, rounds: int, local_epochs: int, seed: int) -> PreparedJob:
             benchmark_shards=2,
             model=ModelSpec(name=MODELS[name]),
             optimizer=OptimizerSpec(name="Adam", options={"lr": 1e-3}),
+            aggregation=AVERAGE,
             data=DataSpec(name="digits", shard_size=48),
         )
     )

@@ -16,6 +16,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.events import RoundClosed, ShardsTaken
+from papers import AVERAGE
 from papers.mel import Node, Workload, place_nodes
 from reproduction import About, Row
 from reproduction.rows import where
@@ -77,6 +78,7 @@ def _job(data: DataSpec, scheme: str, bounds: str, learners: int, seed: int, *, 
         model=ModelSpec(name="mel-net"),
         optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
         batch_size=128,
+        aggregation=AVERAGE,
         data=data,
         allocation=_policy(scheme, bounds, samples / SHARD_SAMPLES / learners),
     )

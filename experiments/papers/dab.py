@@ -13,6 +13,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.preprocessing import Normalisation
 from paceline.learning.tasks import TaskSpec
+from papers import AVERAGE
 
 TESTBED = Path(__file__).parents[2] / "examples" / "testbed"
 """Folder of the fleet files that describe the papers' devices."""
@@ -34,6 +35,7 @@ def job_of(policy: str, model: str, data: DataSpec, **rules: Any) -> Job:
         task=TaskSpec(loss="cross-entropy-of-softmax"),
         model=ModelSpec(name=model),
         optimizer=OptimizerSpec(name="SGD", options={"lr": 0.1}),
+        aggregation=AVERAGE,
         data=data,
         allocation=allocation.from_config({"policy": policy}),
         **fields,

@@ -8,7 +8,6 @@ import math
 import numbers
 import os
 import reprlib
-import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -20,24 +19,29 @@ from msgspec import Meta
 from paceline.errors import one_line
 from paceline.spelling import suggest
 
-_FINITE = sys.float_info.max  # msgspec takes no infinite bound
+MOST = 10**15
+"""Most that any count, size, rate or time may be: far beyond all that is meant, and sums of it are exact."""
 
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=MOST)]
 """Number of things, at least one."""
-Seed = Annotated[int, Meta(ge=0)]
+MAX_SEED = (1 << 63) - 1
+
+Seed = Annotated[int, Meta(ge=0, le=MAX_SEED)]
 """Seed of random draws."""
-Positive = Annotated[float, Meta(gt=0, le=_FINITE)]
-"""Finite number above 0."""
-NotNegative = Annotated[float, Meta(ge=0, le=_FINITE)]
-"""Finite number, at least 0."""
+Positive = Annotated[float, Meta(gt=0, le=MOST)]
+"""Number above 0."""
+NotNegative = Annotated[float, Meta(ge=0, le=MOST)]
+"""Number that is at least 0."""
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 """Part of a whole, from 0 to 1."""
 PositiveRatio = Annotated[float, Meta(gt=0, le=1)]
 """Part of a whole, above 0."""
 RatioBelowOne = Annotated[float, Meta(ge=0, lt=1)]
 """Part of a whole, below 1."""
-CountOrZero = Annotated[int, Meta(ge=0)]
+CountOrZero = Annotated[int, Meta(ge=0, le=MOST)]
 """Number of things, possibly none."""
+Label = Annotated[str, Meta(max_length=200)]
+"""Text that names something."""
 
 
 class _SpecType(msgspec.StructMeta):
@@ -213,7 +217,10 @@ def _in_range(inner: _Fit, extras: tuple[Any, ...]) -> _Fit:
         fitted = inner(key, value)
         for meta in metas:
             if isinstance(fitted, int | float) and not _is_inside(fitted, meta):
-                raise _Unfit(key, value, _range_of(meta))
+                raise _Unfit(key, value, _range_of(meta, fitted))
+            if isinstance(fitted, str | tuple | list) and not _is_short(fitted, meta):
+                parts = "characters" if isinstance(fitted, str) else "values"
+                raise _Unfit(key, value, f"it has {len(fitted)} {parts}; allowed: at most {meta.max_length}")
         return fitted
 
     return fit
@@ -228,12 +235,17 @@ def _is_inside(value: float, meta: Meta) -> bool:
     )
 
 
-def _range_of(meta: Meta) -> str:
+def _is_short(value: str | tuple[Any, ...] | list[Any], meta: Meta) -> bool:
+    return meta.max_length is None or len(value) <= meta.max_length
+
+
+def _range_of(meta: Meta, value: float) -> str:
+    """Say what is allowed; what is so for all numbers only to a value that is beyond it."""
     bounds = {"at least": meta.ge, "above": meta.gt, "at most": meta.le, "below": meta.lt}
     named = {
-        word: str(bound) if isinstance(bound, int) else f"{bound:g}"
+        word: str(bound) if isinstance(bound, int) and bound != MOST else f"{bound:g}"
         for word, bound in bounds.items()
-        if bound is not None and bound != _FINITE
+        if bound is not None and (bound not in (MOST, MAX_SEED) or value > bound)
     }
     if named.keys() == {"at least", "at most"}:
         return f"allowed: {named['at least']} to {named['at most']}"

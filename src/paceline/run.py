@@ -24,7 +24,7 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, progress_callback, write_report
-from paceline.topologies.base import Environment, JobSpec, Outcome, Plan, Save
+from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
 from paceline.topologies.events import StartEvent, StateLost
 from paceline.topologies.job_files import parse_job
 
@@ -122,11 +122,12 @@ class PreparedRun:
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
-            folder = self.folder.create_job(name, nested.described())
-            return called.after(folder.record, name), _save_in(folder)
+            folder = self.folder.open_job(name, nested.described())
+            return called.after(folder.record, name), _save_in(folder, self.folder)
 
         # A simulation can be repeated, so it does not wait for the disk.
         with self.folder, files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext():
+            why_not_kept = self.folder.keep_fleet(fleet.described())
             env = Environment(
                 emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),
@@ -134,7 +135,7 @@ class PreparedRun:
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
                 folder=self.folder.path,
             )
-            for what in self.lost:
+            for what in (*self.lost, *filter(None, [why_not_kept])):
                 env.emit(StateLost(at=self.started_at, what=what))
             outcome = run_outside_loop(lambda: fleet.run(self.plan, env, self.started_at))
         return _run(self.folder.path, outcome)
@@ -298,16 +299,27 @@ def _reopened(folder: RunFolder, rounds: int | None) -> PreparedRun:
     job = parse_job(settings, str(folder.path))
     if rounds is not None:
         job, settings = (given := _with_rounds(job, rounds)), given.described()
-    load = checkpoints.CheckpointFolder(folder.checkpoints)
     try:
+        load = _Load(folder)
         recovered = folder.topology.recover(job, events, load)
         plan = folder.topology.resume(job, recovered.events, load)
     except ConfigError as error:
         raise ConfigError(f"{folder.path}: {error}") from error
     folder.reopen(recovered.events, settings)
     checkpoints.remove(folder.checkpoints, recovered.damaged)
-    started_at = max((event.at for event in recovered.events), default=0.0)
-    return PreparedRun(folder, plan, started_at, [*lost, *recovered.lost])
+    for name, inner in folder.jobs().items():
+        _mend(inner, load.jobs[name].recovered)
+    kept = [event for one in (recovered, *(inner.recovered for inner in load.jobs.values())) for event in one.events]
+    return PreparedRun(folder, plan, max((event.at for event in kept), default=0.0), [*lost, *recovered.lost])
+
+
+def _mend(folder: RunFolder, recovered: Recovered) -> None:
+    """Put the record of a job in order, if it has not what the job goes on from."""
+    events, damage = folder.whole_events()
+    if damage is not None or recovered.lost or set(map(repr, recovered.events)) - set(map(repr, events)):
+        folder.reopen(recovered.events)
+        folder.close()
+    checkpoints.remove(folder.checkpoints, recovered.damaged)
 
 
 def _settings_of(folder: RunFolder, events: Sequence[Event], lost: list[str]) -> dict[str, Any]:
@@ -396,10 +408,29 @@ class _Callbacks:
                 self.is_stopped = True
 
 
-def _save_in(folder: RunFolder) -> Save:
+class _Load(checkpoints.CheckpointFolder):
+    """Reads what is kept in the folder of a run, and in those of the jobs in it."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__(folder.checkpoints)
+        self.jobs: Mapping[str, KeptJob] = {name: _kept_job(inner) for name, inner in folder.jobs().items()}
+
+
+def _kept_job(folder: RunFolder) -> KeptJob:
+    events, damage = folder.whole_events()
+    lost = [] if damage is None else [damage]
+    settings, load = _settings_of(folder, events, lost), _Load(folder)
+    recovered = folder.topology.recover(parse_job(settings, str(folder.path)), events, load)
+    lost = [f"job {folder.path.name}: {one}" for one in (*lost, *recovered.lost)]
+    return KeptJob(settings, recovered._replace(lost=lost), load)
+
+
+def _save_in(folder: RunFolder, outer: RunFolder | None = None) -> Save:
     def save(
         key: int | str, state: State, model: SavedModel | None = None, notes: Mapping[str, str] | None = None
     ) -> None:
+        if outer is not None:
+            outer.sync()
         folder.sync()  # first: a model must not be ahead of the record
         header = {**(model.header() if model is not None else {}), **(notes or {})}
         if isinstance(key, int):

@@ -10,6 +10,7 @@ import pytest
 from paceline import axon
 from paceline.axon.client import CoroDuplexStub, CoroSimplexStub
 from paceline.axon.transports import Fault, FaultyTransport, MemoryNetwork, TransportWrapper
+from paceline.axon.worker.given import MAX_REPLY_BYTES
 from paceline.errors import ConnectionLost, Refused, TimedOut
 from paceline.fleets import virtual_loop
 
@@ -219,10 +220,12 @@ async def test_one_id_runs_once():
         assert "once" in results
         assert scene.counter.num_calls == 1
         simplex = scene.stub("work", CoroSimplexStub)
-        assert await simplex._call(("x",), {}, "id-2") == "x"
+        assert [await simplex._call(("x",), {}, "id-2") for _ in range(2)] == ["x", "x"]  # the answer may be lost
+        long = "y" * (MAX_REPLY_BYTES + 1)
+        await simplex._call((long,), {}, "id-3")
         with pytest.raises(Refused, match="not run twice"):
-            await simplex._call(("x",), {}, "id-2")
-        assert scene.counter.num_calls == 2
+            await simplex._call((long,), {}, "id-3")
+        assert scene.counter.num_calls == 3
 
 
 @on_virtual_time

@@ -1,7 +1,5 @@
 """Makes the job of a schedule."""
 
-import dataclasses
-
 from paceline.allocation import MedAllocation
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.parallel.jobs import Job, Pool
@@ -21,16 +19,9 @@ def _job(rules, data):
     policy = rules.pop("policy", None)
     data = {**data, "shard_size": _SHARD_SIZE, "placement": placement}
     more = {} if policy is None else {"allocation": policy}
-    rules["aggregation"] = {**_without_limits(), **rules.get("aggregation", {})}
-    return Job(**rules, data=data, model=MODEL, **more)
-
-
-def _without_limits():
-    """Limits of an update's influence are off: what comes of a round can be recomputed without them."""
-    from paceline.learning.aggregation.base import Aggregation
-
-    known = {field.name for field in dataclasses.fields(Aggregation)}
-    return {name: 0 for name in ("max_weight", "clip") if name in known}
+    # Limits of an update's influence are off, so that what comes of a round can be computed from what was let in.
+    rules["aggregation"] = {"max_weight": 0, "clip": 0, **rules.get("aggregation", {})}
+    return Job(rolls_back=False, **rules, data=data, model=MODEL, **more)
 
 
 def _pool(rules, data):

@@ -26,7 +26,7 @@ TOKEN = ("--token", "S3cret")
         (("--max-shards", "few"), "--max-shards"),
         (("--threads", "0"), "threads is 0; allowed: 1 to 1024"),
         (("--device", "cuda:77"), "device cuda:77 is not available on this machine; there are: cpu"),
-        (("--price", "-1"), "price is -1.0; it must be at least 0"),
+        (("--price", "-1"), "price is -1.0; allowed: 0 to 1e+15"),
         (("--data", "3/2"), "--data is '3/2'; a part reads I/N"),
         (("--data", "0/0"), "--data is '0/0'"),
         (("--energy", "codecarbn"), "--energy is 'codecarbn'; did you mean 'codecarbon'? Allowed: model, codecarbon"),
@@ -76,7 +76,9 @@ def test_bad_arguments_get_one_clear_line(refused, arguments, message):
     assert message in refused(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [("status", NOBODY), ("submit", "job.toml", "--to", NOBODY)])
+@pytest.mark.parametrize(
+    "arguments", [("status", NOBODY), ("submit", "job.toml", "--to", NOBODY), ("cancel", "job", "--to", NOBODY)]
+)
 def test_where_nobody_is_a_command_gives_up(refused, arguments):
     assert f"{NOBODY}: nobody listens there" in refused(*arguments, code=1)
 
@@ -93,7 +95,7 @@ def test_a_device_says_how_long_it_tries_to_join(paceline_in):
     [
         (("join",), "a host or peer of a run: it has no function 'describe'"),
         (("status",), "a host or peer of a run: it has no function 'describe'"),
-        (("submit", "job.toml", "--to"), "an orchestrator: it has no function 'follow'"),
+        (("submit", "job.toml", "--to"), "an orchestrator: it has no function 'cancel'"),
     ],
 )
 def test_another_worker_is_no_host(refused, arguments, noun):
@@ -150,6 +152,7 @@ def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, pri
     assert "token" in refused("status", url, code=1)
     wrong_role = "this token is for the role learner, which is not allowed to submit jobs; use a token of the role"
     assert wrong_role in refused("submit", "small.toml", "--to", url, *TOKEN, code=1)
+    assert wrong_role in refused("cancel", "it", "--to", url, *TOKEN, code=1)
     out = printed("status", url, *TOKEN, "--save", "model.safetensors")
     assert "status: waiting, closed: 0, rounds: 2, learners: 0" in out
     assert "model  model.safetensors" in out
@@ -196,7 +199,7 @@ def test_a_private_device_is_no_peer(refused, options):
     assert "other peers: this device is private, and would have to send its speed, in samples per second" in err
 
 
-def test_a_job_is_submitted_to_a_pool(printed, refused, served, change):
+def test_jobs_are_submitted_to_a_pool_and_cancelled(printed, refused, served, change):
     change("pool.toml", "min_learners = 2", "min_learners = 1")
     change("pool.toml", '"small.toml", ', "")
     url, run = served("pool.toml", submit_token="S3cret-too")
@@ -206,8 +209,14 @@ def test_a_job_is_submitted_to_a_pool(printed, refused, served, change):
     assert printed("submit", "small.toml", "--to", url, *submitting) == "small is in the pool: 2 rounds to train\n"
     jobs = json.loads(printed("status", url, *TOKEN, "--json"))["jobs"]
     assert [(job["job"], job["status"]) for job in jobs] == [("large", "waiting"), ("small", "waiting")]
+    assert printed("cancel", "small", "--to", url, *submitting) == "small is cancelled, after 0 rounds\n"
+    assert "small is not cancelled: job 'small' is over already: cancel" in refused(
+        "cancel", "small", "--to", url, *submitting
+    )
+    assert "moon is not cancelled: there is no job 'moon' in" in refused("cancel", "moon", "--to", url, *submitting)
     printed("join", url, *TOKEN, "--name", "pi", "--price", "1")
-    assert run().jobs.keys() == {"small", "large"}
+    ended = run().jobs
+    assert (ended["small"].metrics["rounds"], ended["large"].metrics["rounds"]) == (0, 2)
 
 
 def test_a_source_joins_with_its_own_data(paceline_in, printed, served, few_digits, change):

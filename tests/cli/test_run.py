@@ -14,14 +14,17 @@ from paceline.report import RunFolder
 from paceline.run import prepare
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 
-RESUMED = "to go on, run\n  paceline run --devices 2 --resume 'my run'\n"
+RESUMED = "to go on, run\n  paceline resume 'my run'\n"
 
 
 class InterruptedFleet(Fleet):
     """Keeps a model or none, and is then interrupted."""
 
-    def __init__(self, keys):
-        self._keys = keys
+    def __init__(self, keys, description):
+        self._keys, self._description = keys, description
+
+    def described(self):
+        return self._description
 
     def run(self, plan, env, started_at=0.0):
         for key in self._keys:
@@ -30,18 +33,19 @@ class InterruptedFleet(Fleet):
 
 
 @pytest.mark.parametrize(
-    ("job", "keys", "resume", "line"),
+    ("job", "keys", "description", "line"),
     [
-        ("job.toml", [1], ["run", "--devices", "2"], RESUMED),
-        ("job.toml", [], ["run", "--devices", "2"], RESUMED),
-        ("job.toml", [1], [], "this command cannot go on with a run; what it has learned is in my run/checkpoints\n"),
-        ("gossip.toml", [], ["run"], "no model was kept yet; the record of the run is in my run\n"),
+        ("job.toml", [1], {"type": "local"}, RESUMED),
+        ("job.toml", [], {"type": "local"}, RESUMED),
+        ("job.toml", [1], None, "this run cannot go on; what it has learned is in my run/checkpoints\n"),
+        ("pool.toml", [], None, "no model was kept yet; the record of the run is in my run\n"),
+        ("pool.toml", [], {"type": "local"}, RESUMED),
     ],
 )
-def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, resume, line):
+def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, description, line):
     prepared = prepare(load_job(paceline_in.folder / job), "my run")
     with pytest.raises(KeyboardInterrupt):
-        show_run.start_and_show(prepared, InterruptedFleet(keys), as_json=True, resume=resume)
+        show_run.start_and_show(prepared, InterruptedFleet(keys, description), as_json=True)
     assert capsys.readouterr().err == line
 
 
@@ -60,7 +64,7 @@ def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change,
     assert process.returncode == code
     first, line, last = err.splitlines()
     assert (first, last) == ("to go on, run", f"paceline: {said}")
-    assert line == "  paceline run --fleet slow.toml --resume run"
+    assert line == "  paceline resume run"
     recorded = list(RunFolder.open(paceline_in.folder / "run").events())
     opened, closed = (sum(isinstance(event, kind) for event in recorded) for kind in (RoundOpened, RoundClosed))
     assert number == signal.SIGINT or opened == closed  # SIGTERM leaves no round open
@@ -73,13 +77,8 @@ def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change,
     ("arguments", "message"),
     [
         (("job.toml",), "give the devices to start: either --devices N or --fleet FILE"),
-        (("--devices", "1"), "give either a job file, or --resume with the folder of a run"),
-        (("job.toml", "--resume", "run", "--devices", "1"), "give either a job file, or --resume with the folder"),
-        (
-            ("job.toml", "--rounds", "3", "--devices", "1"),
-            "--rounds is for a run that is resumed; a new one has rounds in its job file",
-        ),
-        (("--resume", ".", "--devices", "1"), "is not a run folder"),
+        (("--devices", "1"), "Missing argument 'JOB'"),
+        (("job.toml", "--rounds", "3", "--devices", "1"), "No such option: --rounds"),
     ],
 )
 def test_bad_input_gets_one_clear_line(refused, arguments, message):

@@ -10,30 +10,16 @@ from paceline.cli.listening import KeptListenOptions
 from paceline.cli.serve import _how_to_take_part
 
 
-@pytest.fixture
-def run(printed, tmp_path):
-    """The folder of a run on virtual time."""
-
-    def run(job="job.toml"):
-        printed("simulate", job, "fleet.toml", "--folder", "run")
-        return tmp_path / "run"
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give either a job file, or --resume with the folder of a run"),
-        (("job.toml", "--resume", "run"), "give either a job file, or --resume with the folder of a run"),
-        (("job.toml", "--rounds", "3"), "--rounds is for a run that is resumed; a new one has rounds in its job file"),
+        ((), "Missing argument 'JOB'"),
         (("none.toml",), "none.toml: cannot be read: No such file or directory"),
         (("fleet.toml",), "fleet.toml: no table says what kind of job this is; allowed: job, pool, gossip, split"),
         (("gossip.toml",), "this job has no server; start its first peer with paceline gossip gossip.toml"),
         (("job.toml", "--token", "a b\n"), "a token is made of"),
         (("job.toml", "--host", "0.0.0.0", "--cert", "a.pem"), "--cert and --key belong together"),
         (("job.toml", "--port", "http"), "--port"),
-        (("--resume", "."), "is not a run folder"),
     ],
 )
 def test_bad_input_gets_one_clear_line(refused, tmp_path, arguments, message):
@@ -48,30 +34,6 @@ def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp
     err = refused("serve", "job.toml")
     assert "mnist" in err
     assert str(tmp_path / "nowhere") in err
-
-
-@pytest.mark.parametrize(
-    ("job", "rounds", "message"),
-    [
-        ("job.toml", "rounds = 2", "run: all 2 rounds are done; there is nothing to resume"),
-        ("job.toml", "rounds = 50\ntarget = 'accuracy >= 0.3'", "target, accuracy >= 0.3, is reached"),
-        ("pool.toml", "rounds = 2", "cannot be resumed"),
-    ],
-)
-def test_what_is_over_cannot_be_resumed(run, refused, change, job, rounds, message):
-    change("job.toml", "rounds = 2", rounds)
-    events = run(job) / "events.jsonl"
-    before = events.read_bytes()
-    assert message in refused("serve", "--resume", "run")
-    assert events.read_bytes() == before
-
-
-def test_a_damaged_listen_file_gets_one_clear_line(run, refused):
-    events = run() / "events.jsonl"
-    events.write_text(events.read_text().partition('{"event":"round_opened"')[0])
-    for content in ("", "{", '{"port": "x"}'):
-        (events.parent / "listen.json").write_text(content)
-        assert "listen.json cannot be read" in refused("serve", "--resume", "run")
 
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):

@@ -150,7 +150,7 @@ def record_pool(root):
         for event in events:
             folder.record(event)
         for job, recorded in jobs.items():
-            run = folder.create_job(job, job_tables(job))
+            run = folder.open_job(job, job_tables(job))
             for event in recorded:
                 run.record(event)
     return folder

@@ -96,7 +96,7 @@ def test_nobody_else_can_look_into_a_run_or_a_pool(umask, tmp_path):
     before = os.umask(umask)
     try:
         with RunFolder.create(tmp_path / "runs", "shelf", POOL) as folder:
-            folder.create_job("mnist", job_tables("mnist"))
+            folder.open_job("mnist", job_tables("mnist"))
         write_report(record(tmp_path / "runs", "digits", JOB, run_events()))
         with RunFolder.open(tmp_path / "runs/digits") as again:
             again.reopen()
@@ -215,16 +215,16 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_eac
     assert {name: list(job.events()) for name, job in folder.jobs().items()} == jobs
     assert folder.jobs()["mnist"].settings == job_tables("mnist")
     with RunFolder.create(tmp_path, "open", POOL) as folder:
-        job = folder.create_job("mnist", job_tables("mnist"))
+        job = folder.open_job("mnist", job_tables("mnist"))
         job.record(jobs["mnist"][0])
         assert list(RunFolder.open(folder.path).jobs()["mnist"].events()) == jobs["mnist"][:1]
         for path in (folder.path, job.path):
             with pytest.raises(ConfigError, match="another process is recording this"):
                 RunFolder.open(path).reopen()
         with pytest.raises(ConfigError, match="jobs/mnist exists and is not empty"):
-            folder.create_job("mnist", job_tables("mnist"))
+            folder.open_job("mnist", job_tables("mnist"))
         with pytest.raises(ConfigError, match="is not the name of a folder"):
-            folder.create_job("../../escape", job_tables("escape"))
+            folder.open_job("../../escape", job_tables("escape"))
     with RunFolder.open(job.path) as again:
         again.reopen()
     with pytest.raises(AssertionError, match="for reading"):
@@ -234,7 +234,7 @@ def test_the_jobs_of_a_pool_are_ordinary_run_folders_and_one_process_records_eac
 def test_a_full_disk_of_a_job_is_reported_and_all_else_is_closed(tmp_path):
     events, jobs = pool_events()
     folder = RunFolder.create(tmp_path, "shelf", POOL)
-    broken, other = (folder.create_job(name, job_tables(name)) for name in ("mnist", "fashion"))
+    broken, other = (folder.open_job(name, job_tables(name)) for name in ("mnist", "fashion"))
     with files.written_to(FaultyDisk({"append": errno.ENOSPC})):
         broken.record(jobs["mnist"][0])
     folder.record(events[0])

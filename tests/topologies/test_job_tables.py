@@ -104,7 +104,7 @@ def test_what_stands_for_a_table(given, same):
         (lambda: job(model=Net()), r"model: it must be a name, .* a class .*, or a ModelSpec, not Net\(\)"),
         (lambda: job(model=None), "model is None; it must be a table, or a ModelSpec"),
         (lambda: job(data=3), "data: it must be a name, a table, a class or function of yours, or a DataSpec, not 3"),
-        (lambda: job(data={"shard_size": 0}), "data: shard_size is 0; it must be at least 1"),
+        (lambda: job(data={"shard_size": 0}), "data: shard_size is 0; allowed: 1 to 16777216"),
         (lambda: job(data={"shards": 0}), "data: unknown key 'shards'; did you mean 'shard_size'?"),
         (lambda: job(optimizer="adam"), "optimizer: optimizer 'adam' is unknown; did you mean 'Adam'?"),
         (lambda: job(optimizer={"lr": []}), "optimizer: SGD does not work with"),

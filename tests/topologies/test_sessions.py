@@ -11,7 +11,7 @@ from paceline.topologies import sessions
 from paceline.topologies.base import DeviceOptions, Node
 from paceline.topologies.events import HostBack, HostLost
 from paceline.topologies.parallel import topology as parallel
-from paceline.topologies.sessions import Changes, Roster, Session, check_name, until_over
+from paceline.topologies.sessions import SILENT_SECONDS, Changes, Roster, Session, check_name, until_over
 from paceline.topologies.split import topology as split
 
 PATIENCE_SECONDS = 30.0
@@ -156,3 +156,24 @@ def test_names_that_no_device_can_have(name):
         check_name(name)
     with pytest.raises(ValueError, match="allowed: 1 to 64 letters"):
         Roster(Session).join(name)
+
+
+def test_who_joined_and_was_never_heard_of_again_loses_its_place():
+    now = [0.0]
+    roster = Roster(Session, now=lambda: now[0])
+    silent, busy, ready = (roster.join(name)[0] for name in ("silent", "busy", "ready"))
+    roster.set_ready(ready, True)
+    now[0] = SILENT_SECONDS - 1
+    roster.find(busy.key)
+    assert roster.drop_silent() == []
+    now[0] = SILENT_SECONDS + 1
+    assert roster.drop_silent() == [silent]
+    assert [session.name for session in roster] == ["busy", "ready"]
+    with pytest.raises(LookupError, match="join again"):
+        roster.find(silent.key)
+    for number in range(1000):  # callers with the token who join under ever new names
+        now[0] += SILENT_SECONDS / 100
+        roster.drop_silent()
+        roster.join(f"x{number}")
+    assert len(roster) <= 103
+    assert len(roster._by_key) <= 103

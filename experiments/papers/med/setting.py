@@ -24,6 +24,7 @@ from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from papers import AVERAGE
 from reproduction.trials import write_part
 
 SCHEMES = ("med", "mmtt-ideal", "mmtt-uncertain", "med-held-back")
@@ -167,5 +168,6 @@ def _job(name: str, kind: Kind, data: DataSpec, size: Size, more_seconds: float,
         benchmark_shards=1,  # nothing varies while a device is measured: more would tell the same
         model=ModelSpec(name=kind.model),
         optimizer=OptimizerSpec(name="Adam", options={"lr": 1e-4}),
+        aggregation=AVERAGE,
         data=data,
     )

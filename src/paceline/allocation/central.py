@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from paceline.allocation import costs
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, shards_there
 from paceline.allocation.least_time import least_time
-from paceline.allocation.problem_base import MOST
-from paceline.checks import Count
+from paceline.checks import MOST, Count
 
 # NumPy is imported when something is solved: a device that trains for another policy does without.
 if TYPE_CHECKING:

@@ -19,19 +19,9 @@ from typing import Literal
 import msgspec
 
 from paceline.allocation.least_time import least_time, suggest_seconds
-from paceline.allocation.problem_base import (
-    MOST,
-    AllocatedShare,
-    Count,
-    CountOrZero,
-    Learners,
-    Name,
-    NotNegative,
-    Positive,
-    Problem,
-    Reply,
-)
+from paceline.allocation.problem_base import AllocatedShare, Learners, Name, Problem, Reply
 from paceline.allocation.rounding import units_within
+from paceline.checks import MOST, Count, CountOrZero, NotNegative, Positive
 from paceline.errors import ConfigError
 
 

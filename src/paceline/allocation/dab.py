@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from paceline import checks
 from paceline.allocation import problem_base
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.costs import fixed_seconds, shard_seconds
@@ -54,10 +55,10 @@ class DabLearner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A learner of a `DabProblem`; rates as in a `Profile`."""
 
     name: problem_base.Name
-    samples_per_second: problem_base.Positive
-    down_bytes_per_second: problem_base.Positive
-    up_bytes_per_second: problem_base.Positive
-    latency_seconds: problem_base.NotNegative = 0.0
+    samples_per_second: checks.Positive
+    down_bytes_per_second: checks.Positive
+    up_bytes_per_second: checks.Positive
+    latency_seconds: checks.NotNegative = 0.0
 
     def as_candidate(self) -> Candidate:
         """Describe the learner to the policy."""
@@ -71,11 +72,11 @@ class DabProblem(problem_base.Problem, frozen=True, kw_only=True):
 
     objective_name: ClassVar[str] = "shards in all"
 
-    deadline_seconds: problem_base.Positive
-    iterations: problem_base.Count
-    model_bytes: problem_base.CountOrZero
-    shard_bytes: problem_base.CountOrZero
-    shard_samples: problem_base.Count
+    deadline_seconds: checks.Positive
+    iterations: checks.Count
+    model_bytes: checks.CountOrZero
+    shard_bytes: checks.CountOrZero
+    shard_samples: checks.Count
     learners: problem_base.Learners[DabLearner]
 
     def solve(self, *, time_limit_seconds: float | None = None) -> Reply:
@@ -86,7 +87,7 @@ class DabProblem(problem_base.Problem, frozen=True, kw_only=True):
             model_bytes=self.model_bytes,
             shard_bytes=self.shard_bytes,
             shard_samples=self.shard_samples,
-            num_shards=problem_base.MOST,
+            num_shards=checks.MOST,
         )
         candidates = [learner.as_candidate() for learner in self.learners]
         allocated = DabAllocation().allocate(terms, candidates)

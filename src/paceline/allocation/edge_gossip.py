@@ -11,8 +11,9 @@ import msgspec
 
 from paceline import checks
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
-from paceline.allocation.problem_base import AllocatedShare, Count, Learners, Name, NotNegative, Problem, Reply
+from paceline.allocation.problem_base import AllocatedShare, Learners, Name, Problem, Reply
 from paceline.allocation.rounding import TOLERANCE
+from paceline.checks import Count, NotNegative
 
 _MOST_NAMED = 5  # of learners that failed, in a message
 

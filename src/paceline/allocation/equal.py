@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 from paceline.allocation import costs
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms, shards_there
 from paceline.allocation.cycle_problem import Conflict, CycleProblem
-from paceline.allocation.problem_base import MOST, Reply
+from paceline.allocation.problem_base import Reply
 from paceline.allocation.rounding import split_evenly, units_within
 from paceline.allocation.staleness import staleness
-from paceline.checks import Count
+from paceline.checks import MOST, Count
 
 
 @dataclass(frozen=True, kw_only=True)

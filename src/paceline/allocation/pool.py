@@ -1,8 +1,8 @@
 """Policies for several jobs at once: which learner trains how much of which job.
 
 Each learner is in one job at most. Constraints that make a problem infeasible are waived step by step, and reported:
-first that every learner takes part, then the deadlines (learners halt at them), then the jobs that came last, which
-wait. The budget is never waived.
+first that every learner takes part, then the deadlines (learners halt at them), then jobs: one that cannot be placed
+beside those that came before it waits, and those that came after it go on. The budget is never waived.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import msgspec
 
 from paceline.allocation.base import SITS_OUT, Allocation, AllocationPolicy, Candidate, RoundTerms
 from paceline.allocation.costs import fixed_seconds, shard_seconds
 from paceline.checks import Count, CountOrZero, NotNegative, RatioBelowOne
 from paceline.devices.profiles import Outlook
-from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
     from paceline.allocation.med.instance import Instance, Plan
@@ -58,7 +59,9 @@ class Assignment:
         bound: lower bound of `seconds` over all assignments.
         cost: cost of one round of every job.
         waiting: jobs without learners.
+        hindered: those of them that these learners could not do even if they had no other job, and why.
         waived: constraints that were waived.
+        failure: error of the solver, if this was made without it; else empty.
     """
 
     placements: Mapping[str, Placement]
@@ -66,7 +69,9 @@ class Assignment:
     bound: float = 0.0
     cost: float = 0.0
     waiting: tuple[str, ...] = ()
+    hindered: Mapping[str, str] = field(default_factory=dict)
     waived: tuple[str, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,19 +107,55 @@ class PoolPolicy(AllocationPolicy):
         """Return the states that a learner is assumed to be in, with their probabilities."""
 
     def assign(self, demands: Sequence[Demand], budget: float | None = None) -> Assignment:
-        """Assign learners to jobs, earlier jobs first; nobody is placed if not one job can be paid.
+        """Assign learners to jobs, earlier jobs first; a job that cannot be placed does not hold up the others.
 
         Args:
             budget: budget, if less than the policy's own.
         """
-        limits = [limit for limit in (self.budget, budget) if limit is not None]
-        for num_jobs in range(min(len(demands), len(demands[0].candidates)) if demands else 0, 0, -1):
-            placed, waiting = demands[:num_jobs], tuple(demand.job for demand in demands[num_jobs:])
-            for instance, waived in self._relaxed(self._instance(placed, min(limits, default=math.inf))):
-                assignment = self._solve(instance, placed, waiting, waived)
-                if assignment is not None:
-                    return assignment
-        return Assignment(placements={}, waiting=tuple(demand.job for demand in demands))
+        most = min((limit for limit in (self.budget, budget) if limit is not None), default=math.inf)
+        num_learners = len(demands[0].candidates) if demands else 0
+        chosen = demands[:num_learners]  # each is in one job at most
+        assignment = self._placed(chosen, most) if chosen else None
+        if assignment is None:
+            assignment, chosen = self._one_by_one(demands, most)
+        placed = {demand.job for demand in chosen}
+        waiting = [demand for demand in demands if demand.job not in placed]
+        alone = waiting if len(chosen) < num_learners else []
+        reasons = {demand.job: self._why_not_even_alone(demand, most) for demand in alone}
+        return replace(
+            assignment,
+            waiting=tuple(demand.job for demand in waiting),
+            hindered={job: reason for job, reason in reasons.items() if reason is not None},
+        )
+
+    def _one_by_one(self, demands: Sequence[Demand], budget: float) -> tuple[Assignment, Sequence[Demand]]:
+        """Place one job more at a time, leaving out those that cannot be beside the ones before; and return whose."""
+        assignment, chosen = Assignment(placements={}), list[Demand]()
+        for demand in demands:
+            if len(chosen) == len(demand.candidates):
+                break
+            found = self._placed([*chosen, demand], budget)
+            if found is not None:
+                assignment, chosen = found, [*chosen, demand]
+        return assignment, chosen
+
+    def _placed(self, demands: Sequence[Demand], budget: float) -> Assignment | None:
+        """Place learners in all of these jobs; None if that cannot be, whatever is waived."""
+        relaxed = self._relaxed(self._instance(demands, budget))
+        found = (self._solve(instance, demands, waived) for instance, waived in relaxed)
+        return next((assignment for assignment in found if assignment is not None), None)
+
+    def _why_not_even_alone(self, demand: Demand, budget: float) -> str | None:
+        """Return why no learners can do a job, whatever is waived; None if some can."""
+        from paceline.allocation.med.conflicts import find_conflict
+
+        if self._placed([demand], budget) is not None:
+            return None
+        jobs, learners = [demand.job], [candidate.name for candidate in demand.candidates]
+        instance = replace(self._instance([demand], budget), min_shards=0)
+        later = replace(instance, deadlines=_LATER[-1] * instance.deadlines)
+        is_in_time = find_conflict(replace(later, budget=math.inf), jobs, learners) is None
+        return find_conflict(later if is_in_time else instance, jobs, learners) or "no allocation of it was found"
 
     def allocate(self, terms: RoundTerms, candidates: Sequence[Candidate]) -> list[Allocation]:
         """Allocate for one job, as `assign` does."""
@@ -127,8 +168,6 @@ class PoolPolicy(AllocationPolicy):
         ]
 
     def _relaxed(self, instance: Instance) -> Iterator[tuple[Instance, tuple[str, ...]]]:
-        from dataclasses import replace
-
         yield instance, ()
         waived: tuple[str, ...] = ()
         if instance.min_shards:
@@ -137,9 +176,7 @@ class PoolPolicy(AllocationPolicy):
         for times in _LATER:
             yield replace(instance, deadlines=times * instance.deadlines), (*waived, "deadlines")
 
-    def _solve(
-        self, instance: Instance, demands: Sequence[Demand], waiting: tuple[str, ...], waived: tuple[str, ...]
-    ) -> Assignment | None:
+    def _solve(self, instance: Instance, demands: Sequence[Demand], waived: tuple[str, ...]) -> Assignment | None:
         from paceline.allocation.med.conflicts import find_conflict
         from paceline.allocation.med.limit import Limit
         from paceline.allocation.med.solver import solve
@@ -155,7 +192,6 @@ class PoolPolicy(AllocationPolicy):
             seconds=solution.plan.objective,
             bound=min(solution.bound, solution.plan.objective),
             cost=solution.plan.cost,
-            waiting=waiting,
             waived=waived,
         )
 
@@ -168,7 +204,10 @@ class PoolPolicy(AllocationPolicy):
         fixed, unit = np.zeros((2, len(demands), len(learners)))
         for row, (_, terms, candidates) in enumerate(demands):
             for column, candidate in enumerate(candidates):
-                for outlook in self.foreseen(candidate):
+                likely = [outlook for outlook in self.foreseen(candidate) if outlook.probability > 0]
+                if not likely:  # nothing is known of it in this job, or it is not to be in it
+                    fixed[row, column] = unit[row, column] = _MOST_SECONDS
+                for outlook in likely:
                     fixed[row, column] += outlook.probability * fixed_seconds(terms, outlook.profile)
                     unit[row, column] += outlook.probability * shard_seconds(terms, outlook.profile)
         return Instance(
@@ -218,9 +257,7 @@ class MmttAllocation(PoolPolicy):
 
     def foreseen(self, candidate: Candidate) -> Sequence[Outlook]:
         known = [outlook for outlook in candidate.outlook if outlook.state == candidate.state]
-        if not known:
-            raise ConfigError(f"{candidate.name} did not report its state, which mmtt needs")
-        return [Outlook(state=known[0].state, probability=1.0, profile=known[0].profile)]
+        return [msgspec.structs.replace(outlook, probability=1.0) for outlook in known[:1]]
 
 
 def _placements(instance: Instance, plan: Plan, demands: Sequence[Demand]) -> dict[str, Placement]:

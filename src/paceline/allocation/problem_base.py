@@ -11,16 +11,9 @@ from msgspec import Meta
 from paceline.errors import ConfigError
 
 MAX_LEARNERS = 100_000
-MOST = 10**15
-"""Limit of plausible counts, sizes, rates and times."""
-
 T = TypeVar("T")
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Positive: TypeAlias = Annotated[float, Meta(gt=0, le=MOST)]
-NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=MOST)]
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
-CountOrZero: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
 Learners: TypeAlias = Annotated[list[T], Meta(min_length=1, max_length=MAX_LEARNERS)]
 
 

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -92,7 +92,7 @@ class Signature:
         """Read a function's signature; raises `ConfigError` for one that cannot be served."""
         try:
             signature = inspect.signature(function)
-            types = typing.get_type_hints(function)
+            types = typing.get_type_hints(function, include_extras=True)  # ranges count, too
         except (NameError, TypeError, ValueError) as error:
             raise ConfigError(f"rpc {name!r}: its signature cannot be read: {error}") from error
         for parameter, hint in types.items():
@@ -163,7 +163,8 @@ class Signature:
 
 def convert(value: Any, hint: Any) -> Any:
     """Make a value into the annotated type (enums, dataclasses and structs are made here); raises `TypeError`."""
-    if isinstance(value, np.generic) and hint in (bool, int, float, complex):
+    bare = hint.__origin__ if typing.get_origin(hint) is Annotated else hint
+    if isinstance(value, np.generic) and bare in (bool, int, float, complex):
         value = value.item()
     try:
         return msgspec.convert(value, hint, dec_hook=_convert_custom)

@@ -74,6 +74,7 @@ Store: TypeAlias = Annotated[str | None, option("URL", "Redis server where peers
 Contention: TypeAlias = Annotated[Path | None, option("FILE", "Profile made by paceline contention.", TRAINING)]
 Energy: TypeAlias = Annotated[str, option("HOW", "model, codecarbon, or busy_watts=4,…", TRAINING)]
 Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unreachable host (300).", TRAINING)]
+StateFile: TypeAlias = Annotated[Path | None, option("FILE", "Keep a peer's state there, and go on from it.", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
 DeviceKeyFile: TypeAlias = Annotated[
@@ -97,6 +98,7 @@ _OPTIONS = {
     "applies_view": "--apply-view",
     "store_url": "--store",
     "contention": "--contention",
+    "state_file": "--state",
 }
 
 
@@ -168,6 +170,7 @@ def make_device(
     allow: Allow = None,
     store: Store = None,
     contention: Contention = None,
+    state: StateFile = None,
     energy: Energy = "model",
     device: DeviceName = "cpu",
     compiles: Compiles = False,
@@ -215,6 +218,7 @@ def make_device(
             patience_seconds=patience,
             store_url=store,
             contention=contention,
+            state_file=state,
             is_private=private,
         ),
         machine=LiveMachine(

@@ -14,11 +14,11 @@ from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, DiskError
 from paceline.fleets.live import ListenOptions
+from paceline.report.folder import LISTEN
 from paceline.topologies.access import AdminService
 from paceline.topologies.access.registry import new_token
 from paceline.topologies.base import Contact
 
-_FILE = "listen.json"
 _HERE = {"0.0.0.0": access.LOOPBACK, "::": "::1"}
 
 
@@ -36,11 +36,12 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     cert: str | None = None
     key: str | None = None
     insecure: bool = False
+    device: str = "cpu"
 
     @classmethod
     def of(cls, folder: Path | None, given: dict[str, object]) -> KeptListenOptions:
         """Read the settings kept in a folder, if any, and apply those given; makes up tokens where they are needed."""
-        path = folder / _FILE if folder is not None else None
+        path = folder / LISTEN if folder is not None else None
         kept = cls._read(path) if path is not None and path.exists() else cls()
         for name, value in given.items():
             setattr(kept, name, value)
@@ -79,7 +80,7 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
         self.port = port
-        path = folder / _FILE
+        path = folder / LISTEN
         try:
             files.replace(path, msgspec.json.encode(self))
         except OSError as error:
@@ -102,7 +103,7 @@ def find_host(target: str, token: str | None, ca_file: str | None) -> AdminHost:
     if "://" in target:
         return AdminHost(_connect(parse_contact("TARGET", target), token, ca_file), target)
     folder = Path(target)
-    if not (folder / _FILE).exists():
+    if not (folder / LISTEN).exists():
         raise ConfigError(f"{target} is no address, such as https://10.0.0.2:7223#sha256:…, and no run that is served")
     kept = KeptListenOptions.of(folder, {})
     identity = kept.identity(folder)

@@ -31,9 +31,7 @@ FleetFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FLEET", help="Fle
 Url: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="Host or peer: https://10.0.0.2:7223#sha256:…")]
 Target: TypeAlias = Annotated[str, typer.Argument(metavar="TARGET", help="Its address, or its folder on this machine.")]
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run (one in runs/).")]
-Resume: TypeAlias = Annotated[Path | None, option("RUN", "Folder of an interrupted run to resume.")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first.")]
-Rounds: TypeAlias = Annotated[int | None, option("N", "With --resume: rounds in all, if more are wanted.", min=1)]
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
 
@@ -62,9 +60,3 @@ def read_token(token: str | None, file: Path | None) -> str | None:
             raise ConfigError(f"--token-file {file} cannot be read: {in_one_line(error)}") from None
     check_token(token)
     return token
-
-
-def check_rounds(rounds: int | None, resume: Path | None) -> None:
-    """Raise `ConfigError` for a number of rounds where no run is resumed."""
-    if rounds is not None and resume is None:
-        raise ConfigError("--rounds is for a run that is resumed; a new one has rounds in its job file")

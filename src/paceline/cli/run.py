@@ -5,35 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import (
-    Compiles,
-    DeviceName,
-    Folder,
-    Overwrite,
-    ResultAsJson,
-    Resume,
-    Rounds,
-    Save,
-    check_rounds,
-    option,
-)
+from paceline.cli.options import Compiles, DeviceName, Folder, JobFile, Overwrite, ResultAsJson, Save, option
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
-from paceline.run import prepare, reopen
 from paceline.topologies.job_files import load_job
 
 
 def run(
-    job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
+    job: JobFile,
     devices: Annotated[int | None, option("N", "Number of devices to start, all alike.", min=1)] = None,
     fleet: Annotated[Path | None, option("FILE", "Fleet file (TOML) with the devices to start.")] = None,
-    resume: Resume = None,
-    rounds: Rounds = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
     save: Save = None,
@@ -49,11 +33,7 @@ def run(
     """
     if (devices is None) == (fleet is None):
         raise ConfigError("give the devices to start: either --devices N or --fleet FILE")
-    if (job is None) == (resume is None):
-        raise ConfigError("give either a job file, or --resume with the folder of a run")
-    check_rounds(rounds, resume)
-    resumed = None if resume is None else reopen(resume, rounds)
-    spec = load_job(job) if job is not None else resumed.plan.job  # type: ignore[union-attr]
+    spec = load_job(job)
     topology = topologies.of_job(spec)
     if store is not None and "store_url" not in topology.used_options:
         raise ConfigError(f"--store does nothing for a {topology.noun} of a {topology.name} job: leave it out")
@@ -64,6 +44,4 @@ def run(
     options = [*(() if store is None else ("--store", store)), *(("--compile",) if compiles else ())]
     local = LocalFleet(started, options=options, threads=threads, device=device)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
-    again = ["run", *(["--devices", str(devices)] if fleet is None else ["--fleet", str(fleet)])]
-    prepared = resumed or prepare(spec, folder, local, overwrite=overwrite)
-    show_run.start_and_show(prepared, local, as_json=as_json, save=save, opening=opening, resume=again)
+    show_run.run_and_show(spec, local, folder, overwrite=overwrite, as_json=as_json, save=save, opening=opening)

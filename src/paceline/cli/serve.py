@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from paceline import topologies
@@ -22,14 +22,12 @@ from paceline.cli.options import (
     DeviceName,
     Folder,
     Insecure,
+    JobFile,
     Key,
     Overwrite,
-    Resume,
-    Rounds,
     Tls,
     Token,
     TokenFile,
-    check_rounds,
     flag,
     option,
     read_token,
@@ -39,15 +37,13 @@ from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet
 from paceline.learning.accelerators import find_accelerator
-from paceline.run import PreparedRun, prepare, reopen
+from paceline.run import PreparedRun, prepare
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
 
 
 def serve(
-    job: Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file (TOML).")] = None,
-    resume: Resume = None,
-    rounds: Rounds = None,
+    job: JobFile,
     folder: Folder = None,
     overwrite: Overwrite = False,
     device: DeviceName = "cpu",
@@ -68,11 +64,7 @@ def serve(
 
     Example: paceline serve job.toml --host 0.0.0.0 --tls
     """
-    if (job is None) == (resume is None):
-        raise ConfigError("give either a job file, or --resume with the folder of a run")
-    check_rounds(rounds, resume)
     token = read_token(token, token_file)
-    machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
     given: dict[str, object] = {
         "host": host,
         "port": port,
@@ -82,10 +74,24 @@ def serve(
         "cert": str(cert.absolute()) if cert else None,
         "key": str(key.absolute()) if key else None,
         "insecure": insecure or None,
+        "device": device,
     }
-    kept = KeptListenOptions.of(resume, {name: value for name, value in given.items() if value is not None})
+    kept = KeptListenOptions.of(None, {name: value for name, value in given.items() if value is not None})
+    serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+
+
+def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: bool, save: Path | None) -> None:
+    """Go on with a run that was served, at the same address and with the same token and certificate."""
+    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save)
+
+
+def serve_run(
+    kept: KeptListenOptions, make_ready: Callable[[], PreparedRun], *, as_json: bool, save: Path | None = None
+) -> None:
+    """Serve a run to devices that join over the network."""
+    machine = functools.partial(LiveMachine, accelerator=find_accelerator(kept.device))
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
-    prepared = _prepared(job, resume, rounds, folder, overwrite)
+    prepared = make_ready()
     identity = identity or kept.identity(prepared.folder.path)
     console = Console(stderr=as_json)
 
@@ -101,7 +107,7 @@ def serve(
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
-    show_run.start_and_show(prepared, fleet, as_json=as_json, resume=["serve"])
+    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save)
 
 
 def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, folder: Path) -> dict[str, object]:
@@ -121,12 +127,7 @@ def _how_to_take_part(kept: KeptListenOptions, url: str, folder: Path) -> list[s
     return [joining, submitting] if kept.submit_token else [joining]
 
 
-def _prepared(
-    job: Path | None, resume: Path | None, rounds: int | None, folder: Path | None, overwrite: bool
-) -> PreparedRun:
-    if resume is not None:
-        return reopen(resume, rounds)
-    assert job is not None
+def _prepared(job: Path, folder: Path | None, overwrite: bool) -> PreparedRun:
     spec = load_job(job)
     if not topologies.of_job(spec).is_served:
         command = f"paceline {COMMAND_WITHOUT_HOST} {job}"

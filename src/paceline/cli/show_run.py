@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from paceline.fleets.base import Fleet
 from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder, show_progress
+from paceline.report.folder import FLEET, LISTEN
 from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
@@ -44,20 +44,13 @@ def run_and_show(
 
 
 def start_and_show(
-    prepared: PreparedRun,
-    fleet: Fleet,
-    *,
-    as_json: bool,
-    save: Path | None = None,
-    opening: str = "",
-    resume: Sequence[str] = (),
+    prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None, opening: str = ""
 ) -> None:
     """Start a prepared run; shows its progress, then its result. If it is interrupted, says how to go on.
 
     Args:
         save: file to save the final model in, too.
         opening: line to print before devices start.
-        resume: command that resumes the run, if it can be; the option with its folder is added.
     """
     if save is not None and prepared.plan.job.nested:
         raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
@@ -73,7 +66,7 @@ def start_and_show(
         try:
             run = prepared.start(fleet, [watch])
         except KeyboardInterrupt:
-            line = _how_to_go_on(prepared, resume)
+            line = _how_to_go_on(prepared)
             Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
             raise
     if save is not None:
@@ -83,15 +76,16 @@ def start_and_show(
         exit_terminated()  # it ended early, with what was learned
 
 
-def _how_to_go_on(prepared: PreparedRun, resume: Sequence[str]) -> str:
+def _how_to_go_on(prepared: PreparedRun) -> str:
     """Say what resumes a run that was interrupted, or where to find what it has learned."""
     path = prepared.folder.path
-    if resume and prepared.plan.topology.can_resume(prepared.plan.job):
-        return f"to go on, run\n  {shlex.join(['paceline', *resume, '--resume', str(path)])}"
+    says_how = (path / FLEET).exists() or (path / LISTEN).exists()
+    if says_how and prepared.plan.topology.can_resume(prepared.plan.job):
+        return f"to go on, run\n  {shlex.join(['paceline', 'resume', str(path)])}"
     kept = sorted(path.glob("**/checkpoints/*.safetensors"))
     if not kept:
         return f"no model was kept yet; the record of the run is in {path}"
-    return f"this command cannot go on with a run; what it has learned is in {kept[-1].parent}"
+    return f"this run cannot go on; what it has learned is in {kept[-1].parent}"
 
 
 def _print_result(run: Run, console: Console, *, as_json: bool) -> None:

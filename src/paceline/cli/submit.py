@@ -14,7 +14,7 @@ from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.base import JobProgress, TakesJobs
-from paceline.topologies.reporting.formatting import describe_metrics
+from paceline.topologies.reporting.formatting import describe_metrics, printable
 
 
 def submit(
@@ -45,7 +45,8 @@ def submit(
     elif not wait:
         print(f"{progress.job} is in the pool: {progress.rounds} rounds to train")
     else:
-        parts = [f"{progress.num_closed} rounds", *describe_metrics(progress.metrics)]
+        reason = [printable(progress.reason)] if progress.reason else []
+        parts = [*reason, f"{progress.num_closed} rounds", *describe_metrics(progress.metrics)]
         print(f"{progress.job} is over: {', '.join(parts)}")
 
 

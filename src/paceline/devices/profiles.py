@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+import sys
+from typing import Annotated, TypeAlias
 
-from paceline.checks import NotNegative, Positive, Ratio, check_fields
+import msgspec
+from msgspec import Meta
+
+from paceline.checks import NotNegative, Ratio, check_fields
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -15,7 +19,7 @@ class Rate(msgspec.Struct, frozen=True):
         spread: standard deviation of the rate, as a ratio of it (0.1 is 10 %).
     """
 
-    per_second: Positive
+    per_second: Annotated[float, Meta(gt=0, le=sys.float_info.max)]  # modelled links may take next to no time
     spread: NotNegative = 0.0
 
     def __post_init__(self) -> None:
@@ -41,10 +45,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
+MAX_STATES = 64
+"""Most states that a device may have."""
+
+StateName: TypeAlias = Annotated[str, Meta(max_length=80)]
+
+
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """A state that a device may be in, its probability, and the device's profile in it."""
 
-    state: str
+    state: StateName
     probability: Ratio
     profile: Profile
 

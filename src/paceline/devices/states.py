@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from paceline.checks import Positive, Ratio, Spec, check_fields
+from paceline.devices.profiles import MAX_STATES, StateName
 from paceline.errors import ConfigError
 
 _TOLERANCE = 1e-6  # of a sum of probabilities
@@ -27,7 +28,7 @@ class DeviceState(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bandwidth: bandwidth of its link, likewise.
     """
 
-    name: str
+    name: StateName
     probability: Ratio
     speed: Positive = 1.0
     bandwidth: Positive = 1.0
@@ -39,6 +40,8 @@ class DeviceState(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def check_states(states: Sequence[DeviceState]) -> None:
     """Raise `ValueError` unless names differ and probabilities add up to 1; no states at all are fine."""
     names = [state.name for state in states]
+    if len(names) > MAX_STATES:
+        raise ValueError(f"there are {len(names)} states; allowed: at most {MAX_STATES}")
     if len(set(names)) < len(names):
         raise ValueError(f"states {names}: names must differ")
     total = sum(state.probability for state in states)

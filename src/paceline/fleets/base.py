@@ -37,6 +37,10 @@ class Fleet(ABC):
             devices = "1 device" if num_devices == 1 else f"{num_devices} devices"
             raise ConfigError(f"the fleet has {devices}; the job needs {least} to begin")
 
+    def described(self) -> dict[str, Any] | None:
+        """Return what it takes to make such a fleet again, see `fleet_of`; None if nobody here decides on devices."""
+        return None
+
     @abstractmethod
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         """Carry out a plan; blocks until the run is over.

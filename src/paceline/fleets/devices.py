@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -87,6 +87,18 @@ def check_names(devices: Iterable[EmulatedDevice]) -> None:
     for name, count in collections.Counter(device.name for device in devices).most_common(1):
         if count > 1:
             raise ConfigError(f"{count} devices are called {name!r}; names must differ")
+
+
+def described(devices: Sequence[EmulatedDevice]) -> list[dict[str, Any]]:
+    """Return devices as the tables of a fleet file, without what is as it is by default: JSON has no infinity."""
+    return [
+        {
+            field.name: msgspec.to_builtins(getattr(device, field.name))
+            for field in msgspec.structs.fields(device)
+            if field.required or getattr(device, field.name) != field.default
+        }
+        for device in devices
+    ]
 
 
 def in_cell(cell: Cell, devices: Sequence[_Device]) -> list[_Device]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from paceline.devices.machines import LiveMachine
-from paceline.fleets.devices import EmulatedDevice, singles
+from paceline.fleets.devices import EmulatedDevice, described, singles
 from paceline.fleets.live import ListenOptions
 from paceline.fleets.processes import ProcessFleet, ProcessSpec, device_options
 from paceline.learning.accelerators import find_accelerator
@@ -61,11 +61,15 @@ class LocalFleet(ProcessFleet):
     ) -> None:
         machine = functools.partial(LiveMachine, accelerator=find_accelerator(device))
         self.devices = [_placed(one, device) for one in singles(LocalDevice, devices)]
+        self._settings = {"options": list(options), "threads": threads, "device": device}
         options = [*options, "--threads", str(threads)]
         specs = [
             ProcessSpec(name=one.name, options=[*one.options(), *options], num_threads=threads) for one in self.devices
         ]
         super().__init__(ListenOptions(port=0, token=secrets.token_urlsafe(16)), specs, machine)
+
+    def described(self) -> dict[str, Any]:
+        return {"type": "local", "devices": described(self.devices), **self._settings}
 
 
 def _placed(device: LocalDevice, default: str) -> LocalDevice:

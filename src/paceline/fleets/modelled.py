@@ -7,9 +7,10 @@ import contextlib
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
+import torch
 from msgspec import Meta
 
 from paceline.axon.transports.links import Link, LinkInUse
@@ -50,8 +51,11 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
         is_server: whether it is what the host runs on; all others are members.
         states: as for every device; it measures itself idle, unless the policy asks for all of them.
         skips: part of the work it reports that it does not do; to try out audits.
-        poison_factor: what the change in each of its updates is multiplied by; -1 flips its sign, -10 makes it large as
-            well. To try out robust aggregation; 1 is honest.
+        poison: what it sends instead of what it trained, to try out what jobs withstand: ``scaled``: its change times
+            `poison_factor`; ``zeros``: parameters that are all 0; ``stale``: the first parameters that it was given;
+            ``colluding``: with all others of this kind, the model's last step backwards, as long as its own change
+            times `poison_factor`.
+        poison_factor: -1 flips the sign of a ``scaled`` change, -10 makes it large as well; 1 is honest.
     """
 
     samples_per_second: Positive | dict[str, Positive]
@@ -65,6 +69,7 @@ class VirtualDevice(EmulatedDevice, frozen=True, kw_only=True, forbid_unknown_fi
     leaves_at_seconds: Annotated[float, Meta(ge=0)] | None = None
     is_server: bool = False
     skips: RatioBelowOne = 0.0
+    poison: Literal["scaled", "zeros", "stale", "colluding"] = "scaled"
     poison_factor: Annotated[float, Meta(ge=-1e6, le=1e6)] = 1.0
 
     def __post_init__(self) -> None:
@@ -189,6 +194,7 @@ class ModelledTrainer(Trainer):
         self._chance = random.Random(seed)
         self._meter = meter
         self._kept = KeptTraining(initial)
+        self._given: list[Vectors] = []  # the first parameters, and the last ones but one, to those who lie
 
     def initial_parameters(self) -> Vectors:
         return self._initial
@@ -196,6 +202,13 @@ class ModelledTrainer(Trainer):
     def load_base(self, state: State) -> None:
         if self._model is not None:
             self._kept.load_base(self._model, state)
+
+    def memory(self) -> State:
+        return {} if self._model is None else self._kept.memory(self._model)
+
+    def restore(self, memory: State) -> None:
+        if self._model is not None:
+            self._kept.restore(self._model, memory)
 
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS
@@ -222,13 +235,17 @@ class ModelledTrainer(Trainer):
 
     def _poisoned(self, start: Vectors, trained: Vectors) -> Vectors:
         """Return what the device says it trained."""
-        factor = self._device.poison_factor
-        if factor == 1:
-            return trained
-        return {
-            name: start[name] + factor * (vector - start[name]) if vector.is_floating_point() else vector
-            for name, vector in trained.items()
-        }
+        device = self._device
+        if device.poison == "scaled":
+            return trained if device.poison_factor == 1 else _moved(start, trained, device.poison_factor)
+        if device.poison == "zeros":
+            return {name: torch.zeros_like(vector) for name, vector in trained.items()}
+        first, *_, last = self._given or (start, start)
+        self._given = [first, start]
+        if device.poison == "stale":
+            return first
+        steps, changes = _length(start, last), _length(trained, start)
+        return _moved(start, last, device.poison_factor * changes / steps if steps else 0.0)
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         values = np.zeros(shard.num_samples, np.float32)
@@ -246,6 +263,20 @@ class ModelledTrainer(Trainer):
 
     def _now(self, per_second: float) -> float:
         return self._load.pace(per_second, self._chance)
+
+
+def _moved(start: Vectors, end: Vectors, factor: float) -> Vectors:
+    """Return parameters on the way from one point to another, so many times as far."""
+    return {
+        name: vector + factor * (end[name] - vector) if vector.is_floating_point() else end[name]
+        for name, vector in start.items()
+    }
+
+
+def _length(one: Vectors, other: Vectors) -> float:
+    """Return how far two sets of parameters are apart."""
+    real = (name for name, vector in one.items() if vector.is_floating_point())
+    return math.hypot(*(float(torch.linalg.vector_norm(one[name] - other[name])) for name in real))
 
 
 class ModelledEngine(Engine):

@@ -133,6 +133,9 @@ class _Members:
         host = f"[{spec.listen}]" if ":" in spec.listen else spec.listen
         known = ["--peer", first] if first else []
         save = ["--save", str(self._model_file(spec.name))]
+        if self._host.env.folder is not None:
+            state = self._host.env.folder / checkpoints.FOLDER / f"{spec.name}.peer.safetensors"
+            save += ["--state", str(state.absolute())]
         return [COMMAND_WITHOUT_HOST, str(self._job_file), "--listen", f"{host}:0", *known, *save]
 
     async def _address_of(self, process: DeviceProcess) -> str:

@@ -24,7 +24,7 @@ from paceline.devices.machines import Machine
 from paceline.errors import ConfigError, DivergedError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
-from paceline.fleets.devices import singles
+from paceline.fleets.devices import described, singles
 from paceline.fleets.modelled import InstantMachine, ModelledMachine, SharedModels, VirtualDevice
 from paceline.learning.accelerators import Accelerator, find_accelerator
 from paceline.topologies.base import (
@@ -129,13 +129,21 @@ class VirtualFleet(Fleet):
             raise ConfigError(f"{len(servers)} devices have is_server; a run has one")
         self._server = servers[0] if servers else None
         self._is_time_only = is_time_only
+        self._every, self._device = every, device
         self._accelerator = find_accelerator(device)
         self._script = script
 
     def check(self, plan: Plan[Any]) -> None:
         super().check(plan)
+        for device in self.devices:
+            for name in plan.job_names:
+                device.speed(name)  # raises if there is none
         if self._is_time_only and plan.needs_gradients:
             raise ConfigError("--time-only: the messages of such a job are made of its gradients; leave it out")
+
+    def described(self) -> dict[str, Any]:
+        settings = {"is_time_only": self._is_time_only, "device": self._device}
+        return {"type": "virtual", "devices": described(self._every), **settings}
 
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         self.check(plan)

@@ -25,6 +25,9 @@ FOLDER = "checkpoints"
 FINAL = "final"
 """Name of the checkpoint of what a run learned, where rounds have none of their own."""
 
+BEST = "best"
+"""Name of the checkpoint of the best round so far, which stays when those of its time are removed."""
+
 NUM_KEPT = 3
 """Checkpoints that stay in a folder; older ones are removed."""
 

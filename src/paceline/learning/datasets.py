@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from paceline import plugins
-from paceline.checks import Count, Spec, check_fields
+from paceline.checks import Spec, check_fields
 from paceline.errors import ConfigError
 from paceline.learning import idx, sources
 from paceline.learning.npz import MAX_CLASSES, in_normal_form, read_npz
@@ -53,7 +54,7 @@ class DataSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     test_share: TestShare = 0.2
     image_size: ImageSize | None = None
     transform: str | None = None
-    shard_size: Count = 100
+    shard_size: Annotated[int, Meta(ge=1, le=1 << 24)] = 100
     placement: Literal["served", "local"] = "served"
 
     def __post_init__(self) -> None:

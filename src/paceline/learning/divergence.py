@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
@@ -23,6 +23,41 @@ def diverged(where: str, what: str) -> DivergedError:
 def has_exploded(loss: float, lowest: float | None = None) -> bool:
     """Return whether a loss is NaN or infinite, or far beyond the lowest so far."""
     return not math.isfinite(loss) or (lowest is not None and loss > MAX_LOSS_GROWTH * max(lowest, 1.0))
+
+
+class LossWatch:
+    """Notices a loss that is far worse than those before.
+
+    Args:
+        losses: those of earlier rounds, in a run that goes on.
+
+    Attributes:
+        lowest: lowest so far; None if there is none.
+    """
+
+    def __init__(self, losses: Iterable[float] = ()) -> None:
+        self.lowest: float | None = None
+        self._first = math.inf
+        for loss in losses:
+            self.add(loss)
+
+    def is_bad(self, loss: float, of_start: Callable[[], float], *, is_exploded_only: bool = False) -> bool:
+        """Return whether a loss has exploded, or what was learned is lost: it is above the first, and twice the lowest.
+
+        Args:
+            of_start: computes the loss of the model that the first round started from.
+            is_exploded_only: leave out the latter.
+        """
+        if self.lowest is None:
+            return has_exploded(loss, 0.0) and has_exploded(loss, of_start())
+        is_lost = loss > max(self._first, self.lowest + abs(self.lowest))
+        return has_exploded(loss, self.lowest) or (is_lost and not is_exploded_only)
+
+    def add(self, loss: float) -> None:
+        """Take in the loss after another round."""
+        if self.lowest is None:
+            self._first = loss
+        self.lowest = loss if self.lowest is None else min(loss, self.lowest)
 
 
 def are_finite(state: Mapping[str, torch.Tensor]) -> bool:

@@ -93,6 +93,11 @@ class EarlyStopping:
         for scores in history:
             self.add(scores)
 
+    @property
+    def is_best(self) -> bool:
+        """Whether the last scores are better than all before."""
+        return self._best is not None and self._num_since_best == 0
+
     def check(self, metric_names: Iterable[str]) -> None:
         """Raise `ConfigError` for a metric that the task does not have."""
         known = (LOSS, *metric_names)

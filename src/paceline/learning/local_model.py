@@ -26,7 +26,7 @@ from paceline.learning.vectors import Layout, Vectors, copy_of, load_into
 
 _CHUNK_SAMPLES = 2048  # gathered at a time: enough to be fast, and little memory
 _LOSS_SAMPLES = 256  # at a time where only losses are computed, which small devices do
-_MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job
+MAX_LOCAL_EPOCHS = 1 << 16  # far beyond any job
 
 
 class LocalModel:
@@ -151,8 +151,8 @@ class LocalModel:
         """
         if not shards:
             raise ConfigError("there are no shards to train on")
-        if not 1 <= local_epochs <= _MAX_LOCAL_EPOCHS:
-            raise ConfigError(f"local_epochs is {local_epochs}; allowed: 1 to {_MAX_LOCAL_EPOCHS}")
+        if not 1 <= local_epochs <= MAX_LOCAL_EPOCHS:
+            raise ConfigError(f"local_epochs is {local_epochs}; allowed: 1 to {MAX_LOCAL_EPOCHS}")
         for shard in shards:
             self.spec.check(shard)
         self.load(state)

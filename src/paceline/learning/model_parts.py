@@ -20,6 +20,7 @@ from paceline.learning.averaging import State
 from paceline.learning.chain import Chain
 from paceline.learning.junction import Concatenation, Junction, JunctionSpec, Merge, sources_in, widen
 from paceline.learning.local_model import make_module
+from paceline.learning.optimizer_memory import load_memory, memory_of
 from paceline.learning.optimizers import set_learning_rates
 from paceline.learning.preprocessing import fitted_buffers
 from paceline.learning.score_totals import ScoreTotals
@@ -206,9 +207,15 @@ class Branch:
         """Copy the parameters and buffers, without those of preprocessing: they follow from the job."""
         return learned_by(self._layers)
 
-    def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Set the parameters; raises `ConfigError` if they do not fit."""
+    def memory(self) -> State:
+        """Copy what the optimizer remembers."""
+        return {} if self._optimizer is None else memory_of(self._optimizer, self._layers)
+
+    def load(self, state: Mapping[str, torch.Tensor], memory: Mapping[str, torch.Tensor]) -> None:
+        """Set the parameters, and what the optimizer remembers; raises `ConfigError` if they do not fit."""
         load_learned(self._layers, state)
+        if self._optimizer is not None:
+            load_memory(self._optimizer, self._layers, memory)
 
 
 class Head(nn.Module):
@@ -278,6 +285,15 @@ class Head(nn.Module):
         for parameter in [parameter for parameter in self._optimizer.state if id(parameter) in removed]:
             del self._optimizer.state[parameter]
 
+    def memory(self) -> State:
+        """Copy what the optimizer remembers."""
+        return memory_of(self._optimizer, self)
+
+    def load(self, state: Mapping[str, torch.Tensor], memory: Mapping[str, torch.Tensor]) -> None:
+        """Set the parameters, and what the optimizer remembers; raises `ConfigError` if they do not fit."""
+        load_into(self, state)
+        load_memory(self._optimizer, self, memory)
+
     def _junction(self) -> Junction:
         if not isinstance(self.merge, Junction):
             raise ConfigError("sources cannot come and go where their outputs are concatenated; use a junction")
@@ -310,13 +326,14 @@ def assemble(spec: TrainingSpec, cut: str, junction: JunctionSpec, state: Mappin
     branches = {}
     for source in sources:
         branches[source] = make_chain(spec, None).before(cut)
-        load_learned(branches[source], _below(state, f"branches.{source}."))
+        load_learned(branches[source], below(state, f"branches.{source}."))
     head = make_head(spec, make_chain(spec, None), cut, sources, junction)
-    load_into(head, _below(state, "head."))
+    load_into(head, below(state, "head."))
     return SplitModel(branches, head).eval()
 
 
-def _below(state: Mapping[str, torch.Tensor], prefix: str) -> State:
+def below(state: Mapping[str, torch.Tensor], prefix: str) -> State:
+    """Return what is in a state under names with this beginning, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import torch
 
-from paceline.checks import Spec, check_fields
+from paceline.checks import MOST, Spec, check_fields
 from paceline.errors import in_one_line
 from paceline.spelling import suggest
 
@@ -99,9 +99,8 @@ def _check_value(what: str, value: Option) -> None:
     numbers = value if isinstance(value, list | tuple) else [value] if isinstance(value, int | float) else []
     if len(numbers) > _MAX_OPTION_VALUES:
         raise ValueError(f"{what} has {len(numbers)} values; allowed: at most {_MAX_OPTION_VALUES}")
-    # As float32, which parameters are.
-    if not all(abs(number) <= torch.finfo(torch.float32).max for number in numbers):
-        raise ValueError(f"{what} is {_shown(value)}; allowed: finite numbers")
+    if not all(abs(number) <= MOST for number in numbers):
+        raise ValueError(f"{what} is {_shown(value)}; allowed: finite numbers, up to {MOST:g}")
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,22 @@ from paceline.learning.training_spec import TrainingSpec
 _INNER = "model."  # what the names of a network begin with in a whole model
 
 
-def make_model(job: Any, dataset: Dataset, start: State | None = None, **settings: Any) -> LocalModel:
+def make_model(
+    job: Any,
+    dataset: Dataset,
+    start: State | None = None,
+    check: Callable[[TrainingSpec], None] = lambda spec: None,
+    **settings: Any,
+) -> LocalModel:
     """Make the model of a job on a dataset, with what it starts from; raises `ConfigError` if that does not fit.
 
     Args:
         start: parameters to start from; None for what the job says.
+        check: called before anything is built.
         settings: further fields of `TrainingSpec`.
     """
     spec, source = TrainingSpec.of(job, dataset, **settings), "the checkpoint"
+    check(spec)
     if start is None and job.model.start is not None:
         source = job.model.start
         start = checkpoints.read(checkpoints.newest_in(Path(source)), is_foreign=True)

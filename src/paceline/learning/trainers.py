@@ -16,16 +16,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from paceline.errors import OutOfMemory, in_one_line
+from paceline.errors import ConfigError, OutOfMemory, in_one_line
 from paceline.learning import aggregated_points
 from paceline.learning.accelerators import CPU, Accelerator
 from paceline.learning.averaging import State
 from paceline.learning.local_model import LocalModel
+from paceline.learning.optimizer_memory import load_memory, memory_of, split_off
 from paceline.learning.shards import Array, Shard
 from paceline.learning.vectors import Vectors
 
 _T = TypeVar("_T")
 
+_KEPT = "kept/"  # before names of what does not travel, in a trainer's memory
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 _ALLOCATION_FAILED = "can't allocate memory"  # part of what torch says on the CPU, where it has no class for it
 
@@ -123,6 +125,20 @@ class KeptTraining:
             optimizer=self._optimizer if options.keeps_optimizer else None,
         )
 
+    def memory(self, model: LocalModel) -> State:
+        """Return what the next training goes on from, besides parameters: what does not travel, and the optimizer's."""
+        remembered = {} if self._optimizer is None else memory_of(self._optimizer, model.module)
+        return {**{f"{_KEPT}{name}": tensor for name, tensor in self._kept.items()}, **remembered}
+
+    def restore(self, model: LocalModel, memory: State) -> None:
+        """Go on from what `memory` returned; raises `ConfigError` for what does not fit."""
+        kept, remembered = split_off(memory)
+        self._kept = {name.removeprefix(_KEPT): tensor for name, tensor in kept.items()}
+        if not self._kept.keys() <= set(model.kept_names):
+            raise ConfigError("what a training kept does not fit the model")
+        self._optimizer = model.new_optimizer()
+        load_memory(self._optimizer, model.module, remembered)
+
     def keep(self, model: LocalModel, parameters: Vectors) -> None:
         """Keep what a training that started from these parameters left in the model."""
         if model.kept_names and parameters is not self._initial:
@@ -155,6 +171,13 @@ class Trainer(ABC):
     def load_base(self, state: State) -> None:
         """Set what of the model does not travel; raises `ConfigError` if it does not fit."""
         raise NotImplementedError(f"{type(self).__name__} holds no model")
+
+    def memory(self) -> State:
+        """Return what the next training with `keeps_optimizer` goes on from, besides parameters."""
+        return {}
+
+    def restore(self, memory: State) -> None:
+        """Go on from what `memory` returned; raises `ConfigError` if it does not fit."""
 
     async def losses(self, parameters: Vectors, shard: Shard) -> Losses:
         """Compute the loss of each sample, in the order of the shard; only peers need it."""
@@ -265,6 +288,12 @@ class ThreadTrainer(Trainer):
 
     def load_base(self, state: State) -> None:
         self._kept.load_base(self._model, state)
+
+    def memory(self) -> State:
+        return self._kept.memory(self._model)
+
+    def restore(self, memory: State) -> None:
+        self._kept.restore(self._model, memory)
 
     async def train(
         self, parameters: Vectors, shards: Sequence[Shard], options: TrainOptions = DEFAULT_OPTIONS

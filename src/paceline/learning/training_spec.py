@@ -29,7 +29,7 @@ from paceline.learning.tasks.supervised import MAX_OUTPUTS, class_range, largest
 from paceline.spelling import suggest
 
 # Limits of what an orchestrator may ask: far beyond any job, and far below what would exhaust a device.
-_MAX_BATCH = 1 << 20
+MAX_BATCH = 1 << 20
 _MAX_COLUMNS = 256
 _MAX_DIMENSIONS = 8
 _MAX_NAME = 80
@@ -73,7 +73,7 @@ class TrainingSpec(msgspec.Struct, frozen=True, kw_only=True):
     num_outputs: Annotated[int, Meta(ge=0, le=MAX_OUTPUTS)] = 0
     normalisation: Normalisation | None = None
     target_normalisation: Normalisation | None = None
-    batch_size: Annotated[int, Meta(ge=1, le=_MAX_BATCH)]
+    batch_size: Annotated[int, Meta(ge=1, le=MAX_BATCH)]
     precision: Precision = "float32"
     transform: str = ""
     exchange: Exchange = "all"

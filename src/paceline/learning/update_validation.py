@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import torch
 
@@ -12,7 +13,15 @@ from paceline.learning.averaging import State
 _NAME_LENGTH = 80  # of a parameter that came from elsewhere, in a message
 
 MAX_GROWTH = 1e6
-"""Limit of an update's values, as a multiple of the largest value so far, or of 1."""
+"""Limit of an update's values, as a multiple of the largest value at the start, or of 1."""
+
+Limits: TypeAlias = Mapping[str, float]
+"""Largest magnitude that values may have, by name."""
+
+
+def limits_of(start: Mapping[str, torch.Tensor]) -> Limits:
+    """Return the limits of values in all that is ever trained from this state."""
+    return {name: MAX_GROWTH * max(1.0, _largest(tensor)) for name, tensor in start.items()}
 
 
 def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tensor]) -> str | None:
@@ -31,25 +40,28 @@ def why_unlike(state: Mapping[str, torch.Tensor], like: Mapping[str, torch.Tenso
 
 
 class UpdateValidator:
-    """Decides which updates may be aggregated; the state to compare them with is measured once.
+    """Decides which updates may be aggregated.
+
+    Args:
+        limits: limits of their values; None for those of `like`.
 
     Attributes:
         like: state that they were trained from.
     """
 
-    def __init__(self, like: State) -> None:
+    def __init__(self, like: State, limits: Limits | None = None) -> None:
         self.like = like
-        self._largest = _largest_of(like)
+        self._limits = limits_of(like) if limits is None else limits
 
     def following(self, state: State) -> UpdateValidator:
-        """Return that of updates trained from the next state; raises `ValueError` if an update like it is unusable."""
-        reason = self.why_unlike(state)
-        if reason is None:
-            following = UpdateValidator(state)
-            reason = self._why_beyond(following._largest)
+        """Return that of updates trained from the next state, with the same limits.
+
+        Raises `ValueError` if an update like that is unusable.
+        """
+        reason = self.why_unusable(state)
         if reason is not None:
             raise ValueError(reason)
-        return following
+        return UpdateValidator(state, self._limits)
 
     def why_unusable(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return what is wrong with an update; None if it can be aggregated."""
@@ -61,20 +73,13 @@ class UpdateValidator:
 
     def why_diverged(self, state: Mapping[str, torch.Tensor]) -> str | None:
         """Return which values no training that goes well leads to; None if there are none."""
-        return self._why_beyond(_largest_of(state))
-
-    def _why_beyond(self, largest_of: Mapping[str, float]) -> str | None:
-        for name, before in self._largest.items():
-            largest, most = largest_of[name], MAX_GROWTH * max(1.0, before)
+        for name, most in self._limits.items():
+            largest = _largest(state[name])
             if not math.isfinite(largest):
                 return f"{name} holds NaN or infinity"
             if largest > most:
                 return f"{name} holds values of {largest:.3g}; {most:.3g} is the limit"
         return None
-
-
-def _largest_of(state: Mapping[str, torch.Tensor]) -> dict[str, float]:
-    return {name: _largest(tensor) for name, tensor in state.items()}
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -25,7 +25,13 @@ from paceline.topologies.reporting.base import Reporting, Summary
 START = "start.safetensors"
 """File of a run with the parameters that it starts from, if they were in no file of the user's."""
 
-_OWN_FILES = ("versions.json", "events.jsonl", "report.html", "listen.json", "devices.json", "audit.jsonl", START)
+FLEET = "fleet.json"
+"""File of a run with the devices that were started for it."""
+
+LISTEN = "listen.json"
+"""File of a run with the address where devices join it."""
+
+_OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, "devices.json", "audit.jsonl", FLEET, START)
 
 
 class RunFolder:
@@ -57,6 +63,7 @@ class RunFolder:
         self._recorder: Recorder | None = None
         self._claim: BinaryIO | None = None
         self._jobs: list[RunFolder] = []
+        self._is_reopened = False
 
     @classmethod
     def create(cls, root: Path, name: str, settings: dict[str, Any], *, overwrite: bool = False) -> RunFolder:
@@ -169,10 +176,17 @@ class RunFolder:
         recorders = [folder._recorder for folder in (self, *self._jobs)]
         return any(recorder is not None and recorder.has_given_up for recorder in recorders)
 
-    def create_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
-        """Make the run folder of a job of this pool, ready to record; it is closed with the pool's."""
+    def open_job(self, name: str, settings: dict[str, Any]) -> RunFolder:
+        """Make the run folder of a job of this pool ready to record, new or to go on; it is closed with the pool's."""
         assert self._recorder is not None, "a folder that was opened is for reading"
-        folder = RunFolder.create(self.path / "jobs", name, settings)
+        jobs = self.checkpoints
+        is_kept = self._is_reopened and any(path.name == name for path in jobs.iterdir())
+        if is_kept and _table_of(jobs / name) is None:
+            shutil.rmtree(jobs / name)  # its folder was just being made
+            is_kept = False
+        folder = RunFolder.open(jobs / name) if is_kept else RunFolder.create(jobs, name, settings)
+        if is_kept:
+            folder.reopen()
         self._jobs.append(folder)
         return folder
 
@@ -189,6 +203,7 @@ class RunFolder:
             settings: the resolved job, where it has changed.
         """
         self.claim()
+        self._is_reopened = True
         if kept is None:
             kept = self.topology.events_to_keep(self.whole_events()[0])
         try:
@@ -206,6 +221,21 @@ class RunFolder:
         """Keep other processes from recording, until it is closed; raises `ConfigError` if one does."""
         self.close()
         self._claim_it()
+
+    def keep_fleet(self, described: dict[str, Any] | None) -> str | None:
+        """Keep what it takes to make the run's fleet again, for whoever resumes it; returns why it cannot be kept.
+
+        Args:
+            described: see `Fleet.described`; None if devices join as they like.
+        """
+        path = self.path / FLEET
+        try:
+            path.unlink(missing_ok=True)
+            if described is not None:
+                files.replace(path, msgspec.json.encode(described))
+        except OSError as error:
+            return f"{path.name} cannot be written, which says how to resume: {files.reason_of(error)}"
+        return None
 
     def keep_start(self, source: Path) -> None:
         """Keep the parameters that the run starts from, as `START`; raises `DiskError` on failure."""

@@ -25,7 +25,7 @@ from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.checks import Spec, check_fields
+from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
 from paceline.errors import ConfigError, PacelineError
@@ -72,16 +72,28 @@ class Load(Protocol):
 
     Attributes:
         rounds: numbers under which there is something, oldest first.
+        jobs: what the run kept of the jobs in it, by name.
     """
 
     @property
     def rounds(self) -> Sequence[int]: ...
+
+    @property
+    def jobs(self) -> Mapping[str, KeptJob]: ...
 
     def __call__(self, key: int | str) -> State: ...
 
     def read_whole(self, key: int | str) -> Checkpoint:
         """Read the notes, too."""
         ...
+
+
+class KeptJob(NamedTuple):
+    """What a run kept of a job in it: its resolved tables, what it goes on from, and what reads the rest."""
+
+    settings: Mapping[str, Any]
+    recovered: Recovered
+    load: Load
 
 
 _OVERHEAD_BYTES = 1 << 20  # of a message, besides the parameters in it
@@ -171,7 +183,7 @@ class Environment:
         rng: draws what nobody may foresee, such as who is audited.
         open_nested: opens the record of a job inside this one; returns its `emit` and `save`.
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
-        folder: where a host keeps what it must remember of its devices; None where it is not to outlive the process.
+        folder: folder of the run, where it is kept what must outlive the process; None if there is none.
         access: decides who may join, where others can; None where all devices are the fleet's own.
     """
 
@@ -223,6 +235,7 @@ class DeviceOptions:
         store_url: the Redis server where figures are shared; None to share them directly.
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
+        state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
     """
 
     max_shards: int | None = None
@@ -235,12 +248,13 @@ class DeviceOptions:
     store_url: str | None = None
     contention: Path | None = None
     is_private: bool = False
+    state_file: Path | None = None
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
             raise ConfigError(f"max_shards is {self.max_shards}; it must be at least 1")
-        if not 0 <= self.price < math.inf:
-            raise ConfigError(f"price is {self.price}; it must be at least 0")
+        if not 0 <= self.price <= MOST:
+            raise ConfigError(f"price is {self.price}; allowed: 0 to {MOST:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +269,7 @@ class Node(Environment):
         transport: carries its calls, and counts their bytes.
         trust: further settings of `axon.connect`: token, ca_file.
         fingerprint: fingerprint of its own certificate.
-        key: proves to a host that it is the same device as before; None where hosts do not ask for it.
+        key: proves that it is the same device as before; None where nobody asks for that.
     """
 
     name: str
@@ -468,6 +482,11 @@ class Plan(ABC, Generic[J]):
         return import_paths_of(self.job)
 
     @property
+    def job_names(self) -> Sequence[str]:
+        """Names of the jobs in it, where there are several."""
+        return ()
+
+    @property
     def public_tables(self) -> dict[str, Any]:
         """Tables of the job that a device is shown before it joins; all where it has to know the job."""
         return {} if self.topology.is_served else self.job.described()
@@ -650,6 +669,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
         status: ``waiting``: nobody trains it yet; ``running``; ``over``.
         num_closed: number of rounds that are done, of `rounds`.
         num_learners: number of learners that train it.
+        reason: why it is over, once it is, as far as that is known.
     """
 
     job: str
@@ -657,6 +677,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     num_closed: int
     rounds: int
     num_learners: int
+    reason: str = ""
     loss: float | None = None
     metrics: Metrics = {}
 
@@ -671,11 +692,23 @@ class TakesJobs(ABC):
     """The calls of a host that takes further jobs."""
 
     noun: ClassVar[str] = "an orchestrator"
-    rights: ClassVar[Mapping[str, Right]] = {"submit": "submit", "progress": "view", "follow": "view"}
+    rights: ClassVar[Mapping[str, Right]] = {
+        "submit": "submit",
+        "cancel": "submit",
+        "progress": "view",
+        "follow": "view",
+    }
 
     @abstractmethod
     async def submit(self, tables: dict[str, Any]) -> str:
         """Take in a job, given as the tables of a job file; returns its name. Raises `ValueError` with a reason."""
+
+    @abstractmethod
+    async def cancel(self, job: str) -> JobProgress:
+        """End a job, with what came of its open round so far, and return how far it was.
+
+        Raises `LookupError` for one not known, and `ValueError` for one that is over, or that cannot end alone.
+        """
 
     @abstractmethod
     async def progress(self) -> list[JobProgress]:

@@ -22,8 +22,14 @@ from paceline.topologies.events import HostBack, HostLost
 POLL_SECONDS = 20.0
 """Longest that a call waits for news before it is answered; middle boxes drop idle connections."""
 
+RETRY_SECONDS = 3.0
+"""How long a device attempts a call again before it takes the connection for lost, and joins anew."""
+
 DRAIN_SECONDS = 5.0
 """Longest that a finished run waits for its devices to hear of the end."""
+
+SILENT_SECONDS = 3600.0
+"""How long nothing may be heard of a device that joined and was never ready, before it is forgotten."""
 
 MAX_NAME_LENGTH = 64
 NAME = re.compile(rf"[\w.@-][\w.@ -]{{0,{MAX_NAME_LENGTH - 1}}}")
@@ -32,6 +38,9 @@ NAME_RULE = f"allowed: 1 to {MAX_NAME_LENGTH} letters, digits, and . _ - @, with
 
 MAX_DEVICES = 100_000
 """Most names that may join a run, those that left included."""
+
+SILENT = "nothing was heard of it"
+"""Reason why a device is taken for gone."""
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
 _MOMENT_SECONDS = 1.0  # without its host that are no news of a device
@@ -100,6 +109,7 @@ class Session:
         key: key that the device sends in every later call.
         is_ready: whether it waits for the next round or epoch.
         num_missed: rounds in a row in which nothing was heard of it.
+        heard_at: when something was last heard of it, in seconds of the run.
         former: session of the same name that this one replaced.
     """
 
@@ -108,6 +118,7 @@ class Session:
     is_ready: bool = False
     has_been_ready: bool = False
     num_missed: int = 0
+    heard_at: float = 0.0
     former: Session | None = None
 
 
@@ -120,11 +131,16 @@ class Roster(Generic[S]):
     Args:
         make: makes a session from a name and a key.
         access: decides who may join; None to let everybody in.
+        now: seconds of the run.
     """
 
-    def __init__(self, make: Callable[[str, str], S], access: HostAccess | None = None) -> None:
+    def __init__(
+        self, make: Callable[[str, str], S], access: HostAccess | None = None, *, now: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._make = make
         self._access = access
+        self._now = now
+        self._never_ready: dict[str, S] = {}  # by key, in the order of joining
         self._by_key: dict[str, S] = {}
         self._by_name: dict[str, S] = {}
         self._seen: set[str] = set()
@@ -157,7 +173,8 @@ class Roster(Generic[S]):
             self.remove(former)
             self._by_key[former.key] = former  # to answer it, should it still be there
         session = self._make(name, secrets.token_hex(16))
-        session.former = former
+        session.former, session.heard_at = former, self._now()
+        self._never_ready[session.key] = session
         self._by_key[session.key] = self._by_name[name] = session
         self._seen.add(name)
         return session, is_back
@@ -178,6 +195,8 @@ class Roster(Generic[S]):
         if self._by_name.get(session.name) is not session:
             raise RuntimeError(f"another device has joined as {session.name!r}; each needs a name of its own")
         session.num_missed = 0
+        if not session.has_been_ready:
+            session.heard_at = self._now()
         if self._access is not None:
             self._access.saw(session.name)
         return session
@@ -191,11 +210,14 @@ class Roster(Generic[S]):
         if self._by_name.get(session.name) is session:
             self.num_ready += is_ready - session.is_ready
             session.is_ready = is_ready
-            session.has_been_ready |= is_ready
+            if is_ready and not session.has_been_ready:
+                session.has_been_ready = True
+                self._never_ready.pop(session.key, None)
 
     def remove(self, session: S) -> None:
         """Forget a session."""
         self.set_ready(session, False)
+        self._never_ready.pop(session.key, None)
         self._by_key.pop(session.key, None)
         if session.former is not None:
             self._by_key.pop(session.former.key, None)
@@ -219,6 +241,21 @@ class Roster(Generic[S]):
     def ready(self) -> list[S]:
         """Sessions that will take part in the next round, in the order of joining."""
         return [session for session in self if session.is_ready]
+
+    def drop_silent(self) -> list[S]:
+        """Forget those of whom nothing was heard for long, and who never were ready; returns them.
+
+        A device that measures itself calls often; one that died while it did must not keep its place for ever.
+        """
+        before = self._now() - SILENT_SECONDS
+        gone: list[S] = []
+        for session in self._never_ready.values():
+            if session.heard_at >= before:
+                break  # who joined later is looked at later
+            gone.append(session)
+        for session in gone:
+            self.remove(session)
+        return gone
 
     def count_missed(self) -> list[S]:
         """Count a round for those that are silent; returns, and forgets, who missed too many."""
@@ -246,13 +283,13 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
     would not help. A `RemoteError` is raised, too, unless it says that the session is not known any more.
     """
     loop, patience_seconds = asyncio.get_running_loop(), node.options.patience_seconds
-    pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
+    pause, failing_since, is_lost, has_joined = FIRST_PAUSE_SECONDS, None, False, False
     while True:
         try:
             await join()
             if is_lost:
                 node.record(HostBack, learner=node.name)
-            pause, failing_since, is_lost = FIRST_PAUSE_SECONDS, None, False
+            pause, failing_since, is_lost, has_joined = FIRST_PAUSE_SECONDS, None, False, True
             return await take_part()
         except RemoteError as error:
             if error.type_name != "LookupError":
@@ -261,7 +298,8 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
             is_refused = isinstance(error, Refused) and error.status in _FINAL_STATUS
             if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
-            failing_since = loop.time() if failing_since is None else failing_since
+            if failing_since is None:  # calls of who has joined were attempted again for a while
+                failing_since = loop.time() - (RETRY_SECONDS if has_joined else 0)
             failed_seconds = loop.time() + pause - failing_since
             if failed_seconds > patience_seconds:
                 raise

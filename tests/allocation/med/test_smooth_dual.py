@@ -10,7 +10,7 @@ from paceline.allocation.med.greedy import earliest_ends
 from paceline.allocation.med.intervals import Intervals
 from paceline.allocation.med.lagrangian import Bound, cheapest_rows, improve
 from paceline.allocation.med.limit import Limit
-from paceline.allocation.med.smooth_dual import SmoothDual, ascend
+from paceline.allocation.med.smooth_dual import SmoothDual, Turn, ascend
 from paceline.allocation.med.solver import solve
 from tests.allocation.med.instances import instance_of
 
@@ -57,3 +57,12 @@ def test_the_bound_gets_better_and_stays_one(min_shards, budget):
         values.append(bound.value)
     assert values == sorted(values)
     assert 0.85 * best.plan.objective < values[-1] <= best.plan.objective * (1 + 1e-9)
+
+
+def test_turns_that_are_lost_in_rounding_are_left_out():
+    """They would be divided by: the square of the first change is 0, and the second step crosses its change."""
+    ones = np.ones(4)
+    assert Turn.of(ones, 1e-170 * ones) is None
+    assert Turn.of(np.array([1.0, 1.0]), np.array([1e-20, 0.0]) + np.array([1.0, -1.0])) is None
+    assert Turn.of(ones, -ones) is None
+    assert Turn.of(ones, 2 * ones).curvature == 8

@@ -124,3 +124,20 @@ def test_identical_learners_are_no_trouble():
     assert solution.is_proven
     # four learners each, the busiest of whom has 8 shards
     assert solution.plan.objective == pytest.approx(3 * (1.0 + 0.5 * 8))
+
+
+def test_steps_that_show_no_curvature_are_not_divided_by():
+    """Nothing but the fourth learner can do anything here, so prices hardly matter: an ascent stands still."""
+    units = [[100.0, 100.0, 100.0, 1e-4, 100.0], *([[1e3, 1e3, 1e3, 1e-3, 1e3]] * 2)]
+    instance = Instance(
+        fixed_seconds=np.array([[0.5] * 5, [0.0] * 5, [0.5] * 5]),
+        unit_seconds=np.array(units),
+        deadlines=np.array([20.0, 5.0, 1e4]),
+        shards=np.array([2.0, 2.0, 2.0]),
+        prices=np.array([0.0, 1.0, 3.0, 3.0, 0.0]),
+        budget=7.56,
+        min_shards=1,
+    )
+    solution = solve(instance, Limit(max_steps=400))
+    assert solution.plan is None or solution.plan.cost <= 7.56
+    assert math.isfinite(solution.bound)

@@ -86,6 +86,8 @@ def test_the_default_averages_by_work_as_it_always_did():
     assert aggregation.describe(method) == {
         "method": "fedavg",
         "weight": "work",
+        "max_weight": 10.0,
+        "clip": 1.5,
         "late": "drop",
         "staleness_exponent": 0.5,
         "exchange": "all",

@@ -16,7 +16,7 @@ from paceline.devices.machines import Machine
 from paceline.fleets import virtual_loop
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trained, Trainer
-from paceline.topologies.base import Contact, Node, serving
+from paceline.topologies.base import Contact, DeviceOptions, Node, run_in_place, serving
 from paceline.topologies.gossip.events import PeerEnded
 from paceline.topologies.gossip.final_average import FinalAverage
 from paceline.topologies.gossip.peer import Peer
@@ -103,13 +103,14 @@ def shard(num_samples):
 class Swarm:
     """Peers on one imagined network; to be used on a virtual loop, by `play`."""
 
-    def __init__(self, job, *, loss=0.0, seed=0, num_drifts=math.inf):
+    def __init__(self, job, *, loss=0.0, seed=0, num_drifts=math.inf, disk=None):
         self.job = job
         self.rng = random.Random(seed)
         self.events = []
         self.peers = []  # all that ever lived
         self.models = {}  # by learner and epoch
         self.begun = {}  # the mass that each began with
+        self._disk = disk
         self.network = MemoryNetwork()
         self.lives = {}
         self._prepared = DriftingJob(job)
@@ -130,6 +131,8 @@ class Swarm:
             machine=DriftingMachine((self._seed, number), samples_per_second, self._num_drifts),
             emit=self.events.append,
             clock="virtual",
+            run_blocking=run_in_place,
+            options=DeviceOptions(state_file=None if self._disk is None else self._disk / f"{name}.safetensors"),
         )
         peer = Peer(
             self._prepared,

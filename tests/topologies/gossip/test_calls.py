@@ -5,6 +5,7 @@ import inspect
 from typing import Any
 
 import pytest
+import torch
 
 from paceline import axon
 from paceline.axon.transports import CountedTransport, Link, MemoryNetwork
@@ -109,6 +110,42 @@ def test_who_cannot_be_reached_is_given_its_time(run_virtual):
     status, at = run_virtual(main())
     assert status == "dead"
     assert 2.5 < at <= 5.5
+
+
+@pytest.mark.parametrize(("model_bytes", "most"), [(1000, 5.1), (636_000, 5 + 12.72)])
+def test_who_is_stopped_is_given_its_patience_and_the_time_of_a_model(run_virtual, model_bytes, most):
+    async def fetch_trained() -> Any:
+        await asyncio.sleep(1000)
+
+    trial = Trial({"fetch_trained": fetch_trained}, model_bytes=model_bytes)
+
+    async def use(trial):
+        with pytest.raises(Gone, match="b is gone: .* did not answer within"):
+            await trial.fetch_trained()
+        return asyncio.get_running_loop().time()
+
+    assert 5.0 <= run_virtual(trial.serve(use)) <= most + 1e-6
+    assert trial.status == "dead"
+
+
+def test_how_long_a_model_may_take_is_learned_from_those_before(run_virtual):
+    num_calls = 0
+
+    async def fetch_trained() -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        await asyncio.sleep(0.05 if num_calls == 1 else 1000)
+        return {"status": "ready", "parameters": {"float32": torch.zeros(2)}}
+
+    trial = Trial({"fetch_trained": fetch_trained}, model_bytes=5_000_000)
+
+    async def use(trial):
+        await trial.fetch_trained()
+        with pytest.raises(Gone):
+            await trial.fetch_trained()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(trial.serve(use)) == pytest.approx(0.05 + 5.0 + 8 * 0.05)
 
 
 @pytest.mark.parametrize("change", [{"status": "dead"}, {"status": "left"}, {"life": 2}], ids=str)

@@ -1,4 +1,4 @@
-"""Five peers on loopback, in real time, as processes: two are killed, one joins, and training goes on."""
+"""Five peers on loopback, in real time, as processes: one is killed, one stopped, one joins, and training goes on."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from paceline.topologies.job_files import load_job
 
 NUM_PEERS = 5
 EPOCHS = 20
-VICTIMS = ("peer-3", "peer-5")
+VICTIMS = {"peer-3": signal.SIGKILL, "peer-5": signal.SIGSTOP}  # one that is stopped takes calls, and never answers
 JOB = f"""\
 [gossip]
 epochs = {EPOCHS}
@@ -97,16 +97,16 @@ def central_accuracy(prepared):
 
 
 @pytest.mark.long
-def test_five_peers_two_killed_one_joins(start, tmp_path, capsys):
+def test_five_peers_one_killed_one_stopped_one_joins(start, tmp_path, capsys):
     (tmp_path / "job.toml").write_text(JOB)
     first = start("peer-1", 1)
     address = first.wait_for(MemberListening).address
     peers = [first, *(start(f"peer-{number}", number, address) for number in range(2, NUM_PEERS + 1))]
 
-    for name in VICTIMS:
+    for name, end in VICTIMS.items():
         victim = next(peer for peer in peers if peer.name == name)
         victim.wait_for(EpochEnded, lambda event: event.epoch >= 4)
-        victim.process.send_signal(signal.SIGKILL)
+        victim.process.send_signal(end)
     survivors = [peer for peer in peers if peer.name not in VICTIMS]
     newcomer = start("newcomer", 3, survivors[-1].wait_for(MemberListening).address)
     began_at = newcomer.wait_for(PeerStarted).epoch

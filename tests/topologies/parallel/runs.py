@@ -18,6 +18,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node, run_in_place, save_nothing, serving
 from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.messages import Declaration
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.single_job import SingleJob
 from paceline.topologies.parallel.topology import TOPOLOGY, JobPlan
@@ -88,6 +89,8 @@ class ByHand:
     async def take(self, name="a", num_shards=32):
         """Join, and take shards in the first round; returns the key of the session."""
         session = await self.join(name)
+        if self.prepared.store is None:
+            await self.orchestrator.declare(session, Declaration(num_shards=num_shards))
         ticket = await self.orchestrator.next_round(session, 0, None)
         await self.orchestrator.take(session, ticket.round, num_shards)
         return session

@@ -19,6 +19,7 @@ from paceline.run import reopen
 from paceline.topologies.base import Contact, Environment, Node, serving
 from paceline.topologies.job_files import parse_job
 from paceline.topologies.parallel.events import RoundSpent, RunEnded, UpdateRefused
+from paceline.topologies.parallel.messages import Declaration
 from paceline.topologies.parallel.orchestrator import Orchestrator
 from paceline.topologies.parallel.prepared import prepare_job
 from paceline.topologies.parallel.topology import TOPOLOGY
@@ -212,6 +213,7 @@ def test_updates_of_no_data_from_the_network_are_refused():
         with pytest.raises(ValueError, match="once all have come"):
             await orchestrator.reveal(a, 1, {})
         for key in learners.values():
+            await orchestrator.declare(key, Declaration(num_shards=1))
             await orchestrator.take(key, 1, 1, 32)
         for wrong in (by_hand.parameters, {"masked": torch.zeros(3)}, {"masked": torch.zeros(3, dtype=torch.int64)}):
             receipt = await orchestrator.update(a, 1, wrong, 32)

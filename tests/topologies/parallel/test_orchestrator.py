@@ -2,14 +2,22 @@
 
 import asyncio
 
+import msgspec
 import pytest
 import torch
 
 import paceline
+from paceline.devices.profiles import Outlook, Profile, Rate
+from paceline.errors import PacelineError
 from paceline.fleets import virtual_loop
+from paceline.topologies.base import Environment, run_in_place
 from paceline.topologies.events import LearnerJoined
 from paceline.topologies.parallel.events import ShardsTaken, UpdateRefused
-from tests.topologies.parallel.runs import ByHand, closed, of
+from paceline.topologies.parallel.messages import Declaration, OrchestratorService
+from paceline.topologies.parallel.prepared import prepare_job
+from paceline.topologies.parallel.single_job import SingleJob
+from paceline.topologies.parallel.topology import JobPlan
+from tests.topologies.parallel.runs import ByHand, closed, node_of, of, small_job
 
 
 def with_value(value):
@@ -184,3 +192,58 @@ def test_who_is_late_in_the_last_round_still_hears_of_the_end():
         assert loop.time() == ended_at + 2
 
     virtual_loop.run(main())
+
+
+async def exchange(call):
+    """Call an orchestrator over a network by hand, as a learner; returns what it says to that."""
+    host = SingleJob(prepare_job(small_job("csa")), Environment(clock="virtual", run_blocking=run_in_place))
+    plan = JobPlan(prepare_job(small_job("csa")))
+    async with node_of(host, plan, []) as node:
+        remote = node.connect(OrchestratorService)
+        welcome = await remote.join.coro("a", paceline.__version__, 0.0)
+        with pytest.raises(PacelineError) as refused:
+            await call(remote, welcome.session)
+    return str(refused.value)
+
+
+RATE = Rate(1.0)
+OUTLOOK = Outlook(state="idle", probability=0.5, profile=Profile(train=RATE, down=RATE, up=RATE))
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"outlook": (OUTLOOK,) * 1000},
+        {"outlook": (msgspec.structs.replace(OUTLOOK, probability=1.0),), "state": "x" * 10_000},
+        {"max_shards": 1 << 60},
+        {"max_shards": -1},
+    ],
+    ids=["states", "name", "shards", "negative"],
+)
+def test_declarations_are_bounded(declaration):
+    def declare(remote, session):
+        return remote.declare.coro(session, Declaration(**declaration))
+
+    message = virtual_loop.run(exchange(declare))
+    assert "declaration" in message
+    assert len(message) < 1000
+
+
+def test_what_a_learner_says_of_itself_is_bounded_in_other_calls_too():
+    message = virtual_loop.run(exchange(lambda remote, session: remote.next_round.coro(session, 0, "x" * 10_000)))
+    assert "state" in message
+    assert "price is 1e+300; allowed: 0 to 1e+15" in virtual_loop.run(
+        exchange(lambda remote, session: remote.join.coro("b", paceline.__version__, 1e300))
+    )
+
+
+def test_who_repeats_itself_does_not_fill_the_record():
+    by_hand = ByHand(rounds=1)
+
+    async def main(orchestrator):
+        session = await by_hand.take("a")
+        for _ in range(1000):
+            assert not (await orchestrator.update(session, 1, by_hand.parameters, 10**6)).is_accepted
+
+    by_hand.play(main)
+    assert len(of(UpdateRefused, by_hand.events)) == 20

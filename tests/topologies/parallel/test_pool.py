@@ -113,6 +113,16 @@ def test_shards_that_are_held_back_go_to_whoever_is_done_first():
     assert not plain.of(events.ShardsAdded, "a")
 
 
+def test_no_portion_of_what_is_held_back_is_lost_with_an_answer():
+    """Before, whoever asked again got the next portion, and nobody trained the one that was lost on its way."""
+    devices = [paid_device(name, 300, packet_loss=0.3, states=()) for name in ("a", "b")]
+    run = play_pool({"a": {"rounds": 6}}, devices, policy=MedAllocation(held_back=0.5, budget=80.0))
+    assert len(run.of(events.ShardsAdded, "a")) > 6
+    closed = run.of(events.RoundClosed, "a")
+    assert [event.fulfilment for event in closed if not event.late] == [1.0] * len([e for e in closed if not e.late])
+    assert any(not event.late for event in closed)
+
+
 def test_the_books_are_in_order_also_with_shards_held_back():
     run = play_pool(THREE, paid_fleet(6), policy=MedAllocation(held_back=0.5, budget=80.0), total_budget=700.0)
     check_books(run, THREE)

@@ -65,7 +65,7 @@ def allowed_values(terms):
     }
 
 
-ALLOWED_HEADERS = {"host", "content-type", "content-length", "authorization"}
+ALLOWED_HEADERS = {"axon-call", "host", "content-type", "content-length", "authorization"}
 
 
 class Recorder:

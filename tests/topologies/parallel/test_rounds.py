@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paceline.allocation import Allocation
-from paceline.learning.aggregation import FedAvgAggregation
+from paceline.learning.aggregation import FedAvgAggregation, LimitedCollector
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout
 from paceline.topologies.parallel.ledger import Ledger
@@ -16,7 +16,15 @@ from paceline.topologies.parallel.rounds import OpenRound, Share
 def round_of(shares, **state):
     like, method = {"w": torch.zeros(1)}, FedAvgAggregation()
     return OpenRound(
-        3, 0.0, 5.0, UpdateValidator(like), method, method.collector(Layout(like)), set(), shares=shares, **state
+        3,
+        0.0,
+        5.0,
+        UpdateValidator(like),
+        method,
+        LimitedCollector(method, Layout(like), (), like),
+        set(),
+        shares=shares,
+        **state,
     )
 
 

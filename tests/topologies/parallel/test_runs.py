@@ -3,7 +3,14 @@
 import pytest
 
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
-from paceline.topologies.parallel.events import RoundOpened, RoundSpent, RunEnded, ShardsTaken, UpdateAccepted
+from paceline.topologies.parallel.events import (
+    RoundOpened,
+    RoundSpent,
+    RunEnded,
+    ShardsTaken,
+    UpdateAccepted,
+    UpdateRefused,
+)
 from tests.topologies.parallel.runs import closed, device, of, play, small_job
 
 FLEET = [device("d1", 50), device("d2", 100), device("d4", 200), device("d8", 400)]
@@ -96,6 +103,17 @@ def test_lost_messages_do_not_stop_a_run():
     assert sum(event.num_updates for event in closed(events)) >= 12
 
 
+@pytest.mark.parametrize("loss", [0.2, 0.3])
+def test_no_learner_gives_up_on_links_that_lose_one_in_three(loss):
+    for seed in range(20):
+        fleet = [device(name, packet_loss=loss) for name in "abc"]
+        _, events = play(small_job(rounds=6, seed=seed), fleet, is_time_only=True)
+        assert len(closed(events)) == 6, seed
+        assert of(LearnerLeft, events) == [], seed
+        # Some come late; a second attempt is not taken for a second update.
+        assert {event.is_late for event in of(UpdateRefused, events)} <= {True}, seed
+
+
 def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
     """Else a process that dies in between would resume after a round whose checkpoint is missing."""
     order = []
@@ -104,7 +122,7 @@ def test_parameters_are_saved_before_a_round_is_recorded_as_closed():
         order.extend(("closed", end.round) for end in closed([event]))
 
     play(small_job(rounds=2), [device("a")], emit=emit, save=lambda round, *_: order.append(("saved", round)))
-    assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2)]
+    assert order == [("saved", 1), ("closed", 1), ("saved", 2), ("closed", 2), ("saved", "best")]
 
 
 def test_learners_report_how_they_spent_a_round():

@@ -16,7 +16,14 @@ from paceline.topologies.split.jobs import AveragingSpec, SplitJob
 from paceline.topologies.split.prepared import prepare_split
 
 RULES = {"scheme": "gfl", "cut": "f1", "epochs": 7, "batch_size": 48, "sources": 2, "depth": 3, "bits": 8, "seed": 11}
-RULES |= {"patience_seconds": 4.5, "backup_epochs": 2, "test_epochs": 3, "patience": 4, "watch": "max accuracy"}
+RULES |= {
+    "patience_seconds": 4.5,
+    "abandon_seconds": 90.0,
+    "backup_epochs": 2,
+    "test_epochs": 3,
+    "patience": 4,
+    "watch": "max accuracy",
+}
 RULES |= {"target": "accuracy >= 0.9"}
 RULES["precision"] = "bfloat16"
 TABLES = """

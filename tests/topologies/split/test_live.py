@@ -1,5 +1,10 @@
 """Five sources, each a process of its own, and a trunk learn what one process with the same model would."""
 
+import json
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -44,3 +49,55 @@ def test_five_sources_and_a_trunk_equal_one_process(tmp_path):
         torch.testing.assert_close(run.state[name], tensor, rtol=1e-4, atol=1e-5)
     an_epoch_less = in_one_process(prepared, joined, epochs=1, cut=CUT)
     assert farthest(run.state, an_epoch_less) > 1e-3
+
+
+KILLED = """\
+[split]
+cut = "3"
+epochs = 14
+batch_size = 64
+sources = 2
+[model]
+name = "two-nn"
+[optimizer]
+name = "Adam"
+lr = 0.001
+[data]
+name = "digits"
+"""
+
+
+@pytest.mark.long
+def test_a_trunk_that_is_killed_goes_on_and_its_sources_come_back_by_themselves(tmp_path):
+    (tmp_path / "job.toml").write_text(KILLED)
+
+    def start(*words):
+        command = [sys.executable, "-m", "paceline", *words]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def epochs():
+        path = tmp_path / "run" / "epochs.csv"
+        return len(path.read_text().splitlines()) - 1 if path.exists() else 0
+
+    started = [start("serve", "job.toml", "--folder", "run", "--port", "0", "--json")]
+    try:
+        url = json.loads(started[0].stdout.readline())["url"]
+        started += [start("join", url, "--name", name, "--emulate", "slowdown=20") for name in "ab"]
+        for _ in range(1200):
+            if epochs() >= 4:
+                break
+            time.sleep(0.1)
+        started[0].kill()
+        started[0].wait()
+        assert 4 <= epochs() < 14
+        again = start("resume", "run", "--json")
+        started.append(again)
+        out, errors = again.communicate(timeout=180)
+        assert again.returncode == 0, errors
+        assert json.loads(out.splitlines()[-1])["accuracy"] > 0.5
+        assert epochs() == 14
+        assert [source.wait(timeout=60) for source in started[1:3]] == [0, 0]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()

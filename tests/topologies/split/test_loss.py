@@ -191,3 +191,35 @@ def test_with_split_learning_one_that_left_counts_as_zeros():
     assert masked_by_epoch(played)[2:] == [10, 10]
     assert played.state["head.layers.3.weight"].shape == (20, 3 * WIDTH)
     assert played.of(JunctionChanged) == []
+
+
+@pytest.mark.parametrize("of_last", [{"dies_at_seconds": 0.1}, {"leaves_at_seconds": 0.1}], ids=str)
+def test_a_run_that_cannot_begin_ends(of_last):
+    """Before, the trunk of a simulation asked for the third source for ever."""
+    late = [device("a", joins_at_seconds=1.0), device("b", joins_at_seconds=1.0), device("c", **of_last)]
+    with pytest.raises(PacelineError, match="2 of 3 devices are left, and the run needs 3: the others died"):
+        play(small_split(), late)
+
+
+def test_a_run_whose_sources_are_all_gone_for_long_ends_and_can_be_resumed():
+    gone = {"dies_at_seconds": 1.0, "returns_at_seconds": 10_000.0}
+    devices = [device(name, **gone) for name in "abc"]
+    message = (
+        r"nothing was heard of any source for 600 s \(abandon_seconds\); once they are back, the run can be resumed"
+    )
+    with pytest.raises(PacelineError, match=message):
+        play(small_split(epochs=50), devices)
+
+
+def test_sources_that_are_back_in_time_go_on():
+    devices = [device(name, dies_at_seconds=1.0, returns_at_seconds=300.0) for name in "abc"]
+    assert play(small_split(epochs=5), devices).ended.epochs == 5
+
+
+def test_at_the_end_nobody_is_waited_for_for_ever():
+    """The trunk takes copies after the last epoch; without a source, it keeps the one that it has."""
+    last = play(small_split(epochs=2, sources=1), [device("a")]).epochs[-1].at
+    gone = device("a", dies_at_seconds=last + 1e-6, returns_at_seconds=last + 9000.0)
+    played = play(small_split(epochs=2, sources=1), [gone])
+    assert played.ended.reason == "epochs done"
+    assert played.ended.at == pytest.approx(last + 10.0, abs=0.1)  # ten times the patience

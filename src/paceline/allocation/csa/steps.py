@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline.allocation.cycle_problem import CycleProblem
-from paceline.allocation.problem_base import MOST
 from paceline.allocation.rounding import TOLERANCE
+from paceline.checks import MOST
 
 Counts = npt.NDArray[np.int64]
 """A whole number for each learner: samples or other units, or local epochs."""

@@ -16,9 +16,9 @@ import numpy as np
 
 from paceline.allocation.csa.repair import repair
 from paceline.allocation.csa.steps import Counts, Seconds, Steps
-from paceline.allocation.problem_base import MOST
 from paceline.allocation.rounding import split_evenly
 from paceline.allocation.staleness import sum_of_differences
+from paceline.checks import MOST
 
 MAX_MOVES_PER_LEARNER = 20
 

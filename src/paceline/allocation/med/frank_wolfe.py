@@ -17,6 +17,7 @@ from paceline.allocation.med.intervals import Prices
 
 _NUM_STEPS = 60
 _TOO_SLOW = 1e-6  # part of a task's time that a learner is taken to have at least, however slow it is
+_LEAST_SPEED = 1e-100  # of nobody: what is divided by it twice is no more than a float holds
 
 
 def assign(instance: Instance) -> tuple[Indices, Prices]:
@@ -38,8 +39,8 @@ def assign(instance: Instance) -> tuple[Indices, Prices]:
     for learner in np.argsort(best[0] / best[-1], kind="stable").tolist():
         rate, waits = rates[:, learner], fixed[:, learner] * rates[:, learner]
         speeds, unused = speeds - parts[:, learner] * rate, unused - parts[:, learner] * waits
-        ends = (instance.shards + unused) / np.maximum(speeds, 1e-300)
-        gains = (ends * rate - waits) / np.maximum(speeds + rate / 2, 1e-300)
+        ends = (instance.shards + unused) / np.maximum(speeds, _LEAST_SPEED)
+        gains = (ends * rate - waits) / np.maximum(speeds + rate / 2, _LEAST_SPEED)
         task = int(np.where(room > 0, gains, -np.inf).argmax())
         tasks[learner], room[task] = task, room[task] - 1
         speeds[task], unused[task] = speeds[task] + rate[task], unused[task] + waits[task]

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from paceline.allocation.problem_base import (
-    MOST,
-    AllocatedShare,
-    Count,
-    CountOrZero,
-    Name,
-    NotNegative,
-    Positive,
-    Problem,
-    Reply,
-    check_unique,
-)
+from paceline.allocation.problem_base import AllocatedShare, Name, Problem, Reply, check_unique
+from paceline.checks import MOST, Count, CountOrZero, NotNegative, Positive
 from paceline.errors import ConfigError
 
 # NumPy and HiGHS are imported when something is solved, so that the problems without them start at once.

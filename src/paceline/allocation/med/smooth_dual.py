@@ -14,7 +14,8 @@ good ones, but takes longer to import than a small problem takes to solve.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import math
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ _ENOUGH = 1e-4  # part of what a gradient promises that a step must gain
 _NUM_HALVINGS = 12
 _LONGEST = 10.0  # step, in the scale of a coordinate
 _FLAT = 1e-7  # part of the value that a step must promise
+_STRAIGHT = 1e-15  # cosine between a step and its turn, below which they say nothing about curvature
 
 _Singles: TypeAlias = npt.NDArray[np.float32]
 
@@ -46,13 +48,12 @@ def ascend(
     dual = SmoothDual(intervals, prices, temperature)
     point = dual.start
     value, gradient = dual.at(point)
-    steps: list[Floats] = []
-    turns: list[Floats] = []
+    turns: list[Turn] = []
     for _ in range(max_steps):
         if value > goal or not limit.spend():
             break
         is_free = (point > dual.lower) | (gradient > 0)
-        direction = _direction(np.where(is_free, gradient, 0.0), steps, turns) * is_free
+        direction = _direction(np.where(is_free, gradient, 0.0), turns) * is_free
         direction *= min(1.0, _LONGEST / max(float(np.abs(direction).max(initial=0.0)), 1e-300))
         promise = float(direction @ gradient)
         if promise <= _FLAT * abs(value):
@@ -66,28 +67,45 @@ def ascend(
             length /= 2
         else:
             break
-        if float((tried - point) @ (gradient - tried_gradient)) > 0:
-            steps = [*steps[1 - _MEMORY :], tried - point]
-            turns = [*turns[1 - _MEMORY :], gradient - tried_gradient]
+        turn = Turn.of(tried - point, gradient - tried_gradient)
+        if turn is not None:
+            turns = [*turns[1 - _MEMORY :], turn]
         point, value, gradient = tried, tried_value, tried_gradient
     dual.at(point)
     return dual.prices_at(point), dual.parts
 
 
-def _direction(gradient: Floats, steps: list[Floats], turns: list[Floats]) -> Floats:
+class Turn(NamedTuple):
+    """A step, by how much it turned the gradient, and the curvature that this shows, above 0."""
+
+    step: Floats
+    change: Floats
+    curvature: float
+    scale: float
+
+    @classmethod
+    def of(cls, step: Floats, change: Floats) -> Turn | None:
+        """Keep a step; None if it shows no curvature, or one that is lost in rounding."""
+        curvature, square = float(step @ change), float(change @ change)
+        if square == 0 or not curvature > _STRAIGHT * math.sqrt(square) * math.sqrt(float(step @ step)):
+            return None
+        return cls(step, change, curvature, curvature / square)
+
+
+def _direction(gradient: Floats, turns: list[Turn]) -> Floats:
     """Multiply the gradient by the inverse curvature that the last steps show (the two loops of L-BFGS)."""
     direction: Floats = gradient.copy()
     weights: list[float] = []
-    for step, turn in zip(reversed(steps), reversed(turns), strict=True):
-        weight = float(step @ direction) / float(step @ turn)
-        direction -= weight * turn
+    for turn in reversed(turns):
+        weight = float(turn.step @ direction) / turn.curvature
+        direction -= weight * turn.change
         weights.append(weight)
-    if steps:
-        direction *= float(steps[-1] @ turns[-1]) / float(turns[-1] @ turns[-1])
+    if turns:
+        direction *= turns[-1].scale
     else:
         direction *= 0.01 / max(float(np.abs(direction).max(initial=0.0)), 1e-300)
-    for step, turn, weight in zip(steps, turns, reversed(weights), strict=True):
-        direction += (weight - float(turn @ direction) / float(step @ turn)) * step
+    for turn, weight in zip(turns, reversed(weights), strict=True):
+        direction += (weight - float(turn.change @ direction) / turn.curvature) * turn.step
     return direction
 
 

@@ -43,6 +43,7 @@ _NUM_ASCENTS = 12  # between two searches
 _MANY = 200  # learners, above which local search takes long: annealing comes first, and nothing is iterated
 # walks of annealing, steps of each per learner, and kicks of local search; twice as many steps and kicks each time
 _EFFORT, _EFFORT_FOR_MANY = (3, 1, 50), (1, 5, 0)
+_LEAST_MONEY = 1e-100  # prices may be as low as floats are; times in their units would be none
 _KICKED = 4  # learners that change places
 _MAX_COLUMNS = 200_000
 _MAX_CHOSEN_FROM, _MAX_NODES = 3_000, 500  # columns and nodes where nothing is to be proven
@@ -116,7 +117,7 @@ class _Run:
         self._offer(plan_for(instance, tasks))
         money_price = 0.0
         if not instance.has_ample_budget:  # as if time and money were to be had for each other in proportion
-            money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost)
+            money_price = 0.1 * self._best_known / max(instance.budget, TOLERANCE * instance.dearest_cost, _LEAST_MONEY)
         has_many = instance.num_learners > _MANY
         num_walks, num_steps, num_kicks = _EFFORT_FOR_MANY if has_many else _EFFORT
         num_steps *= instance.num_learners

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from paceline.axon import loops, wire
 from paceline.axon.access import bearer, check_token
 from paceline.axon.messages import AXON_TYPE, Body, ItemStream, Reply, Request, Stream
+from paceline.axon.retry import FIRST_PAUSE_SECONDS
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Address, Transport
 from paceline.axon.wire import Kind, Limits
@@ -31,6 +33,7 @@ from paceline.errors import (
 
 SIMPLEX_SECONDS = 120.0
 DUPLEX_SECONDS = 86400.0
+_LEAST_SECONDS = 1e-3  # for an attempt that begins in the last moment
 _NO_WORKER = "answers, but not as Paceline does: check host and port"
 
 T = TypeVar("T")
@@ -41,8 +44,12 @@ class CallOptions:
     """How calls are made.
 
     Attributes:
-        timeout_seconds: how long a call may take, or each item of a stream; None is two minutes, and a day for
-            duplex calls.
+        timeout_seconds: how long a call may take, all attempts included, or each item of a stream; None is two
+            minutes, and a day for duplex calls.
+        retry_seconds: for how long a simplex call is attempted again that does not get through, or whose answer is
+            lost; 0 for a single attempt. For functions that may be called twice.
+        once: whether such attempts share an id, so that the worker calls the function once, and answers the others
+            as the first; only for short answers.
         duplex: False for one request per call. True for a call that is confirmed at once and whose result comes
             in a request of the worker's own, or by long-poll where the worker cannot reach this side.
         reachable: False if the worker need not try to reach this side: poll from the start.
@@ -51,6 +58,8 @@ class CallOptions:
     """
 
     timeout_seconds: float | None = None
+    retry_seconds: float = 0.0
+    once: bool = False
     duplex: bool = False
     reachable: bool = True
     patience_seconds: float = 20.0
@@ -87,12 +96,25 @@ class Caller:
         """Whether a call needs its event loop only while someone waits for it, so that a blocked thread can run it."""
         return not self.options.duplex and self.transport.is_free_of_loops
 
+    def with_options(self, **changes: Any) -> Caller:
+        """Return a caller of the same worker with other options."""
+        caller = copy.copy(self)
+        caller.options = replace(self.options, **changes)
+        return caller
+
+    def until(self, at: float) -> Caller:
+        """Return a caller whose next call ends by this loop time; itself, if it has nearly all of its time."""
+        left = at - asyncio.get_running_loop().time()
+        if left > self.options.deadline_seconds - FIRST_PAUSE_SECONDS:
+            return self
+        return self.with_options(timeout_seconds=max(left, _LEAST_SECONDS))
+
     async def call(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, call_id: str | None = None
     ) -> Any:
         """Call the function and return its result, or a `ValueStream` if it is a generator.
 
-        Give a `call_id` to repeat the call or to reattach to it: the function is never run twice for one id.
+        Give a `call_id` to repeat the call or to reattach to it: for one id, the function never runs to its end twice.
         """
         body = wire.encode(Kind.CALL, [list(args), dict(kwargs)], self.options.limits)
         headers = {"content-type": AXON_TYPE, **self.authorization}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from paceline.axon.client.blocking import call_and_wait
 from paceline.axon.client.caller import Caller, CallOptions, ValueStream, new_call_id
+from paceline.axon.retry import retry
 from paceline.axon.signatures import Published, Signature, WorkerDescription
 from paceline.axon.tls import ClientTrust
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
@@ -92,6 +94,12 @@ class Remote:
     def __repr__(self) -> str:
         return f"<Remote {self.url}>"
 
+    def until(self, at: float) -> Remote:
+        """Return the same worker for a call that ends by this time of the running loop."""
+        remote = copy.copy(self)
+        remote._caller = self._caller.until(at)
+        return remote
+
     def describe_worker(self) -> WorkerDescription:
         """Ask the worker which functions it offers."""
         return call_and_wait(self._caller, self._caller.describe_worker())  # type: ignore[no-any-return]
@@ -102,13 +110,14 @@ class Remote:
 
         return Handle(call_id, self._caller.reattach(call_id))
 
-    async def _find(self, name: str) -> Published:
+    async def _find(self, name: str, caller: Caller) -> Published:
         """Ask the worker for a function's signature; once, and again for a name that was not there."""
         rpc = self._offered.get(name)
         if rpc is None:
-            description = await self._caller.describe_worker()
+            description = await caller.describe_worker()
             _check_interface(self.url, self._noun, self._expected, description)
-            self._offered = {offered.name: offered for offered in description.rpcs}
+            self._offered.clear()  # in place: copies of this share it
+            self._offered.update({offered.name: offered for offered in description.rpcs})
             rpc = self._offered.get(name)
             if rpc is None:
                 hint = suggest(name, self._offered)
@@ -130,8 +139,21 @@ class RemoteFunction:
         return RemoteFunction(self._remote, f"{self._name}.{name}", self._caller)
 
     async def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None = None) -> Any:
-        (await self._remote._find(self._name)).check(args, kwargs)
-        result = await self._caller.call(self._name, args, kwargs, call_id=call_id)
+        options = self._caller.options
+        if options.once and call_id is None:
+            call_id = new_call_id()
+        if not options.retry_seconds or options.duplex:
+            return await self._attempt(args, kwargs, call_id)
+        until = asyncio.get_running_loop().time() + options.deadline_seconds
+        return await retry(
+            lambda: self._attempt(args, kwargs, call_id, until), give_up_seconds=options.retry_seconds, until=until
+        )
+
+    async def _attempt(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str | None, until: float = math.inf
+    ) -> Any:
+        (await self._remote._find(self._name, self._caller.until(until))).check(args, kwargs)
+        result = await self._caller.until(until).call(self._name, args, kwargs, call_id=call_id)
         expected = self._remote._expected.get(self._name)
         if expected is None:
             return result
@@ -169,9 +191,7 @@ class RemoteFunction:
 
     def options(self, **changes: Any) -> RemoteFunction:
         """Return the same function called with other `CallOptions`: ``remote.train.options(duplex=True)(…)``."""
-        caller = copy.copy(self._caller)
-        caller.options = dataclasses.replace(caller.options, **changes)
-        return RemoteFunction(self._remote, self._name, caller)
+        return RemoteFunction(self._remote, self._name, self._caller.with_options(**changes))
 
 
 @functools.cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from paceline.axon.transports.base import Transport
 from paceline.axon.wire import Kind, Limits
 from paceline.axon.wire.codings import Bodies, Coding, coding_of
 from paceline.axon.worker.executors import Executor
+from paceline.axon.worker.given import GivenReplies
 from paceline.axon.worker.registry import Registry, Rpc, executor_type
 from paceline.errors import RemoteError, WireError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from paceline.axon.duplex.server import DuplexServer
 
 _MAX_ID_LENGTH = 128
-_REMEMBERED_IDS = 1 << 16
 _MAX_ERROR_LENGTH = 1 << 16
 
 
@@ -37,7 +36,7 @@ class WorkerApp:
     def __init__(self, registry: Registry, device: str, access: Access, transport: Transport, limits: Limits) -> None:
         self._registry, self._device, self._access = registry, device, access
         self._transport, self._limits = transport, limits
-        self._seen_ids: OrderedDict[str, None] = OrderedDict()
+        self._given = GivenReplies()
         self._duplex_server: DuplexServer | None = None
         self._executors: dict[str, Executor] = {}
         self._description: Reply | None = None
@@ -108,22 +107,26 @@ class WorkerApp:
         if is_duplex:
             bodies = self._bodies(rpc, args, kwargs, coding)
             return self._duplex.start(request, call_id, bodies, content_type=content_type, is_stream=is_stream)
-        if call_id and self._is_repeated(call_id):
-            return Reply.refusal(409, f"call {call_id} was received before; it is not run twice")
+        if call_id and self._is_known(call_id):
+            return self._given.again(call_id) or Reply.refusal(
+                409, f"call {call_id} was received before; it is not run twice"
+            )
         headers = {"content-type": content_type}
         if is_stream:
             return Reply(200, headers, stream=Stream(_without_kinds(self._bodies(rpc, args, kwargs, coding))))
-        kind, body = await self._run(rpc, args, kwargs, coding)
-        return Reply(200 if kind is Kind.RESULT else 500, headers, body)
+        try:
+            kind, body = await self._run(rpc, args, kwargs, coding)
+        except asyncio.CancelledError:
+            self._given.forget(call_id)
+            raise
+        reply = Reply(200 if kind is Kind.RESULT else 500, headers, body)
+        if call_id:
+            self._given.keep(call_id, reply)
+        return reply
 
-    def _is_repeated(self, call_id: str) -> bool:
+    def _is_known(self, call_id: str) -> bool:
         """Note the id of a simplex call; True if it was received before, so that the call must not be run again."""
-        if call_id in self._seen_ids or (self._duplex_server is not None and self._duplex_server.knows(call_id)):
-            return True
-        self._seen_ids[call_id] = None
-        if len(self._seen_ids) > _REMEMBERED_IDS:
-            self._seen_ids.popitem(last=False)
-        return False
+        return not self._given.note(call_id) or (self._duplex_server is not None and self._duplex_server.knows(call_id))
 
     async def _fetch(self, request: Request, call_id: str) -> Reply:
         return await self._duplex.fetch(request, call_id)

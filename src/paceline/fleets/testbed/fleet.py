@@ -13,7 +13,7 @@ from typing import Any
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.fleets.base import Fleet
-from paceline.fleets.devices import singles
+from paceline.fleets.devices import described, singles
 from paceline.fleets.live import ListenOptions, run_live
 from paceline.fleets.processes import ProcessFleet, ProcessSpec, check_is_no_device
 from paceline.fleets.testbed import network, tools
@@ -49,6 +49,9 @@ class TestbedFleet(Fleet):
                 "devices would slow each other down; give them smaller shares"
             )
         self._spare_cores = max(num_cores - wanted, 0.0)
+
+    def described(self) -> dict[str, Any]:
+        return {"type": "testbed", "devices": described(self.devices)}
 
     def run(self, plan: Plan[Any], env: Environment, started_at: float = 0.0) -> Outcome:
         return run_live(self._run(plan, env, started_at))

@@ -11,6 +11,8 @@ from .fedavgm import FedAvgMAggregation as FedAvgMAggregation
 from .fednova import FedNovaAggregation as FedNovaAggregation
 from .fedprox import FedProxAggregation as FedProxAggregation
 from .fedyogi import FedYogiAggregation as FedYogiAggregation
+from .influence import Contribution as Contribution
+from .influence import LimitedCollector as LimitedCollector
 from .keeping import KeepingAggregation as KeepingAggregation
 from .keeping import RobustAggregation as RobustAggregation
 from .krum import KrumAggregation as KrumAggregation

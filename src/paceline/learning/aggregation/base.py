@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from msgspec import Meta
 
 from paceline.checks import NotNegative, check_fields
 from paceline.errors import ConfigError
@@ -14,6 +16,9 @@ from paceline.learning.compression import CompressionMethod, KeptShare
 from paceline.learning.exchange import Exchange
 from paceline.learning.update_validation import why_unlike
 from paceline.learning.vectors import Layout, Vectors
+
+Limit: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
+"""A factor, of a median, that limits something; 0 for no limit."""
 
 WeightKind: TypeAlias = Literal["samples", "work", "equal"]
 """What an update counts by: samples in its shards, samples trained, counted once per pass, or all alike."""
@@ -122,6 +127,9 @@ class Aggregation(ABC):
     Attributes:
         weight: what an update counts by: ``samples`` in its shards, ``work``: samples trained, counted once per pass,
             or ``equal``: all alike.
+        max_weight: largest weight of an update, over the median of its round: 0 for no limit, else at least 1.
+        clip: largest distance of an update from where most of its round are, over the median distance; what is farther
+            off is moved that near, and does not count if it is twice as far. 0 for no limit, else at least 1.
         late: what becomes of an update that comes after its round closed: ``drop``, or ``discount``: its change counts
             in the round that closes next, times (1 + s) ** -staleness_exponent, where s is how many rounds late it is.
         staleness_exponent: how fast that falls; at 0, late updates count in full.
@@ -131,6 +139,8 @@ class Aggregation(ABC):
     """
 
     weight: WeightKind = "work"
+    max_weight: Limit = 10.0
+    clip: Limit = 1.5
     late: Literal["drop", "discount"] = "drop"
     staleness_exponent: NotNegative = 0.5
     exchange: Exchange = "all"
@@ -139,6 +149,9 @@ class Aggregation(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name, limit in (("max_weight", self.max_weight), ("clip", self.clip)):
+            if 0 < limit < 1:
+                raise ValueError(f"{name} is {limit:g}; allowed: 0 for no limit, or at least 1, times the median")
 
     @property
     def remembers(self) -> bool:

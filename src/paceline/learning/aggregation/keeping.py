@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from paceline.learning.aggregation.base import Aggregated, Aggregation, Collector, Start, Update
+from paceline.learning.aggregation.base import Aggregated, Aggregation, Collector, Limit, Start, Update
 from paceline.learning.averaging import State, as_type, widened
 from paceline.learning.vectors import Layout, Vectors
 
@@ -49,10 +49,13 @@ class _KeepingCollector(Collector):
 class RobustAggregation(KeepingAggregation):
     """Base of methods that some wrong updates cannot lead astray.
 
-    Every update counts alike: a weight that a learner has a say in would be a way to get more of one.
+    Every update counts alike: a weight that a learner has a say in would be a way to get more of one. By default, they
+    have no other limits, and need none.
     """
 
     weight: Literal["equal"] = "equal"
+    max_weight: Limit = 0.0
+    clip: Limit = 0.0
 
 
 def combine_sorted(updates: Sequence[Update], combine: Callable[[torch.Tensor], torch.Tensor]) -> State:

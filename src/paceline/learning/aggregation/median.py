@@ -17,7 +17,12 @@ class MedianAggregation(RobustAggregation):
     """The median of the updates, value by value (Yin et al., 2018); holds as long as fewer than half are wrong."""
 
     def combine(self, start: Start, updates: Sequence[Update], memory: State) -> Aggregated:
-        return Aggregated(combine_sorted(updates, _middle), memory)
+        return Aggregated(median_of(updates), memory)
+
+
+def median_of(updates: Sequence[Update]) -> State:
+    """Return the median of updates, value by value."""
+    return combine_sorted(updates, _middle)
 
 
 def _middle(values: torch.Tensor) -> torch.Tensor:

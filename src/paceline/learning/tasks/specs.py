@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from paceline import plugins
-from paceline.checks import Count, Spec, check_fields
+from paceline.checks import Label, Spec, check_fields
 from paceline.learning.tasks.base import Task
 from paceline.learning.tasks.classification import Classification
 from paceline.learning.tasks.language_model import LanguageModel
 from paceline.learning.tasks.multi_label import MultiLabel
 from paceline.learning.tasks.regression import Regression
-from paceline.learning.tasks.supervised import SupervisedTask
+from paceline.learning.tasks.supervised import MAX_OUTPUTS, SupervisedTask
 from paceline.plugins import Family
 from paceline.spelling import check_known
 
@@ -43,12 +44,12 @@ class TaskSpec(Spec, frozen=True, kw_only=True, forbid_unknown_fields=True):
         target: column with the targets, where samples are dicts; empty for the last one.
     """
 
-    kind: str = "classification"
+    kind: Label = "classification"
     import_path: str | None = msgspec.field(default=None, name="import")
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    loss: str | None = None
-    outputs: Count | None = None
-    target: str = ""
+    loss: Label | None = None
+    outputs: Annotated[int, Meta(ge=1, le=MAX_OUTPUTS)] | None = None
+    target: Label = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from paceline.allocation import Candidate, RoundTerms
 from paceline.allocation.edge_gossip import BalancingPolicy, take_over
+from paceline.checks import MOST
 from paceline.devices.contention.predictors import Predictor
 from paceline.devices.profiles import Profile, Rate
 from paceline.events import Emit
 from paceline.topologies.gossip.events import DataMissing, PartTakenOver
 from paceline.topologies.gossip.figures import Figures
-from paceline.topologies.gossip.membership import MAX_COUNT, Membership, PeerRecord
+from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.peer_data import TrainingData
 from paceline.topologies.gossip.stores import Store
 
 _NO_LINK = Rate(1.0)  # peers train what they have: no link plays a part, and what each has is its own limit
-_SIZES = {"model_bytes": 0, "shard_bytes": 0, "shard_samples": 1, "num_shards": MAX_COUNT}
+_SIZES = {"model_bytes": 0, "shard_bytes": 0, "shard_samples": 1, "num_shards": MOST}
 _TERMS = RoundTerms(deadline_seconds=1.0, local_epochs=1, **_SIZES)
 
 
@@ -103,4 +104,4 @@ def _candidate(record: PeerRecord, figures: Figures | None) -> Candidate:
     if not record.is_living or figures is None or not figures.samples_per_second > 0:
         return Candidate(name=record.name, max_shards=_num_samples(record))
     profile = Profile(train=Rate(figures.samples_per_second), down=_NO_LINK, up=_NO_LINK)
-    return Candidate(name=record.name, profile=profile, max_shards=min(figures.num_samples, MAX_COUNT))
+    return Candidate(name=record.name, profile=profile, max_shards=min(figures.num_samples, MOST))

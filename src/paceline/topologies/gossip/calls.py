@@ -9,7 +9,7 @@ from typing import Any
 from paceline import axon
 from paceline.axon import Limits
 from paceline.axon.retry import retry
-from paceline.errors import PacelineError, Refused, RemoteError, Unreachable
+from paceline.errors import ConfigError, PacelineError, Refused, RemoteError, Unreachable
 from paceline.topologies.base import Contact, Node
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
@@ -20,17 +20,45 @@ BROKEN = (PacelineError, ValueError, TypeError)
 PAUSE_SECONDS = 0.1
 """Pause before a peer that has nothing yet is asked again."""
 
-_PATIENCE_OF_ONE_CALL_SECONDS = 30.0
+HOLD_RATIO = 0.5
+"""Part of its patience that a peer holds a call back at most, when it waits for what is asked for."""
+
 _SLOW_BYTES_PER_SECOND = 50_000.0  # a model over a link like that still arrives in time
+_SLOWED_DOWN = 8.0  # times that a link may be slower than it was before
 
 
 class Gone(PacelineError):
     """A peer that was called is gone."""
 
 
-def call_seconds(model_bytes: int) -> float:
-    """Return how long a call may take that brings a model of so many bytes."""
-    return _PATIENCE_OF_ONE_CALL_SECONDS + model_bytes / _SLOW_BYTES_PER_SECOND
+def uses_tls(node: Node) -> bool:
+    """Return whether a peer calls others over TLS only: if it has a certificate, or is to join one that has."""
+    return node.fingerprint is not None or any(contact.address.startswith("https://") for contact in node.contacts)
+
+
+class Transfers:
+    """How long models may be on their way from and to each peer, as far as that is known from those before.
+
+    Args:
+        model_bytes: size of a model.
+    """
+
+    def __init__(self, model_bytes: int) -> None:
+        self.longest_seconds = model_bytes / _SLOW_BYTES_PER_SECOND
+        self._quickest: dict[str, float] = {}
+
+    def allowed_seconds(self, name: str) -> float:
+        """Return how long a model may take between this peer and another."""
+        known = self._quickest.get(name)
+        return self.longest_seconds if known is None else min(self.longest_seconds, _SLOWED_DOWN * known)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Take note of how long a model took, and the answer that brought it."""
+        self._quickest[name] = min(seconds, self._quickest.get(name, seconds))
+
+    def forget(self, name: str) -> None:
+        """Forget a peer that is gone: it may come back by another link."""
+        self._quickest.pop(name, None)
 
 
 class Delivery:
@@ -59,24 +87,34 @@ class PeerCalls:
     """Calls to the other peers, by name.
 
     Args:
-        patience_seconds: how long a peer may be out of reach.
-        model_bytes: size of a model: nothing much larger is accepted, and it is given the time to arrive.
+        patience_seconds: how long a peer may be out of reach: the deadline of a call, with all of its attempts, besides
+            the time that a model takes.
+        model_bytes: size of a model: nothing much larger is accepted.
     """
 
     def __init__(self, membership: Membership, node: Node, patience_seconds: float, model_bytes: int) -> None:
         self._membership = membership
         self._node = node
+        self._uses_tls = node is not None and uses_tls(node)
         self._patience_seconds = patience_seconds
-        self._timeout_seconds = call_seconds(model_bytes)
+        self.transfers = Transfers(model_bytes)
         self._limits = Limits(max_body_bytes=model_bytes + model_bytes // 8 + MAX_ENCODED_BYTES)
         self._remotes: dict[str, tuple[int, axon.Remote]] = {}  # with the life that it is of
         self._calls: dict[asyncio.Future[Any], PeerRecord] = {}
         membership.watch(self._hang_up)
 
     def reach(self, contact: Contact) -> axon.Remote:
-        """Return whoever is at an address, to be called; raises `ConfigError` for what is no address."""
+        """Return whoever is at an address, to be called; raises `ConfigError` for what is no address.
+
+        A peer that uses TLS shows its token to nobody else.
+        """
+        if self._uses_tls and not contact.address.startswith("https://"):
+            raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
-            PeerService, timeout_seconds=self._timeout_seconds, contact=contact, limits=self._limits
+            PeerService,
+            timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,
+            contact=contact,
+            limits=self._limits,
         )
 
     def remote(self, record: PeerRecord) -> axon.Remote:
@@ -87,10 +125,12 @@ class PeerCalls:
             self._remotes[record.name] = (record.life, remote)
         return remote
 
-    async def call(self, name: str, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]]) -> Any:
+    async def call(
+        self, name: str, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]], *, brings_model: bool = True
+    ) -> Any:
         """Ask a peer until it answers, and learn what it knows of others.
 
-        One that cannot be reached for long, refuses, or answers with what is malformed, is declared dead.
+        One that does not answer for as long as it may, refuses, or answers with what is malformed, is declared dead.
 
         Raises `Gone` if it is, was before, or is found to be by others meanwhile. `ask` may be called again, and must
         bear that, and being cancelled.
@@ -98,10 +138,16 @@ class PeerCalls:
         record = self._membership.get(name)
         if record is None or not record.is_living:
             raise Gone(f"{name} is gone")
+        loop = asyncio.get_running_loop()
+        start, seconds = loop.time(), self._patience_seconds
+        if brings_model:
+            seconds += self.transfers.allowed_seconds(name)
         try:
-            remote = self.remote(record)
-            answer = retry(lambda: ask(remote), give_up_seconds=self._patience_seconds)
+            remote, until = self.remote(record), start + seconds
+            answer = retry(lambda: ask(remote.until(until)), give_up_seconds=seconds, until=until)
             found = await self._unless_gone(record, answer)
+            if brings_model and not (isinstance(found, ModelReply) and not found.parameters):
+                self.transfers.add(name, loop.time() - start)
             if isinstance(found, (View, ModelReply)) and found.members:
                 self._membership.merge_encoded(found.members)
             return found
@@ -137,3 +183,4 @@ class PeerCalls:
                 call.cancel()
         if not record.is_living:
             self._remotes.pop(record.name, None)
+            self.transfers.forget(record.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from paceline.errors import BadReply, PacelineError
@@ -16,7 +16,7 @@ from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import Delivery, Gone, PeerCalls
 from paceline.topologies.gossip.jobs import GossipJob
-from paceline.topologies.gossip.mass import MAX_MASS
+from paceline.topologies.gossip.mass import MAX_MASS, MassEntry, MassState
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 from paceline.topologies.gossip.snapshots import Copies
@@ -30,6 +30,10 @@ class Traffic:
     received: int = 0
 
 
+async def _nothing_to_sync() -> None:
+    return
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExchangeContext:
     """What an exchange needs of its peer.
@@ -37,6 +41,8 @@ class ExchangeContext:
     Attributes:
         start: the initial parameters.
         turn_to: reports the phase that the peer turns to.
+        journal: receives each change of its mass, before anybody else learns of it.
+        sync_journal: waits until these are on the disk.
     """
 
     job: GossipJob
@@ -46,6 +52,8 @@ class ExchangeContext:
     calls: PeerCalls
     start: Vectors
     turn_to: Callable[[Phase], None] = lambda phase: None
+    journal: Callable[[MassEntry], None] = lambda entry: None
+    sync_journal: Callable[[], Awaitable[None]] = _nothing_to_sync
     traffic: Traffic = field(default_factory=Traffic)
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> Trained:
@@ -94,6 +102,13 @@ class Exchange(ABC):
     def begin(self, mass: int) -> None:
         """Begin with a model of this mass, where models have one."""
 
+    def mass_state(self) -> MassState | None:
+        """Return the mass as it is, to go on from; None where models have none."""
+        return None
+
+    def restore(self, mass: MassState | None) -> None:
+        """Go on with the mass as it was."""
+
     @abstractmethod
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
         """Train the samples in their order, and exchange."""
@@ -118,12 +133,13 @@ class Exchange(ABC):
         """Let go of what is under way."""
 
 
-async def fetch_newest(name: str, context: ExchangeContext) -> ModelReply | None:
-    """Fetch the newest model of a peer for a newcomer, with a share of its mass; None if it is gone or malformed.
+async def fetch_newest(name: str, context: ExchangeContext, *, with_share: bool = True) -> ModelReply | None:
+    """Fetch the newest model of a peer, for a newcomer with a share of its mass; None if it is gone or malformed.
 
     Raises `PacelineError` if it may have given a share that did not arrive: a second one would not make up for it.
     """
-    delivery, transfer = Delivery(), f"{context.name}/{context.membership.me.life}/adopted"
+    delivery = Delivery()
+    transfer = f"{context.name}/{context.membership.me.life}/adopted" if with_share else ""
     try:
         reply: ModelReply = await context.calls.call(
             name, lambda peer: delivery.attempt(peer.fetch_newest.coro(context.name, transfer))
@@ -132,7 +148,7 @@ async def fetch_newest(name: str, context: ExchangeContext) -> ModelReply | None
             raise BadReply(f"{name} sent a model whose mass is out of range, or of epoch {reply.epoch}")
         Copies(context.start).take(name, reply)
     except (Gone, BadReply) as error:
-        if delivery.is_uncertain and context.job.exchange == "push-sum":
+        if with_share and delivery.is_uncertain and context.job.exchange == "push-sum":
             raise PacelineError(f"{error}; join again, by another peer") from error
         return None
     return reply

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from paceline.axon.keys import DeviceKey, is_signed
 from paceline.learning.early_stopping import StopReason
 from paceline.topologies.gossip.figures import Figures
 from paceline.topologies.sessions import NAME
@@ -24,7 +25,11 @@ MAX_PARTS = 64
 MAX_ENCODED_BYTES = 1 << 23
 """Bytes that the records of all peers may take in a message."""
 
+MAX_GONE = 1024
+"""Records of peers that are gone; the oldest are dropped first, those that said goodbye before those that died."""
+
 _MAX_LIFE = 1 << 62  # nanoseconds, in live runs
+_MAX_KEY = 64  # characters
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 """A number that another peer sent."""
@@ -34,8 +39,11 @@ Name: TypeAlias = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
 _RANK = {"alive": 0, "dead": 1, "left": 2}
 
 
-class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PeerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a peer. Only the peer itself changes its record, except that others may declare it dead.
+
+    Where it is called, and in which life, is signed with its key: nobody else can say so. The rest is not: it changes
+    all the time, and leads nobody elsewhere.
 
     Limits hold for what comes from others; a record that breaks them is refused, with all that came with it.
 
@@ -43,6 +51,8 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
         address: where it is called; empty before it can be.
         fingerprint: digest of its self-made certificate; None without TLS.
         life: grows when a peer comes back under its name.
+        key: its public key; empty on virtual time, where nobody lies.
+        signature: of what is said of where it is called; empty without a key.
         beat: grows whenever the peer changes its record.
         first_epoch: the epoch from which on it takes part in mixing.
         epoch: the last that it has trained.
@@ -56,6 +66,8 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
     address: Annotated[str, Meta(max_length=300, pattern=r"\Ahttps?://[!-~]+\Z|\A\Z")]
     life: Annotated[int, Meta(ge=0, le=_MAX_LIFE)]
     fingerprint: Annotated[str, Meta(max_length=128, pattern=r"\A[!-~]+\Z")] | None = None
+    key: Annotated[str, Meta(max_length=_MAX_KEY)] = ""
+    signature: Annotated[bytes, Meta(max_length=64)] = b""
     beat: Count = 0
     status: Literal["alive", "dead", "left"] = "alive"
     first_epoch: Count = 1
@@ -76,6 +88,16 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it takes part."""
         return self.status == "alive"
 
+    def is_signed_like(self, other: PeerRecord) -> bool:
+        """Return whether it says the same of where the peer is called, signed in the same way."""
+        return (self.life, self.address, self.fingerprint, self.key, self.signature) == (
+            other.life,
+            other.address,
+            other.fingerprint,
+            other.key,
+            other.signature,
+        )
+
     def is_newer_than(self, other: PeerRecord) -> bool:
         """Return whether this record replaces another of the same name; at the same beat, death wins."""
         return (self.life, self.beat, _RANK[self.status]) > (other.life, other.beat, _RANK[other.status])
@@ -91,21 +113,74 @@ OnChange: TypeAlias = Callable[[PeerRecord, str], None]
 """Receives the new record of another peer that appears, comes back or goes, and why it is gone."""
 
 
+class Signer:
+    """Signs a peer's own record, and judges those of others.
+
+    Args:
+        job: fingerprint of the job, so that a record counts in no other.
+        key: key of the peer; without one, nothing is signed, and all is believed.
+        uses_tls: whether only peers with TLS are called, and their certificates known.
+    """
+
+    def __init__(self, job: str = "", key: DeviceKey | None = None, *, uses_tls: bool = False) -> None:
+        self._job = job
+        self._key = key
+        self._uses_tls = uses_tls
+
+    def signed(self, record: PeerRecord) -> PeerRecord:
+        """Return the own record, signed as it is now."""
+        if self._key is None:
+            return record
+        record = msgspec.structs.replace(record, key=self._key.public)
+        return msgspec.structs.replace(record, signature=self._key.sign(self._statement(record)))
+
+    def why_refused(self, record: PeerRecord, known: PeerRecord | None) -> str | None:
+        """Return why a record is not to be believed; None if it is. A name is bound to its first key.
+
+        Raises `ValueError` for a wrong signature: nobody passes on such a record by mistake.
+
+        Args:
+            known: what is known of the same peer.
+        """
+        if known is not None and record.is_signed_like(known):
+            return None
+        if self._uses_tls and not (record.fingerprint and record.address.startswith("https://")):
+            return f"{record.name!r} has no TLS, and this peer calls nobody without: start all with --tls, or none"
+        if self._key is None:
+            return None
+        if known is not None and record.key != known.key:
+            return f"{record.name!r} is another device's name: give each a name of its own"
+        if not is_signed(record.key, self._statement(record), record.signature):
+            raise ValueError(f"the record of {record.name!r} is not signed with its key")
+        return None
+
+    def _statement(self, record: PeerRecord) -> bytes:
+        said = ("paceline gossip", self._job, record.name, record.life, record.address, record.fingerprint)
+        return _encoder.encode(said)
+
+
 class Membership:
     """A peer's own record and those that it has of others.
 
     Args:
         on_change: see `watch`.
         epochs: number of epochs of the job; nobody can have trained more.
+        signer: decides which records are believed.
 
     Attributes:
         rival: record of a later life under this peer's own name that others sent; None if there is none.
     """
 
     def __init__(
-        self, me: PeerRecord, on_change: OnChange = lambda record, reason: None, *, epochs: int = MAX_COUNT
+        self,
+        me: PeerRecord,
+        on_change: OnChange = lambda record, reason: None,
+        *,
+        epochs: int = MAX_COUNT,
+        signer: Signer | None = None,
     ) -> None:
-        self._records = {me.name: me}
+        self._signer = signer or Signer()
+        self._records = {me.name: self._signer.signed(me)}
         self._encoded: bytes | None = None  # as long as nothing changes
         self._name = me.name
         self._epochs = epochs
@@ -123,7 +198,8 @@ class Membership:
 
     def amend(self, **changes: Any) -> None:
         """Change the own record."""
-        self._put(msgspec.structs.replace(self.me, beat=self.me.beat + 1, **changes))
+        changed = msgspec.structs.replace(self.me, beat=self.me.beat + 1, **changes)
+        self._put(changed if "address" not in changes else self._signer.signed(changed))
 
     def encoded(self) -> bytes:
         """Return all records as they are sent to others; the own one is kept back until this peer can be called."""
@@ -131,34 +207,41 @@ class Membership:
             self._encoded = _encoder.encode([record for record in self.everybody() if record.address])
         return self._encoded
 
-    def merge_encoded(self, encoded: bytes) -> None:
-        """Learn from records that another sent; raises `ValueError` if they are malformed, and learns nothing."""
+    def merge_encoded(self, encoded: bytes) -> Mapping[str, str]:
+        """Learn from records that another sent; raises `ValueError` if they are malformed, and learns nothing.
+
+        Returns why records were refused, by peer.
+        """
         if encoded == self._encoded:
-            return
+            return {}
         try:
             records = _decoder.decode(encoded)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"the records of the peers are malformed: {error}") from None
-        self.merge(records)
+        return self.merge(records)
 
-    def merge(self, records: Iterable[PeerRecord], reason: str = "others say so") -> None:
-        """Learn from others; a peer that reads of its own death contradicts."""
+    def merge(self, records: Iterable[PeerRecord], reason: str = "others say so") -> Mapping[str, str]:
+        """Learn from others; a peer that reads of its own death contradicts. Returns why records were refused."""
+        refused: dict[str, str] = {}
         for record in records:
+            known = self._records.get(record.name)
             if not record.address or max(record.epoch, record.first_epoch) > self._epochs:
                 continue
-            if record.name == self._name:
+            if known is not None and not record.is_newer_than(known):
+                continue
+            if (why := self._signer.why_refused(record, known)) is not None:
+                refused[record.name] = why
+            elif record.name == self._name:
                 self._merge_own(record)
-                continue
-            known = self._records.get(record.name)
-            if known is None and len(self._records) >= MAX_MEMBERS:
-                continue
-            if known is None or record.is_newer_than(known):
+            elif known is not None or len(self._records) < MAX_MEMBERS:
                 self._put(record)
                 was_living = known is not None and known.is_living and known.life == record.life
                 if record.is_living != was_living:
                     why = "it said goodbye" if record.status == "left" else reason
                     for watcher in self._watchers:
                         watcher(record, "" if record.is_living else why)
+        self._drop_oldest()
+        return refused
 
     def declare_dead(self, name: str, reason: str) -> None:
         """Take another for gone."""
@@ -170,7 +253,7 @@ class Membership:
         """Contradict a record of this peer that it never made, by a life after that one, if there can be one."""
         self.rival = None
         if record.life < _MAX_LIFE:
-            self._put(msgspec.structs.replace(self.me, life=record.life + 1, beat=0))
+            self._put(self._signer.signed(msgspec.structs.replace(self.me, life=record.life + 1, beat=0)))
 
     def get(self, name: str) -> PeerRecord | None:
         """Return the record of a peer, whether it is there or gone."""
@@ -197,8 +280,19 @@ class Membership:
         return [record for _, record in sorted(self._records.items())]
 
     def _put(self, record: PeerRecord) -> None:
+        if not record.is_living:
+            self._records.pop(record.name, None)  # to the end: the order is that in which they went
         self._records[record.name] = record
         self._encoded = None
+
+    def _drop_oldest(self) -> None:
+        """Forget who has long been gone, if these are many."""
+        if len(self._records) <= MAX_GONE:
+            return
+        gone = [record for record in self._records.values() if not record.is_living and record.name != self._name]
+        for record in sorted(gone, key=lambda record: record.status != "left")[: max(0, len(gone) - MAX_GONE)]:
+            del self._records[record.name]
+            self._encoded = None
 
     def _merge_own(self, record: PeerRecord) -> None:
         me = self.me

@@ -19,6 +19,8 @@ from paceline.topologies.gossip.messages import View
 
 _JOIN_SECONDS = 60.0  # that a peer tries to reach its contacts
 _TRIAL_SECONDS = 2.0  # that one is waited for who may not be there
+_REUNION_SECONDS = 30.0  # that a peer that goes on waits for those that it knew
+_REUNION_PAUSE_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +55,9 @@ class ViewExchange:
             )
         if view.learner == name:
             raise ValueError(f"this peer is called {name!r}; give each a name of its own")
-        self._membership.merge_encoded(view.members)
+        refused = self._membership.merge_encoded(view.members)
+        if view.learner in refused:
+            raise ValueError(refused[view.learner])
         return self._view()
 
     async def join(self, contacts: Sequence[Contact]) -> str | None:
@@ -63,11 +67,13 @@ class ViewExchange:
         """
         errors: list[str] = []
         for number, contact in enumerate(contacts):
-            remote = self._calls.reach(contact)
+            remote, seconds = self._calls.reach(contact), _JOIN_SECONDS / len(contacts)
+            until = asyncio.get_running_loop().time() + seconds
             try:
                 view: View = await retry(
-                    lambda: remote.exchange_views.coro(self._view()),  # noqa: B023  (awaited in this turn)
-                    give_up_seconds=_JOIN_SECONDS / len(contacts),
+                    lambda: remote.until(until).exchange_views.coro(self._view()),  # noqa: B023  (awaited in this turn)
+                    give_up_seconds=seconds,
+                    until=until,
                 )
                 self._membership.merge_encoded(view.members)
             except BROKEN as error:
@@ -80,10 +86,23 @@ class ViewExchange:
             raise PacelineError(f"no peer could be joined: {'; '.join(errors)}")
         return None
 
+    async def reunite(self, names: Sequence[str], contacts: Sequence[Contact]) -> None:
+        """Wait a while until it is known of all of these whether they are back, after a run was interrupted."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _REUNION_SECONDS
+        while True:
+            if all(self._membership.get(name) is not None for name in names) or loop.time() >= until:
+                return
+            await asyncio.gather(*(self._try(contact) for contact in contacts))
+            await self.exchange_with_one()
+            await asyncio.sleep(_REUNION_PAUSE_SECONDS)
+
     async def exchange_with(self, name: str) -> None:
         """Exchange views with a peer, unless it is gone."""
         with contextlib.suppress(Gone):
-            view: View = await self._calls.call(name, lambda peer: peer.exchange_views.coro(self._view()))
+            view: View = await self._calls.call(
+                name, lambda peer: peer.exchange_views.coro(self._view()), brings_model=False
+            )
             if view.learner != name:
                 self._membership.declare_dead(name, f"{view.learner} is at its address")
 
@@ -131,13 +150,14 @@ class ViewExchange:
         if self._membership.me.is_living:
             others = self._membership.others()
             self._membership.amend(status="left")
-            await asyncio.gather(*(self._try(record) for record in others))
+            await asyncio.gather(*(self._try(record, retry_seconds=_TRIAL_SECONDS) for record in others))
 
-    async def _try(self, whom: Contact | PeerRecord) -> None:
+    async def _try(self, whom: Contact | PeerRecord, *, retry_seconds: float = 0.0) -> None:
         """Exchange views with somebody who may not be there; nobody is taken for gone by that."""
         with contextlib.suppress(*BROKEN):
             remote = self._calls.remote(whom) if isinstance(whom, PeerRecord) else self._calls.reach(whom)
-            view: View = await remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS).coro(self._view())
+            exchange = remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS, retry_seconds=retry_seconds)
+            view: View = await exchange.coro(self._view())
             if self._membership.me.is_living:
                 self._membership.merge_encoded(view.members)
 

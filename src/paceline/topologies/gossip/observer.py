@@ -14,7 +14,7 @@ from paceline.learning.divergence import diverged, has_exploded
 from paceline.learning.saved_models import SavedModel
 from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
-from paceline.topologies.base import Environment, Finished, Host, Node, Outcome
+from paceline.topologies.base import Environment, Finished, Host, Node, Outcome, save_nothing
 from paceline.topologies.events import STOPPED
 from paceline.topologies.gossip.events import (
     ConsensusMeasured,
@@ -24,7 +24,9 @@ from paceline.topologies.gossip.events import (
     PeerEnded,
     PeerStarted,
 )
+from paceline.topologies.gossip.peer_state import PeerState, at_one_moment, packed_all
 from paceline.topologies.gossip.prepared import PreparedJob
+from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.saving import until_saved
 from paceline.topologies.sessions import Changes
@@ -38,9 +40,17 @@ class Consensus:
 
     Args:
         evaluate: returns what a model achieves; None to leave that out.
+        on_average: receives the average, before it is compared.
     """
 
-    def __init__(self, emit: Emit, now: Callable[[], float], evaluate: Callable[[Vectors], Scores | None]) -> None:
+    def __init__(
+        self,
+        emit: Emit,
+        now: Callable[[], float],
+        evaluate: Callable[[Vectors], Scores | None],
+        on_average: Callable[[int, Vectors], None] = lambda epoch, mean: None,
+    ) -> None:
+        self._on_average = on_average
         self._emit = emit
         self._now = now
         self._evaluate = evaluate
@@ -73,6 +83,7 @@ class Consensus:
         for parameters in self._newest.values():
             average.add(parameters, 1.0)
         mean = average.result(next(iter(self._newest.values())))
+        self._on_average(epoch, mean)
         squares = [_squared_distance(parameters, mean) for parameters in self._newest.values()]
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
         scores = self._evaluate(mean)
@@ -89,14 +100,22 @@ def _squared_distance(one: Vectors, other: Vectors) -> float:
 
 
 class Observer(Host):
-    """Waits until nobody trains any more, and keeps the model of whoever averaged most."""
+    """Waits until nobody trains any more, and keeps the model of whoever averaged most.
 
-    def __init__(self, prepared: PreparedJob, env: Environment) -> None:
+    On virtual time it also keeps, after each epoch, what all peers need to go on; else each keeps that by itself.
+
+    Args:
+        goes_on: whether the run was interrupted, and goes on.
+    """
+
+    def __init__(self, prepared: PreparedJob, env: Environment, *, goes_on: bool = False) -> None:
         super().__init__(env)
+        self._goes_on = goes_on
+        self._states: dict[str, Callable[[], PeerState | None]] = {}
         self._prepared = prepared
         prepared.evaluate_on(env.machine.accelerator)
         self._changes = Changes()
-        self._consensus = Consensus(env.emit, env.now, self._evaluated)
+        self._consensus = Consensus(env.emit, env.now, self._evaluated, self._keep)
         self._numbers: dict[str, int] = {}
         self._training: set[str] = set()
         self._averaged: dict[str, tuple[str, ...]] = {}
@@ -118,7 +137,7 @@ class Observer(Host):
         prepared, env, metric_names = self._prepared, self.env, self._prepared.metric_names
         env.emit(
             GossipStarted(
-                at=0.0,
+                at=env.now() if self._goes_on else 0.0,
                 job=prepared.job.described(),
                 clock=env.clock,
                 metric_names=metric_names,
@@ -151,6 +170,23 @@ class Observer(Host):
         if self.env.now() == 0:
             self._consensus.expect(node.name)
         return self._consensus.add
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps what peers in this process need to go on."""
+        return self.env.trains and self.env.clock == "virtual" and self.env.save is not save_nothing
+
+    def see(self, name: str, state_of: Callable[[], PeerState | None]) -> None:
+        """Take note of how to learn what a peer in this process needs to go on."""
+        self._states[name] = state_of
+
+    def _keep(self, epoch: int, mean: Vectors) -> None:
+        """Keep what all peers need to go on, at one moment of virtual time: so no mass counts twice."""
+        if not self.keeps:
+            return
+        found = [state_of() for name, state_of in sorted(self._states.items()) if name in self._training]
+        self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
+        self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
 
     def hear(self, event: Event) -> None:
         super().hear(event)

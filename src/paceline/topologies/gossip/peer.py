@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,29 +18,33 @@ from paceline.events import Phase
 from paceline.learning.averaging import State
 from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
-from paceline.topologies.base import DeviceOptions, Finished, Member, Node
+from paceline.topologies.base import Contact, DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
-from paceline.topologies.gossip.calls import Gone, PeerCalls, call_seconds
+from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, uses_tls
 from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
+from paceline.topologies.gossip.keeping import PeerKeeper
 from paceline.topologies.gossip.mass import FULL_MASS
-from paceline.topologies.gossip.membership import Membership, PeerRecord
+from paceline.topologies.gossip.membership import Membership, PeerRecord, Signer
 from paceline.topologies.gossip.membership_exchange import ViewExchange
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
 from paceline.topologies.gossip.mixing import MixingExchange
 from paceline.topologies.gossip.observer import OnEpoch
 from paceline.topologies.gossip.peer_data import Holding, TrainingData
+from paceline.topologies.gossip.peer_state import About, PeerState
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
+from paceline.topologies.gossip.storage import PeerStorage
 from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
 from paceline.topologies.sessions import check_name
 
-_POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call
+_POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
 _MAX_TEXT = 200  # characters, of what another sends
+_KEPT_CONTACTS = 16  # addresses of others that a peer keeps, to find them again
 
 
 @dataclass
@@ -92,6 +96,8 @@ class Peer(Member, PeerService):
         holding: the data on its device.
         evaluates: whether it tries its models on the test data.
         on_epoch: receives the model after each epoch.
+        is_kept: whether what it needs to go on is wanted after each epoch; in any case if it has a storage.
+        given: what it goes on from, as `PeerState.packed`; None for what is in its storage, if anything is.
     """
 
     calls: ClassVar[frozenset[str]] = PeerService.__abstractmethods__
@@ -104,6 +110,8 @@ class Peer(Member, PeerService):
         *,
         evaluates: bool = False,
         on_epoch: OnEpoch = lambda name, epoch, parameters: None,
+        is_kept: bool = False,
+        given: State | None = None,
     ) -> None:
         check_name(node.name)
         job = prepared.job
@@ -118,6 +126,11 @@ class Peer(Member, PeerService):
         start = prepared.begin(trainer)
         self._progress = _Progress(start)
         self._early_stopping = job.early_stopping()
+        self._history: list[Scores] = []
+        storage = None if node.options.state_file is None else PeerStorage(node.options.state_file)
+        self._is_kept = is_kept or storage is not None
+        self._keeper = PeerKeeper(storage, given, node.run_blocking)
+        self._restored = self._keeper.read(job=job.fingerprint, name=node.name, like=start)
         self._end_reason: events.PeerEndReason = "epochs done"
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
@@ -128,9 +141,11 @@ class Peer(Member, PeerService):
             fingerprint=node.fingerprint,
             parts=holding.parts,
             # As late as can be, until it is known whether training has begun: nobody should wait for this peer.
-            first_epoch=job.epochs if node.contacts else 1,
+            first_epoch=job.epochs if node.contacts or self._restored is not None else 1,
         )
-        self._membership = Membership(me, self._report_change, epochs=job.epochs)
+        signer = Signer(job.fingerprint, node.key, uses_tls=uses_tls(node))
+        self._membership = Membership(me, self._report_change, epochs=job.epochs, signer=signer)
+        self._hold_seconds = min(_POLL_SECONDS, HOLD_RATIO * job.patience_seconds)
         self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
         self._views = ViewExchange(job, prepared.base, self._membership, self._peer_calls, rng)
@@ -145,9 +160,13 @@ class Peer(Member, PeerService):
             calls=self._peer_calls,
             start=start,
             turn_to=lambda phase: self._turn_to(phase, self._progress.epoch + 1),
+            journal=self._keeper.journal,
+            sync_journal=self._keeper.sync_journal,
         )
         exchange = PushSumExchange if job.exchange == "push-sum" else MixingExchange
         self._exchange: Exchange = exchange(self._context)
+        if self._restored is not None:
+            self._exchange.restore(self._restored[1])  # now: what is pushed to it again must be known again
         self._averaging = FinalAveraging(self._membership, self._peer_calls, start)
 
     # A peer's life.
@@ -156,6 +175,7 @@ class Peer(Member, PeerService):
         async with self._resources.in_use():
             average = await self._take_part(address)
             await self.leave()
+            self._keeper.discard()
         return Finished(self._end_reason, self._prepared.state(average.parameters))
 
     async def leave(self) -> None:
@@ -175,18 +195,19 @@ class Peer(Member, PeerService):
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
             await self._end(first, average)
-            await self._averaging.linger(call_seconds(self._model_bytes))
+            await self._averaging.linger(self._job.patience_seconds + self._peer_calls.transfers.longest_seconds)
             return average
         finally:
             probing.cancel()
             await asyncio.wait((probing,))
             await self._exchange.aclose()
             await self._background.aclose()
+            self._keeper.close()
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
         introducer = await self._views.join(self._node.contacts)
-        if introducer is None:
+        if introducer is None and self._restored is None:
             self._membership.amend(first_epoch=1)
         self._turn_to("benchmark", 0)
         self._resources.predictor.observe(1, 1 / await self._data.measure())
@@ -202,7 +223,9 @@ class Peer(Member, PeerService):
             )
         self._turn_to("idle", 0)
         await self._balancer.publish_speed(0, self._data.num_samples)
-        if introducer is None:
+        if self._restored is not None:
+            first = await self._go_on(self._restored[0])
+        elif introducer is None:
             first = 1
             self._exchange.begin(FULL_MASS)
         else:
@@ -212,6 +235,7 @@ class Peer(Member, PeerService):
             silent = [record for record in self._membership.others() if record.figures is None]
             await self._views.exchange_with_one(silent)
             await asyncio.sleep(_START_SECONDS)
+        await self._keep()
         known = tuple(record.name for record in self._membership.others())
         data, machine = self._data, self._node.machine
         about = {"address": self._membership.me.address, "num_samples": data.num_samples, "threads": data.threads}
@@ -220,24 +244,55 @@ class Peer(Member, PeerService):
         return first
 
     async def _catch_up(self, introducer: str) -> int:
-        """Take the newest model of a peer; returns the epoch to begin with."""
+        """Take the newest model of a peer, with a share of its mass; returns the epoch to begin with."""
         others = [record.name for record in self._membership.others() if record.name != introducer]
-        for name in (introducer, *others):
-            await self._views.exchange_with(name)  # a share is given to those that are known
-            reply = await fetch_newest(name, self._context)
-            if reply is not None:
-                break
-        else:
+        reply = await self._adopt([introducer, *others], with_share=True)
+        if reply is None:
             raise PacelineError("all peers that train this job have gone; join again when others are there")
-        self._progress.parameters = reply.parameters
         self._exchange.begin(reply.mass)
-        newest = max([reply.epoch, *(record.epoch for record in self._membership.others())])
+        return await self._begin_after(self._epoch_with_others(reply.epoch) - 1)
+
+    async def _go_on(self, state: PeerState) -> int:
+        """Go on from what was kept, once the others are back that are; returns the epoch to begin with.
+
+        If those that it mixes with are more than an epoch ahead, their newest model is taken, which knows what this one
+        did. In push-sum, each goes on from its own, with its mass.
+        """
+        about, progress = state.about, self._progress
+        progress.parameters, progress.epoch = state.parameters, about.epoch
+        self._context.trainer.restore(state.trainer)
+        self._data.go_on_after(about.num_drawn)
+        for loss, metrics in about.figures:
+            self._remember(Scores(loss, metrics))
+        self._membership.amend(epoch=about.epoch, first_epoch=about.epoch + 1, why_enough=about.why_enough)
+        await self._views.reunite(about.others, [Contact(*contact) for contact in about.contacts])
+        newest, last = max((record.epoch for record in self._membership.others()), default=0), about.epoch
+        if self._job.exchange == "mixing" and newest > last + 1:  # in push-sum, nobody keeps step
+            reply = await self._adopt([record.name for record in self._membership.others()], with_share=False)
+            last = last if reply is None else self._epoch_with_others(reply.epoch) - 1
+        return await self._begin_after(last)
+
+    async def _adopt(self, names: Sequence[str], *, with_share: bool) -> ModelReply | None:
+        """Take the newest model of the first of these that has one to give."""
+        for name in names:
+            await self._views.exchange_with(name)  # a share is given to those that are known
+            reply = await fetch_newest(name, self._context, with_share=with_share)
+            if reply is not None:
+                self._progress.parameters = reply.parameters
+                return reply
+        return None
+
+    def _epoch_with_others(self, epoch: int) -> int:
+        """Return the first epoch that this peer can train with others, one of whom has trained this one."""
+        newest = max([epoch, *(record.epoch for record in self._membership.others())])
         # Those that mix the next epoch do not know of this peer yet; for the one after, they will.
-        first = min(newest + (2 if self._job.exchange == "mixing" else 1), self._job.epochs)
-        self._progress.epoch = first - 1
-        self._membership.amend(first_epoch=first, epoch=first - 1)
+        return min(newest + (2 if self._job.exchange == "mixing" else 1), self._job.epochs)
+
+    async def _begin_after(self, epoch: int) -> int:
+        self._progress.epoch = epoch
+        self._membership.amend(first_epoch=epoch + 1, epoch=epoch)
         await self._views.exchange_with_all()
-        return first
+        return epoch + 1
 
     def _are_enough(self) -> bool:
         living = self._membership.living()
@@ -264,16 +319,47 @@ class Peer(Member, PeerService):
         self._membership.amend(epoch=epoch)
         if self._evaluates and self._job.evaluate_samples:
             progress.scores = await self._evaluate(result.parameters, self._job.evaluate_samples)
-            self._early_stopping.add(progress.scores)
+            self._remember(progress.scores)
             if self._early_stopping.reason is not None and self._membership.me.why_enough is None:
                 self._membership.amend(why_enough=self._early_stopping.reason)
-        self._on_epoch(self.name, epoch, result.parameters)
+        await self._keep()
         sent, received = traffic.sent - before[0], traffic.received - before[1]
         cpu_seconds, joules = meter.read(sent + received)
         used = {"bytes_sent": sent, "bytes_received": received, "cpu_seconds": cpu_seconds, "joules": joules}
         more = {"seconds": seconds, "rank_seconds": rank_seconds, "mass": self._exchange.mass}
         figures = {**_figures(result), **_figures(progress), **fields_of(progress.scores)}
         self._report(events.EpochEnded, **figures, **used, **more)
+        self._on_epoch(self.name, epoch, result.parameters)
+
+    def _remember(self, scores: Scores) -> None:
+        self._history.append(scores)
+        self._early_stopping.add(scores)
+
+    # What it needs to go on after it was interrupted.
+
+    async def _keep(self) -> None:
+        """Keep how far it is, if that is wanted."""
+        if not self._is_kept:
+            return
+        progress, others = self._progress, self._membership.others()
+        about = About(
+            job=self._job.fingerprint,
+            name=self.name,
+            epoch=progress.epoch,
+            num_drawn=self._data.num_drawn,
+            figures=tuple(tuple(scores) for scores in self._history),  # type: ignore[misc]
+            why_enough=self._membership.me.why_enough,
+            others=tuple(record.name for record in others),
+            contacts=tuple((record.address, record.fingerprint) for record in others[:_KEPT_CONTACTS]),
+            mass=self._exchange.mass_state(),
+        )
+        state = PeerState(about=about, parameters=progress.parameters, trainer=self._context.trainer.memory())
+        await self._keeper.keep(state)
+
+    def state(self) -> PeerState | None:
+        """Return what it needs to go on: its model after the last epoch, and its mass now; None before the first."""
+        newest = self._keeper.newest
+        return None if newest is None else newest.with_mass(self._exchange.mass_state())
 
     async def _end(self, first: int, average: FinalAverage) -> None:
         scores = await self._evaluate(average.parameters) if self._evaluates else None
@@ -302,7 +388,7 @@ class Peer(Member, PeerService):
         return self._views.answer(view)
 
     async def fetch_model(self, epoch: int, base: int) -> ModelReply:
-        return self._counted(await self._exchange.fetch_model(epoch, base, _POLL_SECONDS))
+        return self._counted(await self._exchange.fetch_model(epoch, base, self._hold_seconds))
 
     async def push(self, learner: str, transfer: str, mass: int, parameters: dict[str, Any]) -> bool:
         return await self._exchange.push(transfer[:_MAX_TEXT], mass, parameters)
@@ -315,10 +401,10 @@ class Peer(Member, PeerService):
         return self._counted(ModelReply(status="ready", epoch=newest.epoch, parameters=newest.parameters, mass=mass))
 
     async def fetch_trained(self) -> ModelReply:
-        return self._counted(await self._averaging.reply_with_own(_POLL_SECONDS))
+        return self._counted(await self._averaging.reply_with_own(self._hold_seconds))
 
     async def fetch_average(self, learner: str) -> ModelReply:
-        return self._counted(await self._averaging.reply_with_average(_POLL_SECONDS))
+        return self._counted(await self._averaging.reply_with_average(self._hold_seconds))
 
     def status(self) -> dict[str, Any]:
         progress, store = self._progress, self._resources.store

@@ -70,6 +70,15 @@ class TrainingData:
         return trained.num_samples / trained.seconds
 
     @property
+    def num_drawn(self) -> int:
+        """Samples that it has drawn, where not all are trained in an epoch."""
+        return self._num_drawn
+
+    def go_on_after(self, num_drawn: int) -> None:
+        """Go on drawing where it was."""
+        self._num_drawn = num_drawn
+
+    @property
     def threads(self) -> int | None:
         """Number of threads that it trains with; None if that is not known."""
         return self._trainer.num_threads

@@ -12,7 +12,7 @@ from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.calls import Delivery, Gone
 from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext
-from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, Push
+from paceline.topologies.gossip.mass import FULL_MASS, MAX_MASS, MassAccount, MassState, Push
 from paceline.topologies.gossip.membership import MAX_MEMBERS, PeerRecord
 from paceline.topologies.gossip.messages import ModelReply
 
@@ -24,8 +24,9 @@ class PushSumExchange(Exchange):
 
     def __init__(self, context: ExchangeContext) -> None:
         super().__init__(context)
-        self.account = MassAccount()
+        self.account = MassAccount(context.journal)
         self._rng = random.Random(f"{context.job.seed}/{context.name}")
+        self._sync = context.sync_journal
         self._validator = UpdateValidator(context.start)
         self._waiting: list[tuple[int, Vectors]] = []
         self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
@@ -38,7 +39,14 @@ class PushSumExchange(Exchange):
         return (self.account.mass + self.account.waiting) / FULL_MASS
 
     def begin(self, mass: int) -> None:
-        self.account.mass += mass
+        self.account.begin(mass)
+
+    def mass_state(self) -> MassState:
+        return self.account.state()
+
+    def restore(self, mass: MassState | None) -> None:
+        if mass is not None:
+            self.account.restore(mass)
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
         result = EpochResult(parameters)
@@ -82,6 +90,7 @@ class PushSumExchange(Exchange):
         self.account.arrive(transfer, mass)
         self._waiting.append((mass, parameters))
         self._context.traffic.received += sum(vector.nbytes for vector in parameters.values())
+        await self._sync()  # who sent it lets go of it with the answer
         return True
 
     def share(self, newcomer: PeerRecord, transfer: str) -> int:
@@ -130,6 +139,7 @@ class PushSumExchange(Exchange):
 
     async def _deliver(self, push: Push, parameters: Vectors) -> None:
         delivery, is_taken = Delivery(), False
+        await self._sync()  # or who receives it would count what this peer still has, if it dies now
         content = (self._context.name, push.transfer, push.mass, parameters)
         with contextlib.suppress(Gone):
             is_taken = await self._context.calls.call(push.to, lambda peer: delivery.attempt(peer.push.coro(*content)))

@@ -6,19 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paceline.errors import ConfigError
+from paceline.events import Event
+from paceline.learning.averaging import State
 from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.sources import load_own
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure, check_consent
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES
 from paceline.topologies.gossip.observer import Observer
 from paceline.topologies.gossip.peer import Peer
 from paceline.topologies.gossip.peer_data import Holding
+from paceline.topologies.gossip.peer_state import of_peer
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
 from paceline.topologies.gossip.report import GossipReporting
+from paceline.topologies.gossip.resuming import events_to_keep, kept_peers
 from paceline.topologies.reporting.base import Reporting
 
 _BENCHMARK_SAMPLES = 2000  # that a device measures itself with, outside a run
@@ -31,10 +35,19 @@ class Gossip(Topology[GossipJob]):
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {GossipJob: GossipReporting()}
     is_served = False
     noun = "peer"
-    used_options = ("data", "part", "allowed", "patience_seconds", "store_url", "contention")
+    used_options = ("data", "part", "allowed", "patience_seconds", "store_url", "contention", "state_file")
 
     def prepare(self, job: GossipJob) -> Plan[Any]:
         return GossipPlan(prepare_job(job))
+
+    def can_resume(self, job: GossipJob) -> bool:
+        return True
+
+    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
+        return events_to_keep(events)
+
+    def resume(self, job: GossipJob, events: Sequence[Event], load: Load) -> Plan[Any]:
+        return GossipPlan(prepare_job(job), kept_peers(events, load), goes_on=bool(events))
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         found = [
@@ -52,13 +65,20 @@ class Gossip(Topology[GossipJob]):
 
 
 class GossipPlan(Plan[GossipJob]):
-    """A gossip job made ready to run."""
+    """A gossip job made ready to run.
 
-    def __init__(self, prepared: PreparedJob) -> None:
+    Args:
+        kept: what peers in this process go on from, by `packed_all`; None if they have kept that by themselves.
+        goes_on: whether the run was interrupted, and goes on.
+    """
+
+    def __init__(self, prepared: PreparedJob, kept: State | None = None, *, goes_on: bool = False) -> None:
         job = prepared.job
         largest = prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
         super().__init__(TOPOLOGY, job, min_devices=job.min_peers, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
+        self._kept = kept or {}
+        self._goes_on = goes_on
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if num_shards is not None:
@@ -71,7 +91,7 @@ class GossipPlan(Plan[GossipJob]):
         return ("--data", f"{number}/{count}")
 
     def host(self, env: Environment) -> Host:
-        return Observer(self.prepared, env)
+        return Observer(self.prepared, env, goes_on=self._goes_on)
 
     def member(self, node: Node, host: Host | None) -> Member:
         check_consent(TOPOLOGY.disclosures({}, node.options), node.options.is_private)
@@ -80,7 +100,19 @@ class GossipPlan(Plan[GossipJob]):
             return Peer(self.prepared, node, holding, evaluates=True)
         assert isinstance(host, Observer)
         evaluates = self.job.may_end_early and host.env.trains
-        return Peer(self.prepared, node, holding, evaluates=evaluates, on_epoch=host.admit(node))
+        given = of_peer(node.name, self._kept)
+        self._kept = {name: tensor for name, tensor in self._kept.items() if not name.startswith(f"{node.name}/")}
+        peer = Peer(
+            self.prepared,
+            node,
+            holding,
+            evaluates=evaluates,
+            on_epoch=host.admit(node),
+            is_kept=host.keeps,
+            given=given,
+        )
+        host.see(node.name, peer.state)
+        return peer
 
     def _holding(self, node: Node, is_of_fleet: bool) -> Holding:
         """Return the data of a device; raises `ConfigError` if nothing says which that is."""

@@ -22,11 +22,10 @@ def disclosures_of(
     ]
     if has_own_data:
         found.append(Disclosure("the number of samples in the shards of its own data that it trains; not the data"))
+        found.append(Disclosure("how many shards of its own data it has"))
     if policy.decided_by == "orchestrator":
         limit = "no limit" if options.max_shards is None else f"{options.max_shards}"
         found.append(Disclosure(f"the most shards that it takes in a round: {limit}"))
-        if has_own_data:
-            found.append(Disclosure("how many shards of its own data it has"))
     if policy.needs_outlook:
         found.append(Disclosure(f"{_PROFILE}, in each state that it may be in, and how likely the states are", True))
     elif policy.needs_profiles:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, ResultEvent, RoundEvent, StartEvent
 
@@ -116,6 +118,53 @@ class SavingFailed(Event, frozen=True, tag="saving_failed"):
     patience_seconds: float
 
 
+class ClaimLimited(RoundEvent, frozen=True, tag="claim_limited"):
+    """A learner claims more samples than the speed that it declared allows in the time that it had.
+
+    Attributes:
+        num_samples: samples that it claims to have trained, counted once per pass.
+        num_plausible: number that its update counts by, if it counts by samples.
+    """
+
+    num_samples: int
+    num_plausible: int
+
+
+class UpdateLimited(RoundEvent, frozen=True, tag="update_limited"):
+    """An update counts for less than it came with, by ``max_weight`` and ``clip`` of ``[aggregation]``.
+
+    Attributes:
+        weight: part of its weight that counts.
+        part: part that counts of the way to it from where most updates are; 0 if the update does not count.
+        distance: how far from there it is, over the limit for it; None if it was not compared.
+        norm: length of its change.
+    """
+
+    weight: float
+    part: float
+    norm: float
+    distance: float | None = None
+
+
+class RoundRolledBack(Event, frozen=True, tag="round_rolled_back"):
+    """A round made the model far worse, so what came of it is not kept.
+
+    Attributes:
+        loss: loss that it led to; None if it is NaN or infinite.
+        lowest_loss: lowest so far.
+        kept: what the run goes on with: the parameters from before the round, or the ``median`` of its updates.
+        weights: part of all weight in the round, by learner.
+        norms: length of the change, by learner; empty if updates were not measured.
+    """
+
+    round: int
+    loss: float | None
+    lowest_loss: float | None
+    kept: Literal["before", "median"]
+    weights: dict[str, float]
+    norms: dict[str, float]
+
+
 class RoundClosed(ResultEvent, frozen=True, tag="round_closed"):
     """A round is over: averaged, evaluated, saved.
 
@@ -167,6 +216,9 @@ RunEndReason: TypeAlias = Literal[
     "privacy budget spent",
     "nothing trained",
     "diverged",
+    "infeasible",
+    "failed",
+    "cancelled",
     "not saved",
     "stopped by a callback",
 ]
@@ -184,11 +236,13 @@ class PoolStarted(Event, frozen=True, tag="pool_started"):
 
     Attributes:
         pool: the resolved pool, as in the run folder.
+        jobs: the resolved jobs that it begins with, by name.
     """
 
     pool: dict[str, Any]
     clock: Literal["live", "virtual"]
     paceline: str
+    jobs: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
 class JobSubmitted(Event, frozen=True, tag="job_submitted"):
@@ -209,7 +263,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
         cost: price of one round of every job.
         idle: learners without a job.
         waiting: jobs that got nobody.
+        hindered: those of them that these learners could not do even if they had no other job, and why.
         waived: constraints that had to be given up.
+        failure: error of the solver, if learners were placed without it; else empty.
     """
 
     placements: dict[str, tuple[str, int]]
@@ -219,7 +275,9 @@ class JobsAllocated(Event, frozen=True, tag="jobs_allocated"):
     solve_seconds: float = 0.0
     idle: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    hindered: dict[str, str] = msgspec.field(default_factory=dict)
     waived: tuple[str, ...] = ()
+    failure: str = ""
 
 
 class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
@@ -241,12 +299,29 @@ class LearnerPaid(RoundEvent, frozen=True, tag="learner_paid"):
     amount: float
 
 
+class TrainingFailed(RoundEvent, frozen=True, tag="training_failed"):
+    """An error kept a learner from training a job of a pool; it stays for the others.
+
+    Attributes:
+        job: the job; `round` is 0 if the learner could not even begin with it.
+        reason: the error.
+    """
+
+    job: str
+    reason: str
+
+
 class JobEnded(ResultEvent, frozen=True, tag="job_ended"):
-    """A job of a pool is over."""
+    """A job of a pool is over.
+
+    Attributes:
+        detail: what the reason was, in words, if there is more to say.
+    """
 
     job: str
     reason: str
     rounds: int
+    detail: str = ""
 
 
 class PoolEnded(Event, frozen=True, tag="pool_ended"):

@@ -6,9 +6,10 @@ It knows learners by name only. Who they are, and which of them take part in a r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
-import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -18,9 +19,11 @@ import paceline
 from paceline import plugins
 from paceline.allocation import Allocation
 from paceline.errors import ConfigError, DiskError
+from paceline.learning.aggregation import LimitedCollector
 from paceline.learning.audits import Auditor, Claim, Portion, Verdict
 from paceline.learning.averaging import State
-from paceline.learning.divergence import are_finite, diverged, has_exploded
+from paceline.learning.checkpoints import BEST
+from paceline.learning.divergence import LossWatch, are_finite, diverged
 from paceline.learning.local_model import LocalModel
 from paceline.learning.privacy import PrivacyAccount
 from paceline.learning.privacy.masks import masked_size
@@ -30,11 +33,11 @@ from paceline.learning.shards import Array, Shard, ShardSampler
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import E, Environment, JobProgress, Outcome
-from paceline.topologies.events import STOPPED
+from paceline.topologies.events import STOPPED, StateLost
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.late_updates import LateUpdates
 from paceline.topologies.parallel.masking import AGREEING_PART, Masking
-from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Receipt, Work
+from paceline.topologies.parallel.messages import MAX_SERVED_SHARDS, MAX_SHARDS, Declaration, Receipt, Work
 from paceline.topologies.parallel.prepared import PreparedJob
 from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.resuming import RoundNotes, memory_name
@@ -43,6 +46,11 @@ from paceline.topologies.parallel.seeds import order_seed
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.saving import SAVING_SECONDS, until_saved
 from paceline.topologies.sessions import Changes
+
+MAX_ROLLBACKS = 3
+"""Most rounds in a row that are rolled back; one more, and training has diverged."""
+
+_MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
 
 
 class JobTraining:
@@ -75,11 +83,15 @@ class JobTraining:
         self._changes = changes
         self.scores: Scores | None = prepared.history[-1] if prepared.history else None
         self._early_stopping = self._job.early_stopping(prepared.history)
+        # The best model, until it is saved; of a run that goes on, an earlier one was.
+        self._best = prepared.state if self._early_stopping.is_best else None
         self._privacy = PrivacyAccount(self._job.privacy, prepared.num_rounds)
-        self._lowest_loss: float | None = None
+        self._watch = LossWatch(scores.loss for scores in prepared.history)
+        self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
         self._memory = prepared.memory
+        self._num_refused: Counter[str] = Counter()  # of each learner, since the last round opened
         self._reading = asyncio.Lock()
         self._late = LateUpdates(self._aggregation, first_round, prepared.compression)
         self._sampler = self._benchmark_sampler = ShardSampler(prepared.terms.num_shards, (self._job.seed, 0))
@@ -139,7 +151,11 @@ class JobTraining:
         )
 
     def end(self, reason: events.RunEndReason) -> events.RunEnded:
-        """Record that the job is over."""
+        """Record that the job is over; the best model is in its last checkpoints, if it cannot be saved once more."""
+        try:
+            self._save_best()
+        except DiskError as error:
+            self._record(StateLost, what=f"the copy of the best model: {error}")
         return self._record(events.RunEnded, reason=reason, rounds=self.num_closed, **fields_of(self.scores))
 
     # A round.
@@ -166,7 +182,7 @@ class JobTraining:
             deadline_seconds,
             self._validator,
             self._aggregation,
-            self._aggregation.collector(self._layout, self._buffers),
+            self._collector(),
             set(awaited),
             batch_size=self._job.batch_size,
             overtime_seconds=self._job.overtime * deadline_seconds,
@@ -182,6 +198,7 @@ class JobTraining:
         self._sampler = ShardSampler(self.prepared.terms.num_shards, (self._job.seed, number))
         self._opened_at = {n: at for n, at in self._opened_at.items() if n >= number - self._late.max_rounds}
         self._opened_at[number] = opened.opened_at
+        self._num_refused.clear()
         self.round = opened
         self._record(
             events.RoundOpened,
@@ -192,6 +209,13 @@ class JobTraining:
             drawn=() if num_ready is None else tuple(sorted(opened.awaited)),
         )
         return opened
+
+    def _collector(self) -> LimitedCollector:
+        """Begin to collect the updates of a round; under privacy's own limits, or where none trains, without others."""
+        is_limiting = not self._job.privacy.is_on and self.env.trains
+        return LimitedCollector(
+            self._aggregation, self._layout, self._buffers, self._parameters, is_limiting=is_limiting
+        )
 
     async def wait_until_over(self, opened: OpenRound) -> float:
         """Wait until all updates of a round are in, or its time is up; returns how many seconds it took."""
@@ -243,34 +267,38 @@ class JobTraining:
             for learner in closed.lose():
                 self._refuse(learner, closed.number, f"the sum that it is in cannot be used: {reason}", None)
 
-    async def close(self, closed: OpenRound, seconds: float) -> None:
+    async def close(self, closed: OpenRound, seconds: float, settle: Callable[[], None] = lambda: None) -> None:
         """Aggregate what came, evaluate and save it; call it right after `wait_until_over`: no updates come then.
 
-        Raises `DivergedError`, and keeps the model as it was, if all updates are ruined, or what they led to is; and
-        `DiskError` if it cannot be saved.
+        A round that made the model far worse is rolled back. Raises `DivergedError`, and keeps the model as it was, if
+        there is nothing to go back to, or too many rounds in a row are ruined; and `DiskError` if it cannot be saved.
+
+        Args:
+            settle: called when it is known what counts, before anything is saved: so what is closed is settled.
         """
         self.round, self._is_closing = None, True
         try:
-            await self._close(closed, seconds)
+            await self._close(closed, seconds, settle)
         finally:
             self._is_closing = False
 
-    async def _close(self, closed: OpenRound, seconds: float) -> None:
+    async def _close(self, closed: OpenRound, seconds: float, settle: Callable[[], None]) -> None:
         kept = self._late.close(closed)
         if closed.has_diverged and not kept:
-            raise diverged(self._where(closed, closed.diverged), next(iter(closed.diverged.values())))
+            self._bear(closed, closed.diverged, next(iter(closed.diverged.values())))
         await self._audit(closed)
         self._privacy.add(closed.delivered)
         await self._unmask(closed)
         num_kept = await self._count_late(closed, kept)
+        settle()
         start_of_run = self.time() - self.env.now()
         describe = functools.partial(self._closing, closed, seconds, num_kept, start_of_run)
-        finish = functools.partial(self._finish, closed, describe)
-        attempts = itertools.chain[Callable[[], events.RoundClosed]](
-            [finish], itertools.repeat(lambda: self._save(describe()))
-        )
-        report = functools.partial(self._report_failure, closed.number)
-        saved = await until_saved(lambda: self.env.run_blocking(next(attempts)), report)
+        rolled_back, saved = await self.env.run_blocking(lambda: self._finish(closed, describe))
+        self._report_limits(closed)
+        if rolled_back is not None:
+            self._record(events.RoundRolledBack, **rolled_back)
+        if isinstance(saved, DiskError):
+            saved = await self._save_patiently(closed.number, describe, saved)
         self.num_closed = closed.number
         self.env.emit(saved)
 
@@ -299,24 +327,29 @@ class JobTraining:
             **fields_of(self.scores),
         )
 
-    def _finish(self, closed: OpenRound, describe: Callable[[], events.RoundClosed]) -> events.RoundClosed:
-        """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do."""
-        before = self._validator, self._memory
+    def _finish(
+        self, closed: OpenRound, describe: Callable[[], events.RoundClosed]
+    ) -> tuple[dict[str, Any] | None, events.RoundClosed | DiskError]:
+        """Aggregate, evaluate and save: all at once, for going to a thread and back costs more than small models do.
+
+        Returns the fields of a `RoundRolledBack`, if what the round led to is not kept, and what came of saving.
+        """
+        before, rolled_back = (self._validator, self._memory), None
         self._aggregate(closed)
         if self.prepared.evaluate is not None and self.env.trains:
-            self.scores = self.prepared.evaluate(self.state)
-            if self._has_exploded(self.scores.loss, before[0].like):
-                self._validator, self._memory = before
-                where = self._where(closed, closed.delivered)
-                raise diverged(where, f"the loss of the averaged model is {self.scores.loss:.3g}")
-            self._early_stopping.add(self.scores)
+            scores = self.prepared.evaluate(self.state)
+            if self._is_bad(scores, before[0].like):
+                rolled_back = self._roll_back(closed, scores.loss, before)
+            else:
+                self._accept(scores)
+                self._num_rollbacks = self._num_rollbacks if closed.collector.num_updates == 0 else 0
         self.has_trained |= closed.collector.num_updates > 0
-        return self._save(describe())
+        return rolled_back, self._save(describe())
 
     def _aggregate(self, closed: OpenRound) -> None:
         """Make the next parameters of the updates that count; raises `ConfigError` if the method fails."""
         what = f"aggregation {type(self._aggregation).__name__}"
-        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._parameters, self._memory)
+        found = plugins.guarded(what, "aggregating", closed.collector.finish, self._memory)
         try:
             following = self._validator.following(found.parameters)
             if not are_finite(found.memory):
@@ -325,16 +358,122 @@ class JobTraining:
             raise ConfigError(f"{what}: its parameters after round {closed.number} are of no use: {error}") from None
         self._validator, self._memory = following, found.memory
 
-    def _save(self, closed: events.RoundClosed) -> events.RoundClosed:
+    def _is_bad(self, scores: Scores, before: Vectors) -> bool:
+        evaluate = self.prepared.evaluate
+        assert evaluate is not None
+        is_exploded_only = not self._job.rolls_back
+        return self._watch.is_bad(
+            scores.loss, lambda: evaluate(self._layout.unpack(before)).loss, is_exploded_only=is_exploded_only
+        )
+
+    def _accept(self, scores: Scores | None) -> None:
+        """Take in the scores of the model that the next round starts from."""
+        self.scores = scores
+        if scores is not None:
+            self._watch.add(scores.loss)
+            self._early_stopping.add(scores)
+
+    def _roll_back(self, closed: OpenRound, loss: float, before: tuple[UpdateValidator, State]) -> dict[str, Any]:
+        """Keep the median of a round's updates instead, or if that is no better, the model from before.
+
+        Raises `DivergedError` if that was so too often.
+        """
+        self._validator, self._memory = before
+        lowest, kept = self._watch.lowest, "before"
+        median = closed.collector.median() if self._job.rolls_back else None
+        if median is not None and self._is_better(median):
+            kept = "median"
+        else:
+            self._bear(closed, closed.delivered, f"the loss of the averaged model is {loss:.3g}")
+            self._accept(self.scores)
+        contributions = closed.collector.contributions
+        total = sum(one.counted_weight for one in contributions)
+        return {
+            "round": closed.number,
+            "loss": loss if math.isfinite(loss) else None,
+            "lowest_loss": lowest,
+            "kept": kept,
+            "weights": {one.learner: one.counted_weight / total for one in contributions},
+            "norms": {one.learner: one.norm for one in contributions},
+        }
+
+    def _is_better(self, parameters: Vectors) -> bool:
+        """Try other parameters, and keep them unless they are as bad."""
+        before, evaluate = self._validator, self.prepared.evaluate
+        assert evaluate is not None
+        with contextlib.suppress(ValueError):
+            self._validator = before.following(parameters)
+            scores = evaluate(self.state)
+            if not self._is_bad(scores, before.like):
+                self._accept(scores)
+                return True
+        self._validator = before
+        return False
+
+    def _bear(self, closed: OpenRound, learners: Iterable[str], shown_by: str) -> None:
+        """Do without a round that is ruined; raises `DivergedError` if there is nothing else, or it is one too many."""
+        if not (self._job.rolls_back and self.has_trained and self._num_rollbacks < MAX_ROLLBACKS):
+            raise diverged(self._where(closed, learners), shown_by)
+        self._num_rollbacks += 1
+
+    def _report_limits(self, closed: OpenRound) -> None:
+        """Record which updates count for less than they came with."""
+        for learner, num_samples in closed.delivered.items():
+            most = closed.shares[learner].num_plausible
+            if num_samples > most:
+                self._record(
+                    events.ClaimLimited,
+                    round=closed.number,
+                    learner=learner,
+                    num_samples=num_samples,
+                    num_plausible=int(most),
+                )
+        for one in closed.collector.contributions:
+            if one.is_limited:
+                self._record(
+                    events.UpdateLimited,
+                    round=closed.number,
+                    learner=one.learner,
+                    weight=one.counted_weight / one.weight,
+                    part=one.part,
+                    norm=one.norm,
+                    distance=one.distance,
+                )
+
+    def _save(self, closed: events.RoundClosed) -> events.RoundClosed | DiskError:
         """Save what the next round starts from; the parameters last, for with them the round is complete."""
         notes = RoundNotes.of(self._started, closed, self._early_stopping.history, self._privacy.num_rounds)
-        if self._aggregation.remembers:
-            self.env.save(memory_name(closed.round), self._memory)
-        self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
+        try:
+            if self._aggregation.remembers:
+                self.env.save(memory_name(closed.round), self._memory)
+            self.env.save(closed.round, self.state, SavedModel(training=self.prepared.training), notes.as_texts())
+            if self._early_stopping.is_best and self.scores is not None:
+                self._best = self.state
+            else:
+                self._save_best()
+        except DiskError as error:
+            return error
         return closed
 
-    def _report_failure(self, number: int, error: DiskError) -> None:
+    async def _save_patiently(
+        self, number: int, describe: Callable[[], events.RoundClosed], error: DiskError
+    ) -> events.RoundClosed:
+        """Try for a while to save a round that could not be; raises the last `DiskError`."""
         self._record(events.SavingFailed, round=number, reason=str(error), patience_seconds=SAVING_SECONDS)
+
+        async def save() -> events.RoundClosed:
+            saved: events.RoundClosed | DiskError = await self.env.run_blocking(lambda: self._save(describe()))
+            if isinstance(saved, DiskError):
+                raise saved
+            return saved
+
+        return await until_saved(save)
+
+    def _save_best(self) -> None:
+        """Save the best model, if that was not done: only when one that is worse follows, or the run ends."""
+        if self._best is not None:
+            self.env.save(BEST, self._best, SavedModel(training=self.prepared.training))
+            self._best = None
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""
@@ -343,7 +482,8 @@ class JobTraining:
             if late.audit and not await self._is_honest(late):
                 closed.fail_audit(late.learner)
             if late.learner not in closed.failed_audit:
-                closed.count(self._late.rebased(late, self._parameters, closed.number), late.share, late.num_samples)
+                parameters = self._late.rebased(late, self._parameters, closed.number)
+                closed.count(late.learner, parameters, late.share, late.num_samples)
                 num_counted += 1
         return num_counted
 
@@ -353,7 +493,7 @@ class JobTraining:
             share = closed.shares[learner]
             trained = TrainedShare(learner, closed.number, share, self._parameters, parameters, num_samples)
             if await self._is_honest(trained):
-                closed.count(parameters, share, num_samples)
+                closed.count(learner, parameters, share, num_samples)
             else:
                 closed.fail_audit(learner)
 
@@ -383,16 +523,6 @@ class JobTraining:
         self._record(events.UpdateAudited, round=round, learner=learner, distance=distance, is_honest=verdict.is_honest)
         return verdict.is_honest
 
-    def _has_exploded(self, loss: float, before: Vectors) -> bool:
-        """Return whether a loss has exploded; the first one is compared with that of the model before."""
-        evaluate = self.prepared.evaluate
-        if self._lowest_loss is None and evaluate is not None and has_exploded(loss, 0.0):
-            self._lowest_loss = evaluate(self._layout.unpack(before)).loss
-        if has_exploded(loss, self._lowest_loss):
-            return True
-        self._lowest_loss = loss if self._lowest_loss is None else min(loss, self._lowest_loss)
-        return False
-
     @staticmethod
     def _where(closed: OpenRound, learners: Iterable[str]) -> str:
         return f"round {closed.number} on {format_names(sorted(learners))}"
@@ -412,11 +542,19 @@ class JobTraining:
         shards = await self._read(self._benchmark_sampler.draw(num_shards))
         return Work(parameters=self._parameters if with_parameters else {}, shards=shards)
 
-    async def take(self, learner: str, round: int, num_shards: int, num_samples: int | None = None) -> Work:
+    async def take(
+        self,
+        learner: str,
+        round: int,
+        num_shards: int,
+        num_samples: int | None = None,
+        declared: Declaration | None = None,
+    ) -> Work:
         """Hand parameters and shards to a learner; raises `ValueError` if it is too late, or asks for too much.
 
         Args:
             num_samples: samples in the shards, where they are the learner's own; None if all are full.
+            declared: what it declared about itself; None for nothing.
         """
         opened = self.round
         if opened is None or opened.number != round:
@@ -424,12 +562,14 @@ class JobTraining:
         if not opened.has_place_for(learner):
             raise ValueError(f"{learner} was not drawn for round {round}")
         allocated = opened.allocated_to(learner) or Allocation(MAX_SHARDS, self.prepared.terms.local_epochs)
-        most = allocated.num_shards
+        most = min(allocated.num_shards, self._num_own_shards(declared))
         if not 0 < num_shards <= most:
             raise ValueError(f"{num_shards} shards cannot be taken; at least 1 and at most {most} can")
         share = opened.shares.get(learner)
         if share is None:
             share = opened.shares[learner] = self._draw_share(num_shards, allocated.local_epochs, num_samples)
+            share.taken_seconds = self.time() - opened.opened_at
+            share.samples_per_second = math.inf if declared is None else declared.samples_per_second
             opened.expect(learner)
             self._record(
                 events.ShardsTaken,
@@ -449,12 +589,26 @@ class JobTraining:
         opened.down_bytes += work.num_bytes
         return work
 
-    async def more(self, learner: str, round: int) -> Work:
-        """Hand further shards to a learner that is done with its own, if there are any for it; no parameters."""
+    def _num_own_shards(self, declared: Declaration | None) -> int:
+        """Return how many shards of its own a learner has, as it declared; where data is served, any number."""
+        if self.prepared.store is not None:
+            return MAX_SHARDS
+        if declared is None or declared.num_shards is None:
+            raise ValueError("how many shards of its own a learner has is to be declared before it takes any")
+        return declared.num_shards
+
+    async def more(self, learner: str, round: int, num_portions: int) -> Work:
+        """Hand further shards to a learner that is done with its own, if there are any for it; no parameters.
+
+        Args:
+            num_portions: portions that it has had: one that was lost on its way is handed out again.
+        """
         opened = self.round
         share = opened.shares.get(learner) if opened is not None and opened.number == round else None
         if opened is None or share is None or opened.reserve is None or learner in opened.delivered:
             return Work(parameters={}, shards=[])
+        if 0 < num_portions < len(share.portions):
+            return await self._portion(opened, share.portions[num_portions])
         seconds = self.time() - opened.opened_at
         count = opened.reserve.draw(learner, seconds)
         if not count:
@@ -463,7 +617,10 @@ class JobTraining:
         share.add(extra)
         num_shards = extra.num_shards
         self._record(events.ShardsAdded, round=round, learner=learner, num_shards=num_shards, seconds=seconds)
-        work = Work(parameters={}, shards=await self._read(extra.portions[0]), may_be_more=True)
+        return await self._portion(opened, extra.portions[0])
+
+    async def _portion(self, opened: OpenRound, numbers: list[int]) -> Work:
+        work = Work(parameters={}, shards=await self._read(numbers), may_be_more=True)
         opened.down_bytes += work.num_bytes
         return work
 
@@ -517,7 +674,7 @@ class JobTraining:
             return self._refuse(learner, round, f"round {round} is closed", seconds, is_late=True)
         audit = self._auditor is not None and self._auditor.is_chosen()
         part = late.part_counted(round)
-        why_not = late.accept(learner, round, sent, num_samples, audit=audit)
+        why_not = late.accept(learner, round, sent, num_samples, seconds=seconds, audit=audit)
         if why_not is not None:
             return self._refuse(learner, round, why_not, seconds)
         self._record(
@@ -541,6 +698,9 @@ class JobTraining:
     def _refuse(
         self, learner: str, round: int, reason: str, seconds: float | None, *, is_late: bool = False
     ) -> Receipt:
+        self._num_refused[learner] += 1
+        if self._num_refused[learner] > _MAX_REFUSALS:
+            return Receipt(is_accepted=False, reason=reason)
         self._record(
             events.UpdateRefused, round=round, learner=learner, reason=reason, seconds=seconds, is_late=is_late
         )

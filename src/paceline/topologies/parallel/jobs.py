@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from paceline import allocation
 from paceline.allocation import AdaptiveDabAllocation, AllocationPolicy, MedAllocation, PoolPolicy
-from paceline.allocation.base import MAX_OVERTIME
-from paceline.checks import Count, NotNegative, Positive, Ratio, Seed
+from paceline.allocation.base import MAX_DEADLINE_SECONDS, MAX_OVERTIME
+from paceline.checks import Count, Label, NotNegative, Ratio, Seed
 from paceline.errors import ConfigError
 from paceline.learning.accelerators import Precision
 from paceline.learning.aggregation import Aggregation, FedAvgAggregation, MeanAggregation, describe
 from paceline.learning.datasets import DataSpec
 from paceline.learning.early_stopping import DEFAULT_WATCH, EarlyStopping
+from paceline.learning.local_model import MAX_LOCAL_EPOCHS
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.partitions import PartitionSpec
@@ -25,7 +26,12 @@ from paceline.learning.privacy import PrivacySpec
 from paceline.learning.privacy.spec import MIN_MASKED, UNMASKING_PART
 from paceline.learning.scores import Scores
 from paceline.learning.tasks import TaskSpec
+from paceline.learning.training_spec import MAX_BATCH
 from paceline.topologies.base import JobSpec
+from paceline.topologies.sessions import MAX_DEVICES
+
+MAX_ROUNDS = 1_000_000
+MAX_BENCHMARK_SHARDS = 1 << 12
 
 JOB_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 
@@ -49,6 +55,7 @@ class Job(JobSpec, frozen=True, kw_only=True):
         benchmark_shards: shards that a device measures itself with.
         audit_rate: part of the updates that is trained again at the orchestrator to see whether the work was done; a
             learner that fails one is excluded.
+        rolls_back: whether a round that makes the model far worse is undone, and the run goes on.
         target: ends the run once reached, such as ``accuracy >= 0.97`` or ``loss <= 0.1``.
         patience: the run ends after so many rounds without improvement of `watch`; None for never.
         watch: what has to improve, such as ``min loss`` or ``max accuracy``.
@@ -61,21 +68,22 @@ class Job(JobSpec, frozen=True, kw_only=True):
         *("task", "model", "optimizer", "data", "partition", "allocation", "aggregation", "privacy"),
     )
 
-    deadline_seconds: Positive
-    name: str = ""
+    deadline_seconds: Annotated[float, Meta(gt=0, le=MAX_DEADLINE_SECONDS)]
+    name: Label = ""
     overtime: Annotated[float, Meta(ge=0, le=MAX_OVERTIME)] = 0.0
-    rounds: Count = 10
-    local_epochs: Count = 1
-    batch_size: Count = 32
+    rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 10
+    local_epochs: Annotated[int, Meta(ge=1, le=MAX_LOCAL_EPOCHS)] = 1
+    batch_size: Annotated[int, Meta(ge=1, le=MAX_BATCH)] = 32
     precision: Precision = "float32"
     seed: Seed = 0
-    min_learners: Count = 1
-    learners_per_round: Count | None = None
-    benchmark_shards: Count = 8
+    min_learners: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] = 1
+    learners_per_round: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] | None = None
+    benchmark_shards: Annotated[int, Meta(ge=1, le=MAX_BENCHMARK_SHARDS)] = 8
     audit_rate: Ratio = 0.0
-    target: str | None = None
-    patience: Count | None = None
-    watch: str = DEFAULT_WATCH
+    rolls_back: bool = True
+    target: Label | None = None
+    patience: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] | None = None
+    watch: Label = DEFAULT_WATCH
     task: TaskSpec = TaskSpec()
     model: ModelSpec = ModelSpec()
     optimizer: OptimizerSpec = OptimizerSpec()
@@ -170,6 +178,7 @@ class Pool(JobSpec, frozen=True, kw_only=True):
         moves_learners: whether learners are placed anew when jobs or learners come or go; else they stay in their jobs
             until those are over, and other jobs wait.
         max_model_bytes: size limit of models that are submitted.
+        max_step_bytes: limit of the memory that a training step of a submitted job takes, as estimated.
         seed: seed of what the pool itself draws at random.
     """
 
@@ -185,6 +194,7 @@ class Pool(JobSpec, frozen=True, kw_only=True):
     idle_seconds: NotNegative = 0.0
     moves_learners: bool = True
     max_model_bytes: Annotated[int, Meta(ge=1, le=1 << 34)] = 1 << 28
+    max_step_bytes: Annotated[int, Meta(ge=1, le=1 << 40)] = 1 << 32
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -206,3 +216,11 @@ class Pool(JobSpec, frozen=True, kw_only=True):
         """Raise `ConfigError` for a model that is too large to be submitted."""
         if model_bytes > self.max_model_bytes:
             raise ConfigError(f"the model has {model_bytes} bytes; this pool allows {self.max_model_bytes}")
+
+    def check_memory(self, step_bytes: int) -> None:
+        """Raise `ConfigError` for a job whose training takes too much memory to be submitted."""
+        if step_bytes > self.max_step_bytes:
+            raise ConfigError(
+                f"a training step would take about {step_bytes} bytes of a device's memory; this pool allows "
+                f"{self.max_step_bytes}: use a smaller batch_size or model"
+            )

@@ -49,11 +49,14 @@ class LateUpdates:
         del self._shares[round][learner]
         self._forget()
 
-    def accept(self, learner: str, round: int, sent: Vectors, num_samples: int, *, audit: bool) -> str | None:
+    def accept(
+        self, learner: str, round: int, sent: Vectors, num_samples: int, *, seconds: float, audit: bool
+    ) -> str | None:
         """Keep a late update for the round that closes next; returns the reason if it cannot be used.
 
         Args:
             sent: its parameters as the compression has them sent.
+            seconds: time since its round opened.
             audit: whether it is to be audited first.
         """
         share, validator = self._shares[round][learner], self._validators[round]
@@ -61,6 +64,7 @@ class LateUpdates:
         parameters, reason = restored(self._compression, sent, validator)
         reason = share.why_impossible(num_samples) or reason or validator.why_diverged(parameters)
         if reason is None:
+            share.arrive(seconds)
             start = validator.like
             self._waiting.append(TrainedShare(learner, round, share, start, parameters, num_samples, audit=audit))
         return reason

@@ -17,7 +17,7 @@ from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
-from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError, in_one_line
 from paceline.events import Phase
 from paceline.learning import privacy
 from paceline.learning.aggregation import weight_of
@@ -32,11 +32,13 @@ from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.disclosures import disclosures_of
 from paceline.topologies.parallel.enrolment import Enrolment, OrchestratorLink
-from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, TrainingFailed
 from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
-from paceline.topologies.sessions import Changes, say_goodbye, until_over
+from paceline.topologies.sessions import RETRY_SECONDS, Changes, say_goodbye, until_over
 
+_MAX_ENROLMENTS = 100  # kept for when it is sent back; a pool has no more jobs at a time
+_OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
 _RUINED = "parameters hold NaN or infinity"
 _MATRIX_BYTES = 4 * MATRIX_SIZE**2  # what a device downloads that is busy with that
 
@@ -53,7 +55,10 @@ class Learner(Member):
         self._name = node.name
         self._options = node.options
         self._own_data = own_data
-        self._orchestrator = node.connect(messages.OrchestratorService)
+        self._orchestrator = node.connect(
+            messages.OrchestratorService, retry_seconds=min(RETRY_SECONDS, node.options.patience_seconds)
+        )
+        self._update = self._orchestrator.update.options(once=True)  # a second would be refused
         self._background = node.machine.background_load(self._fill)
         self._estimator = StateEstimator(len(self._background.states))
         self._found_in: str | None = None  # the state of the device when it joined
@@ -93,8 +98,9 @@ class Learner(Member):
 
     async def _join(self) -> None:
         try:
-            welcome: messages.Welcome = await self._orchestrator.join.coro(
-                self._name, paceline.__version__, self._options.price, await self._node.prove(self._orchestrator)
+            proof = await self._node.prove(self._orchestrator)
+            welcome: messages.Welcome = await self._orchestrator.join.options(retry_seconds=0).coro(
+                self._name, paceline.__version__, self._options.price, proof
             )
         except RemoteError as error:
             if error.type_name == "LookupError":  # its proof came too late: it is asked for another
@@ -109,6 +115,25 @@ class Learner(Member):
             await self._enrol(welcome.offer)
 
     async def _enrol(self, offer: messages.Offer) -> None:
+        """Enrol in a job, if that works here; if not, and there are other jobs, the orchestrator knows."""
+        try:
+            await self._enrol_in(offer)
+        except Exception as error:  # whatever is wrong with the job must not cost the device the others
+            await self._report_failure(offer.training.name, 0, error)
+
+    async def _report_failure(self, job: str, round: int, error: Exception) -> None:
+        """Report that a job cannot be trained here; raises the error if it is not the job's, or there is no other."""
+        is_lost = isinstance(error, TransportError) and not isinstance(error, BadReply)
+        if is_lost or (isinstance(error, RemoteError) and error.type_name in _OF_THE_SESSION):
+            raise error
+        reason = in_one_line(error, is_named=not isinstance(error, PacelineError))
+        if not await self._orchestrator.report_failure.coro(self._session, round, reason):
+            raise error
+        self._node.record(TrainingFailed, learner=self._name, job=job, round=round, reason=reason)
+        self._enrolments.pop(job, None)
+        self._enrolment = None
+
+    async def _enrol_in(self, offer: messages.Offer) -> None:
         """Enrol in a job; measures the device for it, unless that was done before."""
         enrolment = self._enrolments.get(offer.training.name)
         if enrolment is None or not enrolment.is_for_the_same(offer):
@@ -121,11 +146,15 @@ class Learner(Member):
             check_consent(disclosed, self._options.is_private)
             await self._measure(enrolment)
             self._enrolments[offer.training.name] = enrolment
+            if len(self._enrolments) > _MAX_ENROLMENTS:
+                del self._enrolments[next(iter(self._enrolments))]
         self._enrolment = enrolment
         if enrolment.policy.decided_by == "orchestrator":
             if enrolment.policy.needs_outlook and self._found_in is None:  # drawn in any case: alike for all
                 self._background.begin_round()
                 self._found_in = self._background.state
+            await self._declare(enrolment)
+        elif enrolment.store is not None:
             await self._declare(enrolment)
 
     async def _declare(self, enrolment: Enrolment) -> None:
@@ -137,8 +166,9 @@ class Learner(Member):
                 Outlook(state=state, probability=probability, profile=profile)
                 for state, probability, profile in zip(load.states, probabilities, enrolment.profiles, strict=True)
             ]
+        most = None if self._options.max_shards is None else min(self._options.max_shards, messages.MAX_SHARDS)
         declaration = messages.Declaration(
-            max_shards=self._options.max_shards,
+            max_shards=most,
             num_shards=None if enrolment.store is None else len(enrolment.store),
             profile=enrolment.profile if policy.needs_profiles else None,
             outlook=tuple(outlook),
@@ -186,6 +216,9 @@ class Learner(Member):
             self._is_working = True
             try:
                 await self._work(self._enrolment, ticket)
+            except Exception as error:
+                await self._report_failure(self._enrolment.offer.training.name, ticket.round, error)
+                continue
             finally:
                 self._is_working = False
                 self._changes.notify()
@@ -274,7 +307,7 @@ class Learner(Member):
                 return done
             start = self._time()
             self._start("download", round)
-            work = await self._orchestrator.more.coro(self._session, round)
+            work = await self._orchestrator.more.coro(self._session, round, done.num_portions)
             if not work.shards:
                 return done
 
@@ -336,9 +369,7 @@ class Learner(Member):
             elif spent.num_samples:
                 self._start("upload", spent.round)
                 sent = await self._encoded(enrolment, done, spent.round, masker)
-                receipt: messages.Receipt = await self._orchestrator.update.coro(
-                    self._session, spent.round, sent, spent.num_samples
-                )
+                receipt: messages.Receipt = await self._update.coro(self._session, spent.round, sent, spent.num_samples)
                 is_accepted, upload_seconds = receipt.is_accepted, self._time() - start
                 if is_accepted:
                     enrolment.feedback.applied()

@@ -16,15 +16,16 @@ class Ledger:
 
     Args:
         total_budget: limit of all that is ever paid; None for no limit.
+        spent: sum paid before, in a pool that goes on.
 
     Attributes:
         spent: sum paid so far.
     """
 
-    def __init__(self, total_budget: float | None) -> None:
+    def __init__(self, total_budget: float | None, spent: float = 0.0) -> None:
         self._total = math.inf if total_budget is None else total_budget
         self._committed: dict[str, float] = {}
-        self.spent = 0.0
+        self.spent = spent
 
     @property
     def left(self) -> float:
@@ -41,6 +42,10 @@ class Ledger:
         most = math.inf if self._total == math.inf else max(cost, min(2 * cost, self.left))
         self._committed[job] = min(cost + spare, most)
         return True
+
+    def is_committed(self, job: str) -> bool:
+        """Return whether a round of a job is open, and not settled."""
+        return job in self._committed
 
     def committed(self, job: str) -> float:
         """Return the sum committed to the open round of a job."""

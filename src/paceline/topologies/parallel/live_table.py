@@ -24,6 +24,7 @@ _MAX_DRAWN, _MAX_MESSAGES = 20, 3
 _MESSAGES = (
     *(LearnerLeft, StateLost, events.SavingFailed),
     *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
+    *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
 )
 
 
@@ -107,6 +108,8 @@ class RunLiveTable(LiveTableState):
                 audited = self._learners.get(event.learner)
                 if audited is not None and event.round == audited.round:
                     audited.trouble("failed audit")
+            case events.UpdateLimited(part=0.0) if event.learner in self._learners:
+                self._learners[event.learner].trouble("did not count: too unlike the others")
             case LearnerJoined():
                 learner = self._learner(event.learner, event.at)
                 learner.status, learner.doing, learner.is_trouble, learner.gone_at = "idle", "idle", False, None

@@ -7,7 +7,9 @@ Nothing is said of the hardware; only policies that need profiles, such as csa, 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +18,7 @@ import torch
 from msgspec import Meta
 
 from paceline.allocation import Allocation, RoundTerms
-from paceline.devices.profiles import Outlook, Profile
+from paceline.devices.profiles import MAX_STATES, Outlook, Profile, StateName
 from paceline.learning.aggregation import WeightKind
 from paceline.learning.compression import Compression
 from paceline.learning.partitions import PartitionSpec
@@ -123,21 +125,39 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a learner declares about itself where the orchestrator decides.
+    """What a learner declares about itself where the orchestrator decides, or data stays on the devices.
 
     Attributes:
         max_shards: most shards it takes in a round; None for no limit.
-        num_shards: shards of its own data, where that stays on the devices.
+        num_shards: shards of its own data, where that stays on the devices: no more are ever taken in a round.
         profile: measurements of the device; None unless the policy needs them.
         outlook: the same for each state that it may be in; empty unless the policy needs it.
         state: state it was found in; None unless the policy wants to know it.
     """
 
-    max_shards: int | None = None
+    max_shards: Annotated[int, Meta(ge=1, le=MAX_SHARDS)] | None = None
     num_shards: Annotated[int, Meta(ge=0, le=MAX_SHARDS)] | None = None
     profile: Profile | None = None
-    outlook: tuple[Outlook, ...] = ()
-    state: str | None = None
+    outlook: Annotated[tuple[Outlook, ...], Meta(max_length=MAX_STATES)] = ()
+    state: StateName | None = None
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """How likely each of its states is."""
+        return {outlook.state: outlook.probability for outlook in self.outlook}
+
+    def with_probabilities(self, likely: Mapping[str, float]) -> Declaration:
+        """Return it with other probabilities, unless these are of other states."""
+        if self.probabilities.keys() != likely.keys():
+            return self
+        outlook = [msgspec.structs.replace(one, probability=likely[one.state]) for one in self.outlook]
+        return msgspec.structs.replace(self, outlook=tuple(outlook))
+
+    @property
+    def samples_per_second(self) -> float:
+        """Speed of its fastest state, counted once per pass; infinite if it is not known."""
+        profiles = (*([] if self.profile is None else [self.profile]), *(one.profile for one in self.outlook))
+        return max((profile.train.per_second for profile in profiles), default=math.inf)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +183,11 @@ class OrchestratorService(TakesJobs):
 
     @abstractmethod
     async def declare(self, session: str, declaration: Declaration) -> None:
-        """Declare what the orchestrator needs to decide what the learner trains; not called if the learner decides."""
+        """Declare what the orchestrator needs to decide what the learner trains, or how much data of its own it has.
+
+        Not called if the learner decides, and data is served. Raises `ValueError` for another number of shards than
+        before in the session.
+        """
 
     @abstractmethod
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> Work:
@@ -182,7 +206,7 @@ class OrchestratorService(TakesJobs):
         """Return bytes without meaning, to keep a link busy."""
 
     @abstractmethod
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         """Wait for a round of the learner's job later than `after` that is open; answers ``wait`` when that takes long.
 
         Args:
@@ -200,8 +224,8 @@ class OrchestratorService(TakesJobs):
         """
 
     @abstractmethod
-    async def more(self, session: str, round: int) -> Work:
-        """Take further shards, when the first ones are trained; none if there are none for this learner."""
+    async def more(self, session: str, round: int, num_portions: int) -> Work:
+        """Take further shards, when so many portions are trained; none if there are none for this learner."""
 
     @abstractmethod
     async def update(self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int) -> Receipt:
@@ -213,6 +237,14 @@ class OrchestratorService(TakesJobs):
     @abstractmethod
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         """Hand in nothing, because training diverged, and what shows that: so nobody waits for this learner."""
+
+    @abstractmethod
+    async def report_failure(self, session: str, round: int, reason: str) -> bool:
+        """Report that an error kept the learner from training its job; returns whether to stay, for other jobs.
+
+        Args:
+            round: the round that it happened in; 0 if the learner could not even begin with the job.
+        """
 
     @abstractmethod
     async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:

@@ -6,7 +6,6 @@ Who takes part in which round is decided by its two kinds: `SingleJob` and `JobP
 from __future__ import annotations
 
 import asyncio
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from paceline.allocation import Candidate
+from paceline.checks import MOST
 from paceline.learning.averaging import State
 from paceline.topologies.access import Proof, Right
 from paceline.topologies.base import E, Environment, Host, JobProgress
@@ -23,11 +23,22 @@ from paceline.topologies.parallel import messages
 from paceline.topologies.parallel.job_training import JobTraining
 from paceline.topologies.parallel.masking import Masking
 from paceline.topologies.parallel.rounds import OpenRound
-from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.sessions import (
+    DRAIN_SECONDS,
+    POLL_SECONDS,
+    SILENT,
+    Changes,
+    Roster,
+    Session,
+    check_version,
+    padding,
+)
 
 T = TypeVar("T")
 
-_MAX_TEXT = 200  # characters, of what a learner sends
+MAX_TEXT = 200
+"""Characters that are kept of a text that a learner sends."""
+
 _FAILED_AUDIT = "an audit found that it bills work it did not do"
 
 
@@ -69,7 +80,7 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
-        self._roster = Roster(LearnerSession, env.access)
+        self._roster = Roster(LearnerSession, env.access, now=env.now)
         self._changes = Changes()  # for rounds and for whoever waits for enough learners
         self._openings = Changes()  # for learners that wait for a round, for another job, or for the end
         self._ended: str | None = None  # why the run is over, once it is
@@ -129,9 +140,14 @@ class Orchestrator(Host, messages.OrchestratorService):
             if num_ready < least and num_ready != reported and self._is_waiting_worth_reporting():
                 reported = num_ready
                 self._record(WaitingForLearners, round=number, num_ready=num_ready, min_learners=least)
-            return num_ready >= least or self.env.is_stopping()
+            return num_ready >= least or not self._has_work
 
         await self._changes.until(are_enough)
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether there is anything to wait for learners for."""
+        return not self.env.is_stopping()
 
     def _is_waiting_worth_reporting(self) -> bool:
         return True
@@ -160,8 +176,10 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def join(self, learner: str, version: str, price: float, proof: Proof | None = None) -> messages.Welcome:
         check_version(version)
-        if not 0 <= price < math.inf:
-            raise ValueError(f"price is {price}; it must be at least 0")
+        if not 0 <= price <= MOST:
+            raise ValueError(f"price is {price}; allowed: 0 to {MOST:g}")
+        for silent in self._roster.drop_silent():
+            self._record(LearnerLeft, learner=silent.name, reason=SILENT)
         session, is_back = self._roster.join(learner, proof)
         session.price = price
         for job in self._jobs:
@@ -172,6 +190,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def declare(self, session: str, declaration: messages.Declaration) -> None:
         found = self._find(session)
+        before = found.declarations.get(found.job)
+        if before is not None and before.num_shards != declaration.num_shards:
+            raise ValueError(
+                f"it declared {before.num_shards} shards, and now {declaration.num_shards}; that stays in a session"
+            )
         found.declarations[found.job] = declaration
 
     async def sample(self, session: str, num_shards: int, with_parameters: bool) -> messages.Work:
@@ -189,11 +212,12 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def take(self, session: str, round: int, num_shards: int, num_samples: int | None = None) -> messages.Work:
         found = self._find(session)
-        return await self._training_of(found).take(found.name, round, num_shards, num_samples)
+        declared = found.declarations.get(found.job)
+        return await self._training_of(found).take(found.name, round, num_shards, num_samples, declared)
 
-    async def more(self, session: str, round: int) -> messages.Work:
+    async def more(self, session: str, round: int, num_portions: int) -> messages.Work:
         found = self._find(session)
-        return await self._training_of(found).more(found.name, round)
+        return await self._training_of(found).more(found.name, round, num_portions)
 
     async def update(
         self, session: str, round: int, parameters: dict[str, torch.Tensor], num_samples: int
@@ -203,7 +227,11 @@ class Orchestrator(Host, messages.OrchestratorService):
 
     async def report_divergence(self, session: str, round: int, shown_by: str) -> None:
         found = self._find(session)
-        self._training_of(found).diverge(found.name, round, shown_by[:_MAX_TEXT])
+        self._training_of(found).diverge(found.name, round, shown_by[:MAX_TEXT])
+
+    async def report_failure(self, session: str, round: int, reason: str) -> bool:
+        self._find(session)
+        return False  # there is but one job
 
     async def show_keys(self, session: str, round: int, keys: bytes, commitment: bytes) -> dict[str, bytes] | None:
         found = self._find(session)
@@ -281,12 +309,20 @@ class Orchestrator(Host, messages.OrchestratorService):
     async def submit(self, tables: dict[str, Any]) -> str:
         raise ValueError("this orchestrator trains one job; start it with a pool file to submit others")
 
+    async def cancel(self, job: str) -> JobProgress:
+        raise ValueError("this orchestrator trains one job; to end that, stop the orchestrator")
+
     async def progress(self) -> list[JobProgress]:
         return [self._progress_of(job) for job in self._jobs]
 
     async def follow(self, job: str) -> JobProgress:
-        followed = next((one for one in self._jobs if one.prepared.job.name == job), None)
-        if followed is None:
-            raise LookupError(f"there is no job {job[:80]!r} in this pool")
+        followed = self._named(job)
         await self._changes.until(lambda: self._progress_of(followed).status == "over", POLL_SECONDS)
         return self._progress_of(followed)
+
+    def _named(self, job: str) -> JobTraining:
+        """Return a job by its name; raises `LookupError` for one not known."""
+        found = next((one for one in self._jobs if one.prepared.job.name == job), None)
+        if found is None:
+            raise LookupError(f"there is no job {job[:80]!r} in this pool")
+        return found

@@ -39,9 +39,12 @@ def describe(event: Event, job: str = "") -> str | None:
             return _describe_allocation(event)
         case events.LearnerPaid(job=name, round=number, learner=learner, num_samples=0):
             return f"{printable(name)}, round {number}: {printable(learner)} is paid nothing"
-        case events.JobEnded(job=name, reason=reason, rounds=rounds, metrics=metrics):
+        case events.TrainingFailed(job=name, round=number, learner=learner, reason=reason):
+            when = f"round {number}" if number else "to begin with"
+            return f"{printable(name)}, {when}: {printable(learner)} could not train it: {printable(reason)}"
+        case events.JobEnded(job=name, reason=reason, rounds=rounds, metrics=metrics, detail=detail):
             parts = [printable(reason), format_count(rounds, "round"), *describe_metrics(metrics)]
-            return f"{printable(name)} ended: {', '.join(parts)}"
+            return f"{printable(name)} ended: {', '.join(parts)}" + (f"; {printable(detail)}" if detail else "")
         case events.PoolEnded(at=at, reason=reason, spent=spent):
             return f"ended: {printable(reason)}, {format_money(spent)} paid in {format_seconds(at)}"
     line = describe_in_job(event)
@@ -54,7 +57,10 @@ def _describe_allocation(event: events.JobsAllocated) -> str:
         seconds, cost = format_seconds(event.expected_seconds), format_money(event.cost)
         parts.append(f"expected: {seconds} and {cost} for a round of each")
     others = {"idle": event.idle, "without learners": event.waiting, "given up": event.waived}
-    return "; ".join([*parts, *(f"{label}: {format_names(names)}" for label, names in others.items() if names)])
+    parts += [f"{label}: {format_names(names)}" for label, names in others.items() if names]
+    parts += [f"{printable(job)} cannot be done: {printable(reason)}" for job, reason in event.hindered.items()]
+    parts += [f"without the solver, which failed: {printable(event.failure)}"] if event.failure else []
+    return "; ".join(parts)
 
 
 class PoolProgress(Progress):

@@ -98,17 +98,21 @@ class PreparedJob:
         return [list(self.store[number]) for number in numbers] if self.store is not None else []
 
 
-def prepare_job(job: Job, start: State | None = None) -> PreparedJob:
+def prepare_job(
+    job: Job, start: State | None = None, check: Callable[[TrainingSpec, int], None] = lambda spec, num_samples: None
+) -> PreparedJob:
     """Load a job's data and build its model; raises `ConfigError`.
 
     Args:
         start: parameters to start from; None for what the job says.
+        check: called with what is trained, and on how many samples, before the model is built.
     """
     dataset = datasets.load(job.data)
     model = make_model(
         job,
         dataset,
         start,
+        lambda spec: check(spec, len(dataset.train)),
         proximal_mu=job.aggregation.proximal_mu,
         exchange=job.aggregation.exchange,
         rounds=job.rounds,

@@ -40,9 +40,37 @@ def describe(event: Event) -> str | None:
             return f"round {number}: update of {printable(name)} failed its audit: {found}"
         case events.SavingFailed(round=number, reason=reason, patience_seconds=seconds):
             return f"round {number} cannot be saved, trying again for {format_seconds(seconds)}: {printable(reason)}"
+        case events.UpdateLimited(round=number, learner=name, part=part, distance=float(distance)) if part < 1:
+            counted = "does not count" if part == 0 else f"counts by {format_ratio(part)}"
+            return (
+                f"round {number}: update of {printable(name)} {counted}: it is {distance:.3g} times as far from most "
+                "as clip in [aggregation] allows"
+            )
+        case events.ClaimLimited(round=number, learner=name, num_samples=claimed, num_plausible=plausible):
+            return (
+                f"round {number}: {printable(name)} claims {format_count(claimed, 'sample')}; by its own speed, it can "
+                f"have trained {plausible:,}, which count"
+            )
+        case events.RoundRolledBack():
+            return describe_rollback(event)
         case events.RunStarted(first_round=number) if number > 1:
             return f"run resumed at round {number}"
     return describe_membership(event)
+
+
+_NUM_NAMED = 3
+
+
+def describe_rollback(event: events.RoundRolledBack) -> str:
+    """Say in one line why a round was rolled back, and which learners had most to do with it."""
+    loss = "no number" if event.loss is None else f"{event.loss:.3g}"
+    lowest = "" if event.lowest_loss is None else f", and was {event.lowest_loss:.3g}"
+    kept = "the median of its updates is kept instead" if event.kept == "median" else "it is rolled back"
+    most = sorted(event.weights, key=lambda name: -event.weights[name] * event.norms[name])[:_NUM_NAMED]
+    parts = (f"{printable(name)} ({format_ratio(event.weights[name])} of the weight)" for name in most)
+    named = f"; most of it came from {', '.join(parts)}" if most else ""
+    hint = '; if this goes on, try method = "median" in [aggregation]'
+    return f"round {event.round}: the loss would be {loss}{lowest}, so {kept}{named}{hint}"
 
 
 class LearnerProgress(Progress):
@@ -61,6 +89,8 @@ class LearnerProgress(Progress):
                     f"{where}{with_threads}, downloads "
                     f"{rates['down'] / 1e6:,.1f} MB/s, uploads {rates['up'] / 1e6:,.1f} MB/s"
                 )
+            case events.TrainingFailed(job=job, reason=reason):
+                yield f"{printable(job)} could not be trained here: {printable(reason)}"
             case events.RoundSpent():
                 yield Milestone(_round_of_a_learner(event))
             case HostLost() | HostBack():

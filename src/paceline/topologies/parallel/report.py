@@ -214,7 +214,7 @@ def _learned_by_bytes(rounds: Table) -> Line:
 def _learners_table() -> TableSection:
     shown = (
         *("learner", "rounds", "mean_shards", "mean_local_epochs", "num_samples", "deadline_use"),
-        *("download_seconds", "train_seconds", "upload_seconds", "num_late", "num_refused", "end"),
+        *("download_seconds", "train_seconds", "upload_seconds", "num_late", "num_refused", "num_limited", "end"),
     )
     caption = "Times are means over a learner's rounds; all should use nearly the whole deadline, and none be late."
     return TableSection(title="Learners", group="Learners", table="learners", caption=caption, columns=shown)

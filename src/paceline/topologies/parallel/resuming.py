@@ -7,16 +7,20 @@ end sooner, and what is decided by earlier rounds (early stopping, privacy) stil
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.checkpoints import round_name
+from paceline.learning.divergence import are_finite
 from paceline.learning.scores import Scores
+from paceline.learning.update_validation import why_unlike
 from paceline.topologies.base import Load, Recovered
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted, UpdateKept
 from paceline.topologies.parallel.jobs import Job
+from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.reporting.formatting import format_count
 
 _KEY = "round"  # of the text in the header of a checkpoint
@@ -126,3 +130,20 @@ def _completed(events: Sequence[Event], started: RunStarted, deadline_seconds: f
             at, learners = max(event.at - event.seconds, 0.0), event.num_learners
             yield RoundOpened(at=at, round=event.round, deadline_seconds=deadline_seconds, num_learners=learners)
         yield event
+
+
+def last_closed(events: Sequence[Event]) -> int:
+    """Return the number of the last round that was closed; 0 if none was."""
+    return max((event.round for event in events if isinstance(event, RoundClosed)), default=0)
+
+
+def prepare_resumed(job: Job, last: int, load: Load) -> PreparedJob:
+    """Make a job ready to go on after a round; raises `ConfigError` if its checkpoint is not of this job's model."""
+    notes, state = read_notes(load, last), load(last)
+    # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
+    prepared = prepare_job(job, state if job.model.start is not None else None)
+    wrong = why_unlike(state, prepared.state) or (None if are_finite(state) else "it holds NaN or infinity")
+    if wrong is not None:
+        raise ConfigError(f"the checkpoint of round {last} is not one of this job's model: {wrong}")
+    memory = load(memory_name(last)) if job.aggregation.remembers else {}
+    return replace(prepared, state=state, memory=memory, history=notes.history, num_rounds=notes.num_rounds)

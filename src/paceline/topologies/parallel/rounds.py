@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,13 +11,15 @@ import torch
 
 from paceline.allocation import SITS_OUT, Allocation
 from paceline.allocation.staleness import mean_difference
-from paceline.learning.aggregation import Aggregation, Collector, Update
+from paceline.learning.aggregation import Aggregation, LimitedCollector, Update
 from paceline.learning.compression import Compression
 from paceline.learning.privacy import MaskError, PrivacySpec, change_of, clipped, moved, with_noise
 from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.parallel.masking import Masking
 from paceline.topologies.parallel.reserve import ShardReserve
+
+_HASTE = 3.0  # times the speed that a learner measured: nobody is that much faster in a round
 
 
 @dataclass
@@ -27,18 +30,36 @@ class Share:
         portions: numbers of the shards served, as they were taken; none if it trains on its own data.
         num_samples: samples in its shards.
         local_epochs: passes over them that it is to do.
+        taken_seconds: time from when the round opened until they were taken.
+        samples_per_second: speed that the learner declared, counted once per pass; infinite if it declared none.
+        num_plausible: samples that it can have trained in the time that it had; known once its update is in.
     """
 
     portions: list[list[int]]
     num_shards: int
     num_samples: int
     local_epochs: int
+    taken_seconds: float = 0.0
+    samples_per_second: float = math.inf
+    num_plausible: float = math.inf
 
     def add(self, more: Share) -> None:
         """Take more shards."""
         self.portions += more.portions
         self.num_shards += more.num_shards
         self.num_samples += more.num_samples
+
+    def arrive(self, seconds: float) -> None:
+        """Note when the update came, in seconds after the round opened."""
+        if self.samples_per_second < math.inf:
+            most = _HASTE * self.samples_per_second * (seconds - self.taken_seconds)
+            self.num_plausible = max(most, 1.0)
+
+    def weight(self, aggregation: Aggregation, num_samples: int) -> float:
+        """Return what an update of it counts by that claims so many samples."""
+        return aggregation.weight_of(
+            int(min(self.num_samples, self.num_plausible)), int(min(num_samples, self.num_plausible))
+        )
 
     def why_impossible(self, num_samples: int) -> str | None:
         """Return why so many samples cannot have been trained; None if they can."""
@@ -76,7 +97,7 @@ class OpenRound:
         opened_at: loop time when it opened, in seconds.
         validator: checks the updates that come in.
         aggregation: decides what an update counts by.
-        collector: takes the updates that count.
+        collector: takes the updates that count, and limits what each does.
         compression: how updates are sent.
         privacy: how each is clipped, and their sum hidden by noise.
         rng: draws that noise.
@@ -102,7 +123,7 @@ class OpenRound:
     deadline_seconds: float
     validator: UpdateValidator
     aggregation: Aggregation
-    collector: Collector
+    collector: LimitedCollector
     awaited: set[str]
     batch_size: int = 1
     overtime_seconds: float = 0.0
@@ -237,10 +258,11 @@ class OpenRound:
         if reason is None and (shown_by := self.validator.why_diverged(parameters)) is not None:
             return self.diverge(learner, f"of its parameters, {shown_by}")
         if reason is None:
+            self.shares[learner].arrive(seconds)
             if audit:
                 self.unaudited[learner] = (parameters, num_samples)
             else:
-                self.count(parameters, self.shares[learner], num_samples)
+                self.count(learner, parameters, self.shares[learner], num_samples)
             self._deliver(learner, num_samples, seconds)
         elif learner in self.shares:
             self.give_up(learner)
@@ -251,12 +273,12 @@ class OpenRound:
         self.arrivals[learner] = seconds
         self.give_up(learner)
 
-    def count(self, parameters: dict[str, torch.Tensor], share: Share, num_samples: int) -> None:
+    def count(self, learner: str, parameters: Vectors, share: Share, num_samples: int) -> None:
         """Have an update count by the work in it."""
-        weight = self.aggregation.weight_of(share.num_samples, num_samples)
+        weight = share.weight(self.aggregation, num_samples)
         if self.privacy.clip_norm is not None:
             parameters = self._clipped(parameters)
-        self.collector.add(Update(parameters, weight, num_samples / self.batch_size))
+        self.collector.add(learner, Update(parameters, weight, num_samples / self.batch_size))
 
     def _clipped(self, parameters: Vectors) -> Vectors:
         """Return an update whose change is within the limit; the first has the noise of the sum of all."""
@@ -280,7 +302,7 @@ class OpenRound:
             return str(error)
         reason = self.validator.why_diverged(mean)
         if reason is None:
-            self.collector.add(Update(mean, self.weight, self.num_samples / self.batch_size))
+            self.collector.add("", Update(mean, self.weight, self.num_samples / self.batch_size))
         return reason
 
     def lose(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from paceline.allocation import Candidate
 from paceline.allocation.least_time import suggest_seconds
+from paceline.devices.profiles import StateName
 from paceline.errors import DiskError, DivergedError, PacelineError
 from paceline.topologies.base import Environment, JobProgress, Outcome
 from paceline.topologies.events import LearnerLeft
@@ -132,7 +133,7 @@ class SingleJob(Orchestrator):
         waits = job.num_closed == 0 and job.round is None
         return job.progress("over" if self._ended else "waiting" if waits else "running", self._roster.num_ready)
 
-    async def next_round(self, session: str, after: int, state: str | None) -> Ticket:
+    async def next_round(self, session: str, after: int, state: StateName | None) -> Ticket:
         found = self._find(session)
         found.state = state
         self._roster.set_ready(found, True)

@@ -60,7 +60,7 @@ _LEARNERS = columns(
     *("mean_local_epochs number local epochs / round", "num_shards count shards", "num_samples count samples"),
     *("deadline_use ratio use of deadline", "download_seconds seconds download", "train_seconds seconds train"),
     *("upload_seconds seconds upload", "num_late count late", "num_refused count refused"),
-    "end text at the end",
+    *("num_limited count limited", "end text at the end"),
 )
 _DEVICES = columns(
     *("learner text", "benchmark_seconds seconds benchmark took", "train_rate number trains [samples/s]"),
@@ -70,6 +70,7 @@ _DEVICES = columns(
 _HAPPENINGS = (
     *(LearnerJoined, LearnerLeft, WaitingForLearners, StateLost, events.SavingFailed),
     *(events.UpdateRefused, events.UpdateKept, events.UpdateAudited),
+    *(events.UpdateLimited, events.ClaimLimited, events.RoundRolledBack),
 )
 METRICS = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occupancy")
 """The five headline figures by which the thesis on Axon (§4.3) compares allocations: means over closed rounds."""
@@ -129,6 +130,7 @@ class _Learner:
         self.works: dict[int, _Work] = {}
         self.num_late = 0
         self.num_refused = 0
+        self.num_limited = 0
         self.measured: events.DeviceMeasured | None = None
         self.left_because: str | None = None
 
@@ -163,6 +165,7 @@ class _Learner:
             mean(one.upload_seconds for one in spent),
             self.num_late,
             self.num_refused,
+            self.num_limited,
             end_of(self.left_because),
         )
 
@@ -182,6 +185,7 @@ class RunTables(TableBuilder):
         self._learners: dict[str, _Learner] = {}
         self._happenings = Happenings()
         self._num_audits = 0
+        self._num_rolled_back = 0
         self._last_at = 0.0
 
     def feed(self, event: Event, job: str = "") -> None:
@@ -197,6 +201,10 @@ class RunTables(TableBuilder):
                 self._add_kept(event)
             case events.UpdateAudited():
                 self._add_audit(event)
+            case events.UpdateLimited():
+                self._learner(event.learner).num_limited += 1
+            case events.RoundRolledBack():
+                self._num_rolled_back += 1
             case events.RunStarted():
                 self._metrics.row(event)
                 self._happenings.add(event.at, describe(event) if self._started else None)
@@ -393,6 +401,7 @@ class RunTables(TableBuilder):
             "epsilon number epsilon": max((one.epsilon for one in closed if one.epsilon is not None), default=None),
             "delta number": setting(self._settings, "privacy", "delta"),
             "num_audits count audits": self._num_audits,
+            "num_rolled_back count rounds rolled back": self._num_rolled_back,
             "num_parameters count parameters": started.num_parameters if started else None,
             "num_shards count shards served": started.num_shards if started else None,
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,11 +14,9 @@ from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.datasets import importable
-from paceline.learning.divergence import are_finite
 from paceline.learning.privacy import PrivacySpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
-from paceline.learning.update_validation import why_unlike
 from paceline.topologies.base import (
     DeviceOptions,
     Environment,
@@ -36,12 +33,12 @@ from paceline.topologies.base import (
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.parallel import resuming
 from paceline.topologies.parallel.disclosures import disclosures_of
-from paceline.topologies.parallel.events import RoundClosed
 from paceline.topologies.parallel.jobs import Job, Pool
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.own_data import cut, own_data_of
 from paceline.topologies.parallel.pool import JobPool
 from paceline.topologies.parallel.pool_report import PoolReporting
+from paceline.topologies.parallel.pool_resuming import NEW, KeptPool, recover_pool, resumed_jobs
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.parallel.progress import LearnerProgress
 from paceline.topologies.parallel.report import RunReporting
@@ -80,35 +77,29 @@ class Parallel(Topology[JobSpec]):
         return resuming.events_to_keep(events)
 
     def recover(self, job: JobSpec, events: Sequence[Event], load: Load) -> Recovered:
-        if not isinstance(job, Job):
-            return super().recover(job, events, load)
+        if isinstance(job, Pool):
+            return recover_pool(events, load)
+        assert isinstance(job, Job)
         return resuming.recover(job, events, load)
 
     def can_resume(self, job: JobSpec) -> bool:
-        return isinstance(job, Job)
+        return isinstance(job, Job | Pool)
 
     def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
-        if not isinstance(job, Job):
-            raise ConfigError("a pool cannot be resumed; the checkpoints of its jobs are kept")
-        last = next((event.round for event in reversed(events) if isinstance(event, RoundClosed)), 0)
+        if isinstance(job, Pool):
+            return PoolPlan(job, *resumed_jobs(job, events, load))
+        assert isinstance(job, Job)
+        last = resuming.last_closed(events)
         if not last:
             return JobPlan(prepare_job(job))
         if last >= job.rounds:
             raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        notes = resuming.read_notes(load, last)
-        match job.early_stopping(notes.history).reason:
+        match job.early_stopping(resuming.read_notes(load, last).history).reason:
             case "target reached":
                 raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
             case "no improvement":
                 raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
-        state = load(last)
-        # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
-        prepared = prepare_job(job, state if job.model.start is not None else None)
-        wrong = why_unlike(state, prepared.state) or (None if are_finite(state) else "it holds NaN or infinity")
-        if wrong is not None:
-            raise ConfigError(f"the checkpoint of round {last} is not one of this job's model: {wrong}")
-        memory = load(resuming.memory_name(last)) if job.aggregation.remembers else {}
-        prepared = replace(prepared, state=state, memory=memory, history=notes.history, num_rounds=notes.num_rounds)
+        prepared = resuming.prepare_resumed(job, last, load)
         return JobPlan(prepared, first_round=last + 1)
 
 
@@ -156,12 +147,21 @@ class JobPlan(Plan[Job]):
 
 
 class PoolPlan(Plan[Pool]):
-    """Several jobs made ready to share a fleet."""
+    """Several jobs made ready to share a fleet.
 
-    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob]) -> None:
+    Args:
+        kept: what is known of a pool that goes on.
+    """
+
+    def __init__(self, pool: Pool, jobs: Sequence[PreparedJob], kept: KeptPool = NEW) -> None:
         largest = max([pool.max_model_bytes, *(prepared.largest_bytes for prepared in jobs)])
         super().__init__(TOPOLOGY, pool, min_devices=pool.min_learners, max_message_bytes=largest, seed=pool.seed)
         self.jobs = jobs
+        self._kept = kept
+
+    @property
+    def job_names(self) -> Sequence[str]:
+        return [prepared.job.name for prepared in self.jobs]
 
     @property
     def public_tables(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class PoolPlan(Plan[Pool]):
         return sorted({path for prepared in self.jobs for path in import_paths_of(prepared.job)})
 
     def host(self, env: Environment) -> Host:
-        return JobPool(self.job, self.jobs, env)
+        return JobPool(self.job, self.jobs, env, self._kept)
 
     def member(self, node: Node, host: Host | None) -> Member:
         return Learner(node)

@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeAlias
 from paceline.events import Event
 from paceline.topologies.events import DeviceEvent, EpochEvent, ResultEvent, StartEvent
 
-EndReason: TypeAlias = Literal["epochs done", "target reached", "no improvement", "diverged", "stopped by a callback"]
+EndReason: TypeAlias = Literal[
+    "epochs done", "target reached", "no improvement", "diverged", "sources gone", "stopped by a callback"
+]
 """Reason why training is over."""
 
 TRUNK = "trunk"
@@ -19,9 +21,11 @@ class SplitStarted(StartEvent, frozen=True, tag="split_started"):
 
     Attributes:
         num_parameters: sizes of ``branch`` (one per source), ``junction`` and ``trunk``; none before a cut is chosen.
+        first_epoch: 1, or the epoch at which an interrupted run goes on.
     """
 
     num_parameters: dict[str, int]
+    first_epoch: int = 1
 
 
 class NodeStarted(DeviceEvent, frozen=True, tag="node_started"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from paceline.learning.junction import JunctionSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.quantisation import Bits
+from paceline.learning.scores import Scores
 from paceline.learning.tasks import TaskSpec
 from paceline.learning.tasks.classification import Classification
 from paceline.learning.views import PAPER_VIEWS, ViewSpec
@@ -63,8 +65,10 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
         depth: minibatches that a source may be ahead of the gradients; 1 learns exactly as one process would.
         bits: size of each value that sources and trunk send each other.
         patience_seconds: how long the others wait for a source before they go on without it.
+        abandon_seconds: how long the trunk waits once nothing is heard of any source before it ends the run, which can
+            be resumed.
         backup_epochs: how often the trunk takes copies of the branches, so that a source that has lost its own can come
-            back; 0 for never. At the end it takes them in any case.
+            back, and a run that was interrupted can go on; 0 for never. At the end it takes them in any case.
         test_epochs: how often what was learned is tried on the test data.
         target: ends the run once reached, such as ``accuracy >= 0.97`` or ``loss <= 0.1``.
         patience: the run ends after so many tests without improvement of `watch`; None for never.
@@ -86,6 +90,7 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
     depth: Depth = 1
     bits: Bits = 32
     patience_seconds: Positive = 10.0
+    abandon_seconds: Positive = 600.0
     backup_epochs: CountOrZero = 1
     test_epochs: Count = 1
     target: str | None = None
@@ -115,9 +120,14 @@ class SplitJob(JobSpec, frozen=True, kw_only=True):
                 'gradients need; allowed: "float32" and "bfloat16"'
             )
 
-    def early_stopping(self) -> EarlyStopping:
-        """Begin to decide whether the run ends before its last epoch."""
-        return EarlyStopping(self.target, self.patience, self.watch)
+    def early_stopping(self, history: Iterable[Scores] = ()) -> EarlyStopping:
+        """Begin to decide whether the run ends before its last epoch, or go on after tests with these scores."""
+        return EarlyStopping(self.target, self.patience, self.watch, history)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether the trunk has, at times, all that has been learned."""
+        return self.scheme == "images" or self.backup_epochs > 0
 
     @property
     def merge(self) -> JunctionSpec | None:

@@ -51,6 +51,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
         reading: how they read what they have stored.
         layers: names of the layers that are averaged.
         epochs: as in the job, like `depth`, `bits`, `backup_epochs` and `test_epochs`.
+        first_epoch: 1, or that at which an interrupted run goes on.
     """
 
     training: TrainingSpec
@@ -67,6 +68,7 @@ class SplitTerms(msgspec.Struct, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
     view: ViewSpec
     layers: tuple[str, ...] = ()
+    first_epoch: int = 1
 
 
 class SourceWelcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,8 @@ class EpochTicket(msgspec.Struct, frozen=True, kw_only=True):
         epoch: the epoch that is open.
         index: the sync point of its schedule to go on with.
         cut: where the model is cut.
-        parameters: parameters to go on from, as vectors; none if the source's own are right, or its initial ones.
+        parameters: parameters to go on from, as vectors, with what its optimizer remembered; none if the source's own
+            are right, or its initial ones.
         reason: why it is over.
     """
 

@@ -28,6 +28,7 @@ MAX_JUNCTION_PARAMETERS = 100_000_000
 """Largest junction that is considered where the cut is to be chosen; for a larger one, the job must name the cut."""
 
 _FLOAT_BYTES = 4
+_COPY_BYTES = 5  # of a copy, for each byte of a model: optimizers remember up to four values of a parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +60,13 @@ class PreparedSplit:
         """Most bytes that a source sends at once: its parameters, or what it makes of a minibatch or of images."""
         num_samples = max(self.job.batch_size + 1, PART_SAMPLES)
         widest = max(math.prod(self.shapes[cut]) for cut in (*self.cuts, next(iter(self.shapes))))
-        return max(self.model_bytes, _FLOAT_BYTES * num_samples * widest)
+        return max(_COPY_BYTES * self.model_bytes, _FLOAT_BYTES * num_samples * widest)
 
     def chain(self) -> Chain:
         """Build the model with the parameters that it starts with."""
         return make_chain(self.training, None, self.start)
 
-    def terms(self, number: int, cuts: Sequence[str]) -> SplitTerms:
+    def terms(self, number: int, cuts: Sequence[str], first_epoch: int = 1) -> SplitTerms:
         """Return what the source of this number needs to know."""
         job = self.job
         return SplitTerms(
@@ -83,6 +84,7 @@ class PreparedSplit:
             reading=job.data.reading,
             view=job.view[(number - 1) % len(job.view)],
             layers=job.averaging.layers,
+            first_epoch=first_epoch,
         )
 
     def num_parameters(self, cut: str, sources: Sequence[str]) -> dict[str, int]:

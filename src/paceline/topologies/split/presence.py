@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from paceline.errors import PacelineError
 from paceline.events import Emit
 from paceline.topologies.sessions import Changes
 from paceline.topologies.split.barrier import EpochBarrier
@@ -15,7 +16,12 @@ from paceline.topologies.split.jobs import SplitJob
 from paceline.topologies.split.messages import Costs
 
 _MAX_LEAD = 1 << 10  # sync points that a source may be sent ahead
-_SILENCE = 10  # times the patience: if nobody sends anything for so long, others may take over who wait to
+SILENCE = 10
+"""Times the patience: if nobody sends anything for so long, others may take over who wait to."""
+
+
+class SourcesGone(PacelineError):
+    """All sources are gone, and none comes back."""
 
 
 @dataclass
@@ -73,6 +79,11 @@ class Presence:
         state = self.states[source] = SourceState(number=number)
         return state
 
+    def expect(self, sources: Mapping[str, int]) -> None:
+        """Have these sources, by number, come back to a run that goes on: to go on from the trunk's copies."""
+        for name, number in sources.items():
+            self.states[name] = SourceState(number=number, is_merged=True, has_lost=True)
+
     @property
     def ready(self) -> list[str]:
         """Sources that wait for the next epoch, or take part."""
@@ -83,6 +94,8 @@ class Presence:
 
         Returns it in the order of joining; nothing if all who were to send are gone, and others wait at a later sync
         point; and None if nobody is left for the rest of the epoch but newcomers, who can begin with the next.
+
+        Raises `SourcesGone` if nothing is heard of anybody for too long.
         """
         loop, place = asyncio.get_running_loop(), (barrier.epoch, index)
         num_waiting, latest = 0, loop.time()
@@ -98,10 +111,16 @@ class Presence:
                 break
             if len(waiting) != num_waiting:
                 num_waiting, latest = len(waiting), loop.time()
-            patience_seconds = self._job.patience_seconds * (1 if waiting else _SILENCE)
-            is_limited = waiting or self._are_asking("new") or (missing and self._are_asking("masked"))
-            left = latest + patience_seconds - loop.time() if is_limited else None
-            if left is not None and left <= 0:
+            patience_seconds = self._job.patience_seconds * (1 if waiting else SILENCE)
+            is_over = barrier.epoch > self._job.epochs  # what the trunk has of who is missing will do
+            is_limited = waiting or self._are_asking("new") or (missing and (is_over or self._are_asking("masked")))
+            left = latest + (patience_seconds if is_limited else self._job.abandon_seconds) - loop.time()
+            if left <= 0:
+                if not is_limited:
+                    raise SourcesGone(
+                        f"nothing was heard of any source for {self._job.abandon_seconds:g} s (abandon_seconds); once "
+                        "they are back, the run can be resumed"
+                    )
                 if not missing:
                     return None
                 for name in missing:

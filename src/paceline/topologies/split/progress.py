@@ -81,6 +81,8 @@ class SplitProgress(Progress):
             case events.SplitStarted(job=settings):
                 self._started = event
                 self._num_epochs = setting(settings, "split", "epochs")
+                if event.first_epoch > 1:
+                    yield f"goes on with epoch {event.first_epoch}"
                 yield _describe_parts(settings, event.num_parameters)
             case PhaseStarted(phase="benchmark") if self._started is None:
                 yield "joining …"

@@ -15,7 +15,7 @@ def schedule_of(terms: SplitTerms, epoch: int) -> list[SyncPoint]:
     """Return the sync points of an epoch; in the one after the last, the trunk takes what was learned."""
     if terms.scheme == "images":
         num_parts = num_parts_of(terms.num_samples) + num_parts_of(terms.num_test_samples)
-        return _points("images", num_parts if epoch == 1 else 0)
+        return _points("images", num_parts if epoch == terms.first_epoch else 0)
     if epoch > terms.epochs:
         return _points("backup", 1)
     if terms.scheme == "gfl":

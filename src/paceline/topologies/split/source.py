@@ -6,10 +6,11 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 import paceline
-from paceline.axon.retry import LONGEST_PAUSE_SECONDS, retry
 from paceline.devices.subset_benchmark import fit_direction, time_transfers
 from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError
 from paceline.events import Phase
@@ -17,7 +18,7 @@ from paceline.learning.engines import Engine
 from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.sessions import say_goodbye, until_over
+from paceline.topologies.sessions import RETRY_SECONDS, say_goodbye, until_over
 from paceline.topologies.split import messages
 from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.disclosures import disclosures_of
@@ -61,7 +62,11 @@ class Source(Member):
         self._engine = engine
         self._load = load
         self._allowed = allowed
-        self._trunk = node.connect(messages.TrunkService, timeout_seconds=messages.CALL_SECONDS)
+        self._trunk = node.connect(
+            messages.TrunkService,
+            timeout_seconds=messages.CALL_SECONDS,
+            retry_seconds=min(RETRY_SECONDS, node.options.patience_seconds),
+        )
         self._session = ""
         self._number = 0
         self._terms: messages.SplitTerms | None = None
@@ -86,10 +91,14 @@ class Source(Member):
     async def _join(self) -> None:
         self._start("benchmark", 0)
         proof = await self._node.prove(self._trunk)
-        welcome: messages.SourceWelcome = await self._trunk.join.coro(self._node.name, paceline.__version__, proof)
+        welcome: messages.SourceWelcome = await self._trunk.join.options(retry_seconds=0).coro(
+            self._node.name, paceline.__version__, proof
+        )
         self._session, self._number = welcome.session, welcome.number
-        if self._terms is not None:
-            return  # it has been in before, and has all it needs
+        self._last_epoch = 0  # a trunk that was restarted repeats the epoch that was open
+        if self._terms is not None:  # it has been in before, and has all it needs
+            self._terms = msgspec.structs.replace(self._terms, first_epoch=welcome.terms.first_epoch)
+            return
         terms = welcome.terms
         disclosed = disclosures_of(terms.scheme, is_measured=len(terms.cuts) > 1)
         check_consent(disclosed, self._node.options.is_private)
@@ -135,9 +144,7 @@ class Source(Member):
         )
         self._start("idle", self._last_epoch)
         while True:
-            ticket: messages.EpochTicket = await self._call(
-                lambda: self._trunk.next_epoch.coro(self._session, self._last_epoch)
-            )
+            ticket: messages.EpochTicket = await self._trunk.next_epoch.coro(self._session, self._last_epoch)
             if ticket.status == "over":
                 return ticket.reason
             if ticket.status == "open":
@@ -214,17 +221,12 @@ class Source(Member):
     async def _sync(self, epoch: int, index: int, tensors: messages.Tensors) -> messages.Tensors:
         unsent: messages.Tensors | None = tensors
         while True:
-            sync = functools.partial(self._trunk.sync.coro, self._session, epoch, index, unsent)
-            reply: messages.SyncReply = await self._call(sync)
+            reply: messages.SyncReply = await self._trunk.sync.coro(self._session, epoch, index, unsent)
             if reply.status == "ready":
                 return reply.tensors
             if reply.status == "late":
                 raise _Late
             unsent = None  # they are there
-
-    @staticmethod
-    async def _call(attempt: Callable[[], Awaitable[Any]]) -> Any:
-        return await retry(attempt, give_up_seconds=LONGEST_PAUSE_SECONDS)
 
     def _start(self, phase: Phase, epoch: int) -> None:
         self._node.record(PhaseStarted, learner=self._node.name, round=epoch, phase=phase)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paceline.config import table_named
+from paceline.errors import ConfigError
+from paceline.events import Event
 from paceline.learning.datasets import importable
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Member, Node, Plan, Topology
+from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.reporting.base import Reporting
 from paceline.topologies.split.disclosures import disclosures_of
@@ -15,6 +17,7 @@ from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.report import SplitReporting
+from paceline.topologies.split.resuming import ResumedSplit, events_to_keep, resumed
 from paceline.topologies.split.samples import Samples, load_samples, view_of
 from paceline.topologies.split.source import Source
 from paceline.topologies.split.trunk import Trunk
@@ -31,6 +34,17 @@ class Split(Topology[SplitJob]):
     def prepare(self, job: SplitJob) -> Plan[Any]:
         return SplitPlan(prepare_split(job))
 
+    def can_resume(self, job: SplitJob) -> bool:
+        return job.has_copies
+
+    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
+        return events_to_keep(events)
+
+    def resume(self, job: SplitJob, events: Sequence[Event], load: Load) -> Plan[Any]:
+        if not job.has_copies:
+            raise ConfigError("backup_epochs is 0, so the trunk kept no copies of the branches to go on from")
+        return SplitPlan(prepare_split(job), resumed(job, events, load))
+
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         table = table_named(tables, "split", "the job there")
         return disclosures_of(str(table.get("scheme")), is_measured=table.get("cut") == AUTO)
@@ -46,14 +60,19 @@ class Split(Topology[SplitJob]):
 
 
 class SplitPlan(Plan[SplitJob]):
-    """A split job made ready to run."""
+    """A split job made ready to run.
+
+    Args:
+        resumed: what an interrupted run goes on from.
+    """
 
     needs_gradients = True
 
-    def __init__(self, prepared: PreparedSplit) -> None:
+    def __init__(self, prepared: PreparedSplit, resumed: ResumedSplit | None = None) -> None:
         job, largest = prepared.job, prepared.max_message_bytes
         super().__init__(TOPOLOGY, job, min_devices=job.sources, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
+        self._resumed = resumed
 
     @property
     def public_tables(self) -> dict[str, Any]:
@@ -65,7 +84,7 @@ class SplitPlan(Plan[SplitJob]):
         return () if stored_at is None else ("--data", stored_at, "--apply-view")
 
     def host(self, env: Environment) -> Host:
-        return Trunk(self.prepared, env)
+        return Trunk(self.prepared, env, self._resumed)
 
     def member(self, node: Node, host: Host | None) -> Member:
         def load(terms: SplitTerms, number: int) -> Samples:

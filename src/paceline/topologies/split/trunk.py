@@ -20,13 +20,23 @@ from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.saving import until_saved
-from paceline.topologies.sessions import DRAIN_SECONDS, POLL_SECONDS, Changes, Roster, Session, check_version, padding
+from paceline.topologies.sessions import (
+    DRAIN_SECONDS,
+    POLL_SECONDS,
+    SILENT,
+    Changes,
+    Roster,
+    Session,
+    check_version,
+    padding,
+)
 from paceline.topologies.split import events, messages
 from paceline.topologies.split.barrier import EpochBarrier
 from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.prepared import PreparedSplit
-from paceline.topologies.split.presence import Presence, SourceState
+from paceline.topologies.split.presence import SILENCE, Presence, SourcesGone, SourceState
+from paceline.topologies.split.resuming import ResumedSplit, kept, memory_name
 from paceline.topologies.split.schedule import schedule_of
 from paceline.topologies.split.schemes.averaging import AveragingAtTrunk
 from paceline.topologies.split.schemes.base import EpochTotals, TrunkScheme
@@ -36,27 +46,36 @@ from paceline.topologies.split.spending import Spending
 
 
 class Trunk(Host, messages.TrunkService):
-    """Trains a split job with whoever joins. `run` is its life; the service is for sources."""
+    """Trains a split job with whoever joins. `run` is its life; the service is for sources.
+
+    Args:
+        resumed: what an interrupted run goes on from.
+    """
 
     calls: ClassVar[frozenset[str]] = messages.TrunkService.__abstractmethods__
 
-    def __init__(self, prepared: PreparedSplit, env: Environment) -> None:
+    def __init__(self, prepared: PreparedSplit, env: Environment, resumed: ResumedSplit | None = None) -> None:
         super().__init__(env)
+        self._resumed = resumed
+        self._first_epoch = 1 if resumed is None else resumed.epoch + 1
         self._prepared = prepared
         self._job = prepared.job
         self._engine = env.machine.engine(prepared.operations.train)
-        self._roster = Roster(Session, env.access)
+        self._roster = Roster(Session, env.access, now=env.now)
         self._changes = Changes()
         self._presence = Presence(prepared.job, self._changes, env.emit, env.now)
         self._sources = self._presence.states
-        self._cut = "" if len(prepared.cuts) != 1 else prepared.cuts[0]
+        if resumed is not None:
+            self._presence.expect(resumed.sources)
+        self._cut = prepared.cuts[0] if len(prepared.cuts) == 1 else "" if resumed is None else resumed.cut
         self._scheme: TrunkScheme | None = None
         self._barrier: EpochBarrier | None = None
         self._former: EpochBarrier | None = None
         self._bytes_sent = 0
         self._bytes_received = 0
-        self._scores: Scores | None = None  # of the last test
-        self._num_epochs = 0
+        history = () if resumed is None else resumed.history
+        self._scores: Scores | None = history[-1] if history else None  # of the last test
+        self._num_epochs = self._first_epoch - 1
         self._ended: events.SplitEnded | None = None
 
     @property
@@ -69,7 +88,8 @@ class Trunk(Host, messages.TrunkService):
 
     @property
     def min_left(self) -> int:
-        return 1
+        has_begun = self._scheme is not None or self._resumed is not None
+        return 1 if has_begun else self._job.sources
 
     def status(self) -> dict[str, Any]:
         status = "waiting" if self._scheme is None else "running" if self._ended is None else "over"
@@ -97,6 +117,7 @@ class Trunk(Host, messages.TrunkService):
             clock=env.clock,
             metric_names=self._prepared.metric_names,
             num_parameters=sizes,
+            first_epoch=self._first_epoch,
             paceline=version,
         )
         await self._until_ready()
@@ -117,6 +138,9 @@ class Trunk(Host, messages.TrunkService):
             self._end("diverged")
             await self.drain()
             raise
+        except SourcesGone:
+            self._end("sources gone")
+            raise
 
     def _end(self, reason: events.EndReason) -> None:
         self._ended = self.env.record(
@@ -126,10 +150,11 @@ class Trunk(Host, messages.TrunkService):
 
     async def _train(self) -> events.EndReason:
         """Train all epochs, and take what sources have learned; returns why it is over."""
-        early_stopping = self._job.early_stopping()
-        lowest_loss: float | None = None
+        history = () if self._resumed is None else self._resumed.history
+        early_stopping = self._job.early_stopping(history)
+        lowest_loss = min((scores.loss for scores in history), default=None)
         reason: events.EndReason = "epochs done"
-        for epoch in range(1, self._job.epochs + 1):
+        for epoch in range(self._first_epoch, self._job.epochs + 1):
             ended = await self._train_epoch(epoch)
             self._num_epochs = epoch
             if ended.scores is not None:
@@ -146,11 +171,28 @@ class Trunk(Host, messages.TrunkService):
                 reason = STOPPED
                 break
         await self._sync_all(self._job.epochs + 1)
-        await until_saved(lambda: self.env.run_blocking(self._save))
+        await until_saved(lambda: self.env.run_blocking(self._save_final))
         return reason
 
-    def _save(self) -> None:
+    def _save_final(self) -> None:
         self.env.save("final", self.current_state(), self._saved_model())
+
+    async def _save(self, epoch: int) -> None:
+        """Keep what a run needs to go on after an epoch, if all of it is here; what was learned last: with it, all is.
+
+        It is saved before the epoch is recorded as over.
+        """
+        job, scheme = self._job, self._scheme
+        assert scheme is not None
+        if not job.has_copies or (job.scheme != "images" and epoch % job.backup_epochs):
+            return
+        sources = {name: source.number for name, source in self._sources.items() if source.is_merged}
+
+        def save() -> None:
+            self.env.save(memory_name(epoch), kept(scheme.memory(), sources))
+            self.env.save(epoch, scheme.state(), self._saved_model())
+
+        await until_saved(lambda: self.env.run_blocking(save))
 
     def _saved_model(self) -> SavedModel:
         job, training = self._job, self._prepared.training
@@ -163,7 +205,7 @@ class Trunk(Host, messages.TrunkService):
                 return SavedModel(training=training, why_not=f"a run of {scheme} learns parts that are no single model")
 
     async def _until_ready(self) -> None:
-        wanted, reported = self._job.sources, -1
+        wanted, reported = self._job.sources if self._resumed is None else len(self._resumed.sources), -1
 
         def are_enough() -> bool:
             nonlocal reported
@@ -173,7 +215,11 @@ class Trunk(Host, messages.TrunkService):
                 self.env.record(WaitingForLearners, round=0, num_ready=num_ready, min_learners=wanted)
             return num_ready >= wanted
 
-        await self._changes.until(are_enough)
+        if self._resumed is None:
+            await self._changes.until(are_enough)
+            return
+        await self._changes.until(lambda: are_enough() or bool(self._presence.ready))
+        await self._changes.until(are_enough, SILENCE * self._job.patience_seconds)  # then without who does not return
 
     async def _choose_cut(self) -> None:
         sources = self._presence.ready
@@ -186,10 +232,17 @@ class Trunk(Host, messages.TrunkService):
         self.env.record(events.CutChosen, cut=chosen.cut, expected_seconds=seconds, num_parameters=sizes)
 
     def _make_scheme(self) -> TrunkScheme:
+        if self._resumed is not None:
+            scheme = self._scheme_of(list(self._resumed.sources))
+            scheme.restore(self._resumed.state, self._resumed.memory)
+            return scheme
         merged = self._presence.ready
         for name in merged:
             self._sources[name].is_merged = True
             self._sources[name].has_lost = self._prepared.start is not None  # its own parameters are initial ones
+        return self._scheme_of(merged)
+
+    def _scheme_of(self, merged: list[str]) -> TrunkScheme:
         match self._job.scheme:
             case "images":
                 return ImagesAtTrunk(self._prepared, self._engine)
@@ -209,6 +262,7 @@ class Trunk(Host, messages.TrunkService):
         trained_at = await self._sync_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
         end, totals = asyncio.get_running_loop().time(), self._scheme.totals
+        await self._save(epoch)
         env.emit(spending.until_now(env.now(), events.TRUNK, epoch))
         trained_at = end if trained_at is None else trained_at
         return env.record(
@@ -251,7 +305,7 @@ class Trunk(Host, messages.TrunkService):
     async def _sync_all(self, epoch: int) -> float | None:
         """Go through the sync points of an epoch; returns the loop's time after the last that trained something."""
         assert self._scheme is not None
-        points = schedule_of(self._prepared.terms(1, (self._cut,)), epoch)
+        points = schedule_of(self._prepared.terms(1, (self._cut,), self._first_epoch), epoch)
         self._former = self._barrier
         barrier = self._barrier = EpochBarrier(epoch, points, self._job.depth + 1)
         if self._former is not None:
@@ -275,6 +329,10 @@ class Trunk(Host, messages.TrunkService):
         check_version(version)
         if source == events.TRUNK:
             raise ValueError(f"{events.TRUNK!r} cannot be a source's name; it is the trunk's")
+        for silent in self._roster.drop_silent():
+            if not self._sources[silent.name].is_merged:
+                del self._sources[silent.name]
+            self.env.record(LearnerLeft, learner=silent.name, reason=SILENT)
         known = self._sources.get(source)
         self._check_not_too_late(known)
         session, is_back = self._roster.join(source, proof)
@@ -282,13 +340,14 @@ class Trunk(Host, messages.TrunkService):
             known = self._presence.add(source)
         else:
             self._presence.mask(source, self._barrier, "it joined again")
-            known.status = "masked" if known.is_merged else "new"
+            # Before the first epoch of a run that goes on, nobody has missed anything.
+            known.status = "masked" if known.is_merged and self._barrier is not None else "new"
             known.has_lost, known.is_ready, known.is_asking = True, False, False
         self.env.record(LearnerJoined, learner=source, is_back=is_back)
         self._changes.notify()
         cuts = (self._cut,) if self._cut else self._prepared.cuts
         return messages.SourceWelcome(
-            session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts)
+            session=session.key, number=known.number, terms=self._prepared.terms(known.number, cuts, self._first_epoch)
         )
 
     def _check_not_too_late(self, source: SourceState | None) -> None:

@@ -15,6 +15,7 @@ from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel, layer_of
 from paceline.learning.model_parts import make_chain, operations_of
+from paceline.learning.optimizer_memory import load_memory, memory_of, split_off
 from paceline.learning.scores import Scores
 from paceline.learning.shards import minibatch_sizes
 from paceline.learning.update_validation import UpdateValidator
@@ -22,7 +23,7 @@ from paceline.learning.vectors import Layout, Vectors
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Samples
-from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
+from paceline.topologies.split.schemes.base import Copies, SourceScheme, TrunkScheme, mean_of
 
 _TESTED = "tested"  # the loss, and the metrics in the order of their names
 
@@ -38,11 +39,11 @@ class AveragingAtTrunk(TrunkScheme):
         self._num_samples, self._num_test_samples = terms.num_samples, terms.num_test_samples
         model = LocalModel(terms.training, allowed=None)
         self._layout, self._metric_names = model.layout, model.metric_names
-        self._validator = UpdateValidator(model.parameters())
         self._shared_validator = UpdateValidator(_shared_layout(model, terms.layers).pack(model.state()))
         self._num_steps = len(minibatch_sizes(terms.num_samples, terms.training.batch_size))
         start = None if prepared.start is None else self._layout.pack(prepared.start)
-        self._copies: dict[str, Vectors] = {} if start is None else dict.fromkeys(sources, start)
+        trained = dict(model.module.named_parameters())
+        self._copies = Copies(trained, model.parameters(), {} if start is None else dict.fromkeys(sources, start))
 
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> Tensors:
         match point.phase:
@@ -51,7 +52,7 @@ class AveragingAtTrunk(TrunkScheme):
             case "average":
                 reason = self._shared_validator.why_unusable(tensors)
             case _:
-                reason = self._validator.why_unusable(tensors)
+                reason = self._copies.why_none(tensors)
         if reason is not None:
             raise ValueError(f"{point.phase}: {reason}")
         return tensors
@@ -72,14 +73,19 @@ class AveragingAtTrunk(TrunkScheme):
         return dict.fromkeys(received, mean)
 
     def remove(self, source: str) -> None:
-        self._copies.pop(source, None)
+        self._copies.remove(source)
 
     def parameters_for(self, source: str) -> Vectors:
-        own = self._copies.get(source)
-        return mean_of(list(self._copies.values())) if own is None else own
+        return self._copies.of(source)
+
+    def memory(self) -> State:
+        return self._copies.kept()
+
+    def restore(self, state: State, memory: State) -> None:
+        self._copies.restore(memory)
 
     def state(self) -> State:
-        models = {source: self._layout.unpack(copy) for source, copy in self._copies.items()}
+        models = {source: self._layout.unpack(copy) for source, copy in self._copies.parameters().items()}
         return {f"sources.{source}.{name}": tensor for source, own in models.items() for name, tensor in own.items()}
 
 
@@ -101,11 +107,15 @@ class AveragingAtSource(SourceScheme):
         self._optimizer = self._model.new_optimizer()
 
     def load(self, parameters: Vectors) -> None:
-        self._state.update({name: tensor.clone() for name, tensor in self._model.layout.unpack(parameters).items()})
+        vectors, memory = split_off(parameters)
+        self._state.update({name: tensor.clone() for name, tensor in self._model.layout.unpack(vectors).items()})
+        load_memory(self._optimizer, self._model.module, memory)
 
     async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
-        if point.phase == "backup":
+        if point.phase == "backup" and epoch > self._terms.epochs:
             return self._model.layout.pack(self._state)
+        if point.phase == "backup":
+            return {**self._model.layout.pack(self._state), **memory_of(self._optimizer, self._model.module)}
         if point.phase == "test":
             return {_TESTED: torch.tensor(await self._test(), dtype=torch.float64)}
         await self._train(epoch)

@@ -9,10 +9,15 @@ from typing import Any
 
 import torch
 
+from paceline.errors import ConfigError
 from paceline.learning.averaging import State
+from paceline.learning.optimizer_memory import split_off, why_no_memory
 from paceline.learning.scores import Scores
+from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Vectors
 from paceline.topologies.split.messages import SyncPoint, Tensors
+
+_COPY = "copy/"  # before the name of a source, in what is kept
 
 
 @dataclass
@@ -93,6 +98,14 @@ class TrunkScheme(ABC):
     def state(self) -> State:
         """Return all that was learned, as far as the trunk has it."""
 
+    @abstractmethod
+    def memory(self) -> State:
+        """Return what the trunk needs to go on, besides its state."""
+
+    @abstractmethod
+    def restore(self, state: State, memory: State) -> None:
+        """Go on from these; raises `ConfigError` if they do not fit."""
+
 
 class SourceScheme(ABC):
     """A source's part in a scheme: to compute what it sends, and to learn from the reply."""
@@ -110,6 +123,60 @@ class SourceScheme(ABC):
 
     def forget(self) -> None:
         """Drop what waits for replies that will not come."""
+
+
+class Copies:
+    """The trunk's copies of what sources have learned: parameters, and what their optimizers remember.
+
+    Args:
+        parameters: those that a source trains; by these names, its optimizer remembers something.
+        like: the same as vectors.
+        start: parameters that these sources have from the beginning, if those are not initial ones.
+    """
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], like: Vectors, start: Mapping[str, Vectors]) -> None:
+        self._parameters = parameters
+        self._validator = UpdateValidator(like)
+        self._copies: dict[str, Vectors] = dict(start)
+
+    def why_none(self, tensors: Tensors) -> str | None:
+        """Return why what a source sent cannot be a copy; None if it can."""
+        vectors, memory = split_off(tensors)
+        return self._validator.why_unusable(vectors) or why_no_memory(memory, self._parameters)
+
+    def update(self, received: Mapping[str, Tensors]) -> None:
+        """Take copies."""
+        self._copies.update(received)
+
+    def remove(self, source: str) -> None:
+        """Drop the copy of a source."""
+        self._copies.pop(source, None)
+
+    def of(self, source: str) -> Tensors:
+        """Return the copy of a source or, for one that has none yet, the mean parameters of all."""
+        own = self._copies.get(source)
+        return mean_of([split_off(copy)[0] for copy in self._copies.values()]) if own is None else own
+
+    def parameters(self) -> dict[str, Vectors]:
+        """Return the parameters, by source."""
+        return {source: split_off(copy)[0] for source, copy in self._copies.items()}
+
+    def kept(self) -> State:
+        """Return all copies under names of their own."""
+        return {
+            f"{_COPY}{source}/{name}": tensor for source, copy in self._copies.items() for name, tensor in copy.items()
+        }
+
+    def restore(self, kept: State) -> None:
+        """Take up what `kept` returned; raises `ConfigError` for what cannot be that."""
+        self._copies = {}
+        for full, tensor in kept.items():
+            if full.startswith(_COPY):
+                source, _, name = full.removeprefix(_COPY).partition("/")
+                self._copies.setdefault(source, {})[name] = tensor
+        for source, copy in self._copies.items():
+            if (why := self.why_none(copy)) is not None:
+                raise ConfigError(f"the copy of {source} does not fit: {why}")
 
 
 def mean_of(copies: Sequence[Vectors]) -> Vectors:

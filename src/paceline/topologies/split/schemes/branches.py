@@ -15,16 +15,16 @@ import torch
 from paceline.learning.averaging import State
 from paceline.learning.divergence import are_finite, diverged, has_exploded
 from paceline.learning.engines import Engine
-from paceline.learning.model_parts import Branch, count_parameters, learned_by, make_chain, make_head
+from paceline.learning.model_parts import Branch, below, count_parameters, learned_by, make_chain, make_head
+from paceline.learning.optimizer_memory import split_off
 from paceline.learning.quantisation import decode, encode
-from paceline.learning.update_validation import UpdateValidator
 from paceline.learning.vectors import Layout, Vectors, copy_of
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.split.messages import SplitTerms, SyncPoint, Tensors
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.samples import Minibatches, Samples, as_tensor
 from paceline.topologies.split.schedule import part
-from paceline.topologies.split.schemes.base import SourceScheme, TrunkScheme, mean_of
+from paceline.topologies.split.schemes.base import Copies, SourceScheme, TrunkScheme
 
 
 class BranchesAtTrunk(TrunkScheme):
@@ -39,11 +39,10 @@ class BranchesAtTrunk(TrunkScheme):
         self._shape = chain.shapes[cut]
         branch = learned_by(chain.before(cut))
         self._layout = Layout(branch)
-        self._validator = UpdateValidator(self._layout.pack(branch))
         self._head = make_head(prepared.training, chain, cut, sources, prepared.job.merge, engine.accelerator)
         self._tested = self._head.new_totals()
         start = self._layout.pack(branch)
-        self._copies: dict[str, Vectors] = {} if prepared.start is None else dict.fromkeys(sources, start)
+        self._copies = Copies(branch, start, {} if prepared.start is None else dict.fromkeys(sources, start))
         self._sources = list(sources)
         self._minibatches = Minibatches(prepared.terms(1, (cut,)))
         self._operations = self._head.operations(self._shape, sources)
@@ -51,7 +50,7 @@ class BranchesAtTrunk(TrunkScheme):
 
     def unpack(self, epoch: int, point: SyncPoint, tensors: Tensors) -> torch.Tensor | Vectors:
         if point.phase == "backup":
-            reason = self._validator.why_unusable(tensors)
+            reason = self._copies.why_none(tensors)
             if reason is not None:
                 raise ValueError(f"the copy of a branch does not fit: {reason}")
             return tensors
@@ -106,7 +105,7 @@ class BranchesAtTrunk(TrunkScheme):
 
     def remove(self, source: str) -> None:
         self._head.remove(source)
-        self._copies.pop(source, None)
+        self._copies.remove(source)
         self._change([name for name in self._sources if name != source])
 
     def _change(self, sources: list[str]) -> None:
@@ -118,11 +117,17 @@ class BranchesAtTrunk(TrunkScheme):
         return count_parameters(self._head.merge)
 
     def parameters_for(self, source: str) -> Vectors:
-        own = self._copies.get(source)
-        return mean_of(list(self._copies.values())) if own is None else own
+        return self._copies.of(source)
+
+    def memory(self) -> State:
+        return {**self._copies.kept(), **self._head.memory()}
+
+    def restore(self, state: State, memory: State) -> None:
+        self._copies.restore(memory)
+        self._head.load(below(state, "head."), split_off(memory)[1])
 
     def state(self) -> State:
-        branches = {source: self._layout.unpack(copy) for source, copy in self._copies.items()}
+        branches = {source: self._layout.unpack(copy) for source, copy in self._copies.parameters().items()}
         return {
             **{f"branches.{source}.{name}": tensor for source, own in branches.items() for name, tensor in own.items()},
             **{f"head.{name}": tensor for name, tensor in copy_of(self._head).items()},
@@ -147,11 +152,14 @@ class BranchAtSource(SourceScheme):
         self._minibatches = Minibatches(terms)
 
     def load(self, parameters: Vectors) -> None:
-        self._branch.load(self._layout.unpack(parameters))
+        vectors, memory = split_off(parameters)
+        self._branch.load(self._layout.unpack(vectors), memory)
 
     async def compute(self, epoch: int, point: SyncPoint) -> Tensors:
-        if point.phase == "backup":
+        if point.phase == "backup" and epoch > self._terms.epochs:
             return self._layout.pack(self._branch.state())
+        if point.phase == "backup":
+            return {**self._layout.pack(self._branch.state()), **self._branch.memory()}
         is_step, branch, samples = point.phase == "step", self._branch, self._samples
         chosen = self._minibatches.samples(epoch, point.number) if is_step else part(point.number)
         stored = samples.train.x[chosen] if is_step else samples.test.x[chosen]

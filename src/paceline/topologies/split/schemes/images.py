@@ -12,6 +12,7 @@ from paceline.learning.averaging import State
 from paceline.learning.divergence import are_finite, diverged
 from paceline.learning.engines import Engine
 from paceline.learning.local_model import LocalModel
+from paceline.learning.optimizer_memory import load_memory, memory_of
 from paceline.learning.shards import Array, Shard, minibatch_sizes
 from paceline.learning.vectors import Vectors
 from paceline.topologies.reporting.formatting import format_names
@@ -92,6 +93,14 @@ class ImagesAtTrunk(TrunkScheme):
 
     def state(self) -> State:
         return self._state
+
+    def memory(self) -> State:
+        return memory_of(self._optimizer, self._model.module)
+
+    def restore(self, state: State, memory: State) -> None:
+        self._model.load(state)
+        self._state = self._model.state()
+        load_memory(self._optimizer, self._model.module, memory)
 
 
 class ImagesAtSource(SourceScheme):
