@@ -33,6 +33,8 @@ class GossipWatcher:
 
     def watch(self, prepared):
         """Watch a run that is about to start."""
+        self._peers, self._begun, self._restored = [], [], []
+        self._epochs.clear()
         plan = prepared.plan
         make, make_host = plan.member, plan.host
 
@@ -63,6 +65,16 @@ class GossipWatcher:
             on_epoch(name, epoch, parameters)
 
         exchange.begin, peer._on_epoch = begun, after_epoch
+        if peer._restored is not None and peer._restored[1] is not None:
+            self._go_on(peer, peer._restored[1])
+
+    def _go_on(self, peer, mass):
+        """Take note of the mass that a peer goes on with; it takes the place of its former life, if there was one."""
+        former = [one for one in self._peers if one.name == peer.name and one is not peer]
+        self._peers = [one for one in self._peers if one not in former]
+        self._begun = [(one, begun) for one, begun in self._begun if one not in former]
+        self._restored = [(name, state) for name, state in self._restored if name != peer.name]
+        self._restored.append((peer.name, mass))
 
     def _trained(self, parameters):
         vector = parameters["float32"]
@@ -96,6 +108,10 @@ class GossipWatcher:
         adopted = sum(mass for life, mass in taken.items() if given.get(life))
         total = total_mass([peer._exchange.account for peer in self._peers])
         expected = FULL_MASS * fresh + adopted - sum(given.values())
+        arrived = {transfer for _, state in self._restored for transfer in state.arrived}
+        for _, state in self._restored:
+            expected += state.held
+            expected += sum(push.mass for push in state.under_way if push.transfer not in arrived)
         if total != expected:
             self._world.fail(f"mass adds up to {total / FULL_MASS}, not {expected / FULL_MASS}")
         if any(peer._exchange.account.mass < 0 for peer in self._peers):
@@ -136,6 +152,11 @@ class GossipWatcher:
         """Check what is left after the run."""
         self._check_mass()
         if self._world.error is not None:
+            return
+        final = self._world.folder / "checkpoints" / "final.safetensors"
+        if not final.is_file():
+            self._world.fail("the run is over, and its final model is not there")
+        if self._world.was_done:
             return
         ends = [event for event in record if isinstance(event, GossipEnded)]
         if len(ends) != 1 or not ends[0].averaged:

@@ -112,9 +112,9 @@ class OrchestratorWatcher:
         rounds.took(learner, round, work, epochs, num_samples or 0)
         return work
 
-    async def _more(self, call, session, round):
+    async def _more(self, call, session, round, num_portions):
         rounds = self._rounds_of(session)
-        work = await call(session, round)
+        work = await call(session, round, num_portions)
         rounds.took_more(self._names.get(session, ""), round, work)
         return work
 

@@ -74,15 +74,19 @@ class RoundsWatcher:
 
     # Starting, and going on.
 
-    def begin(self, prepared, first_round):
+    def begin(self, prepared, first_round, *, is_over=False):
         """Follow the job as it starts, or goes on after a crash, from what was prepared."""
-        self._layout, self.ended = prepared.model.layout, None
+        self._layout = prepared.model.layout
+        if not is_over:
+            self.ended = None
         start = self._layout.pack(prepared.state)
         if not self._models:
             self._models[0] = (start, {kind: torch.zeros_like(vector) for kind, vector in start.items()})
         last = first_round - 1
         if last not in (self.num_closed, self.num_closed + 1):
             self.fail(f"the run goes on after round {last}, though round {self.num_closed} was closed")
+        elif is_over and self.open is None:
+            return
         elif last == self.num_closed + 1:  # it was saved, and the process ended before it could say so
             if self.open is None:
                 self.fail(f"the run goes on after round {last}, which was never open")

@@ -98,6 +98,11 @@ class SplitWatcher:
         """Check what is left after the run."""
         if self._world.error is not None:
             return
+        final = self._world.folder / "checkpoints" / "final.safetensors"
+        if not final.is_file():
+            self._world.fail("the run is over, and its final model is not there")
+        if self._world.was_done:
+            return
         job, ended = self._world.job, [event for event in record if isinstance(event, SplitEpochEnded)]
         if [event.epoch for event in ended] != list(range(1, job.epochs + 1)):
             self._world.fail(f"the record has epochs {[event.epoch for event in ended]} of {job.epochs}")
