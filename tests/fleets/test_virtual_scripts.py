@@ -67,3 +67,13 @@ def test_what_a_script_raises_ends_the_run():
 
     with pytest.raises(OverflowError, match="a script of mine"):
         play(script)
+
+
+def test_lives_grow_also_when_a_run_goes_on():
+    lives = []
+    for started_at in (0.0, 30.0):
+        plan = JobPlan(prepare_job(small_job(rounds=1)))
+        make = plan.member
+        plan.member = lambda node, host, make=make: lives.append(node.life) or make(node, host)
+        VirtualFleet([device("a")]).run(plan, Environment(), started_at)
+    assert 0 < lives[0] < 30e6 < lives[1]

@@ -248,7 +248,7 @@ class _VirtualRun:
             name=device.name,
             number=number,
             num_devices=len(self._devices),
-            life=round(self._time() * 1e6) + 1,
+            life=round(self._now() * 1e6) + 1,  # of the run: it grows also when that goes on
             contacts=[Contact(address)] if address else self._contacts(number),
             transport=CountedTransport(transport),
             options=DeviceOptions(max_shards=device.max_shards, price=device.price),
