@@ -52,6 +52,7 @@ bench-hivemind: .venv/.installed-bench .venv-hivemind/.installed
 
 fuzz: .venv/.installed-dev
 	$(BIN)/python -m tests.axon.fuzz --requests 100000
+	$(BIN)/python -m tests.axon.flood --requests 1000000
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m tests.chaos --seeds 10000

@@ -11,7 +11,8 @@
     │   │   └── TlsFailed         another certificate than expected, or only one side speaks TLS; trying again is no use
     │   ├── TimedOut              no answer in time (also a built-in TimeoutError)
     │   ├── ConnectionLost        the connection or the worker died while the call was under way
-    │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large, busy
+    │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large
+    │   │   └── Busy              it has no room for one more now; nothing was run, and trying again later may help
     │   └── BadReply              an answer came that is not one a worker gives
     └── RemoteError               the far function itself raised
 
@@ -92,6 +93,18 @@ class Refused(TransportError):
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class Busy(Refused):
+    """The worker has no room for this caller now, and ran nothing; asking again later may help.
+
+    Attributes:
+        retry_after_seconds: how long it asks to be left alone.
+    """
+
+    def __init__(self, message: str, *, status: int, retry_after_seconds: float) -> None:
+        super().__init__(message, status=status)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class BadReply(TransportError):

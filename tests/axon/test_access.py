@@ -1,8 +1,14 @@
 """Tokens, addresses and certificates."""
 
+import asyncio
+import socket
+
 import pytest
 
 from paceline import axon
+from paceline.axon.tls import ClientTrust
+from paceline.axon.transports import Address
+from paceline.axon.transports.http.client import ClientConnection
 from paceline.errors import ConfigError, Refused, TlsFailed
 
 
@@ -55,6 +61,39 @@ def test_a_worker_without_tls_says_so_at_once(worker, fingerprint):
         url = f"https://127.0.0.1:{address.port}"
         with pytest.raises(TlsFailed, match=f"^{url} does not speak TLS: use {address}$"):
             axon.connect(url, fingerprint=fingerprint).hello()
+
+
+def test_a_wrong_certificate_is_final_also_if_the_far_side_hung_up_meanwhile():
+    """Else it would look like a connection that was lost, and be tried again."""
+
+    class Handshaken(asyncio.Transport):
+        def __init__(self):
+            super().__init__({"ssl_object": self, "socket": socket.socket()})
+            self.is_aborted = False
+
+        def getpeercert(self, binary_form):
+            return b"another"
+
+        def set_write_buffer_limits(self, high=None, low=None):
+            pass
+
+        def abort(self):
+            self.is_aborted = True
+
+        def close(self):
+            self.get_extra_info("socket").close()
+
+    async def main():
+        connection = ClientConnection(None, Address("127.0.0.1", 1, ClientTrust("0" * 64)), 0)
+        transport = Handshaken()
+        connection.connection_made(transport)
+        assert transport.is_aborted
+        connection.close()
+        connection._transport = None
+        with pytest.raises(TlsFailed, match="another certificate than the pinned"):
+            connection.check_certificate()
+
+    asyncio.run(main())
 
 
 def test_own_certificate_is_checked_by_authority(worker, tmp_path):

@@ -9,9 +9,11 @@ import pytest
 
 from paceline import axon
 from paceline.axon.transports import HttpTransport
+from paceline.cli.tls import warn_of_clear_token
 from paceline.learning import checkpoints
 from paceline.report import RunFolder
 from paceline.topologies.events import LearnerJoined
+from tests.axon.certificates import Authority
 
 NOBODY = "http://127.0.0.1:9"
 TOKEN = ("--token", "S3cret")
@@ -116,7 +118,7 @@ def test_options_that_would_do_nothing_are_refused(paceline_in, refused, served,
         (("--apply-view",), "--apply-view does nothing for a learner of a parallel job: leave it out"),
         (("--store", "redis://x"), "--store does nothing for a learner of a parallel job: leave it out"),
         (("--contention", "x.json"), "--contention does nothing for a learner of a parallel job: leave it out"),
-        (("--tls",), "nobody calls a learner of a parallel job, so --listen, --address, --tls, --cert, --key and"),
+        (("--tls",), "nobody calls a learner of a parallel job, so --listen, --address, --tls, --insecure and"),
         (("--listen", "127.0.0.1:7230"), "nobody calls a learner of a parallel job, so --listen, --address, --tls,"),
     ]:
         code, _, err = paceline_in("join", url, *TOKEN, *options)
@@ -144,6 +146,35 @@ def test_trouble_with_tls_and_tokens_is_named(paceline_in, refused, served):
     assert "the token is wrong; pass the one" in refused("join", pinned, "--token", "wrong", code=1)
     assert paceline_in("join", pinned, *TOKEN)[0] == 0
     run()
+
+
+def test_hosts_may_demand_certificates(paceline_in, printed, refused, served, tmp_path):
+    authority = Authority(tmp_path, "fleet-ca")
+    identity = axon.ServerIdentity.self_made().demand_certificates(authority.file)
+    url, run = served("job.toml", identity=identity)
+    pinned, (cert, key) = f"{url}#{identity.fingerprint}", authority.issue("pi1")
+    for command in (("join", pinned), ("status", pinned), ("submit", "small.toml", "--to", pinned)):
+        message = f"{url} demands a certificate of its callers: give yours, with --cert and --key"
+        assert message in refused(*command, *TOKEN, code=1)
+        assert "--cert and --key belong together" in refused(*command, *TOKEN, "--cert", cert)
+    own = ("--cert", cert, "--key", key)
+    assert "a certificate was given, but http has none" in refused("status", url.replace("https", "http"), *TOKEN, *own)
+    assert "status: waiting" in printed("status", pinned, *TOKEN, *own)
+    submitting = refused("submit", "small.toml", "--to", pinned, *TOKEN, *own, code=1)
+    assert "this token is for the role learner" in submitting
+    assert "the run is over" in printed("join", pinned, *TOKEN, *own)
+    run()
+
+
+def test_a_token_in_clear_is_warned_of_once(capsys):
+    for url in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://10.0.0.2:1"):
+        warn_of_clear_token(url, "S3cret")
+    warn_of_clear_token("http://10.0.0.2:1", None)
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        warn_of_clear_token("http://10.0.0.2:1", "S3cret")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "warning: without TLS, everyone on the way to http://10.0.0.2:1 can read the token; serve with --tls"
 
 
 def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, printed, refused, served):

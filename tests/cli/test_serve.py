@@ -19,6 +19,8 @@ from paceline.cli.serve import _how_to_take_part
         (("gossip.toml",), "this job has no server; start its first peer with paceline gossip gossip.toml"),
         (("job.toml", "--token", "a b\n"), "a token is made of"),
         (("job.toml", "--host", "0.0.0.0", "--cert", "a.pem"), "--cert and --key belong together"),
+        (("job.toml", "--client-ca", "a.pem"), "which takes TLS: add --tls, or --cert and --key"),
+        (("job.toml", "--tls", "--client-ca", "a.pem"), "cannot read the authorities of clients from"),
         (("job.toml", "--port", "http"), "--port"),
     ],
 )
@@ -37,10 +39,11 @@ def test_a_missing_dataset_gets_one_clear_line(refused, change, monkeypatch, tmp
 
 
 def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
-    given = {"cert": "/somewhere/cert.pem", "key": "/somewhere/key.pem", "token": "S3cret"}
+    files = {name: f"/somewhere/{name}.pem" for name in ("cert", "key", "client_ca")}
+    given = {**files, "hosts": ["pi.lan"], "token": "S3cret"}
     KeptListenOptions.of(tmp_path, given).keep(tmp_path, 4711)
     kept = KeptListenOptions.of(tmp_path, {})
-    assert (kept.cert, kept.key, kept.token, kept.port) == (*given.values(), 4711)
+    assert (kept.cert, kept.key, kept.client_ca, kept.hosts, kept.token, kept.port) == (*given.values(), 4711)
     assert (tmp_path / "listen.json").stat().st_mode & 0o077 == 0
     assert KeptListenOptions.of(None, {"host": "0.0.0.0"}).token  # others are never let in without one
 

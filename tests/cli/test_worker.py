@@ -1,13 +1,16 @@
 """``paceline axon worker`` and ``paceline axon call``: output, one-line errors, exit codes."""
 
+import http.client
 import json
 import signal
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 
 from paceline.errors import RemoteError
+from tests.axon.certificates import Authority
 
 FUNCTIONS = """\
 from paceline import axon
@@ -83,6 +86,22 @@ def test_tls_and_token(serve, printed, refused, monkeypatch):
     assert printed(*call) == "2\n"
 
 
+def test_certificates_and_names_of_callers(serve, printed, refused, tmp_path):
+    authority = Authority(tmp_path, "fleet-ca")
+    where = serve("--tls", "--client-ca", authority.file)
+    call = ("axon", "call", where["url"], "add", 1, "--fingerprint", where["fingerprint"])
+    assert "demands a certificate of its callers: give yours, with --cert and --key" in refused(*call, code=1)
+    cert, key = authority.issue("laptop")
+    assert printed(*call, "--cert", cert, "--key", key) == "2\n"
+
+    address = urlsplit(serve("--allow-host", "pi.lan")["url"])
+    for host, status in (("pi.lan:80", 200), ("evil.example", 403)):
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+        connection.request("GET", "/", headers={"Host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+
+
 def test_errors_of_calls_are_one_line(serve, refused, paceline_in):
     url = serve()["url"]
     for arguments, code, message in [
@@ -105,6 +124,7 @@ def test_errors_of_calls_are_one_line(serve, refused, paceline_in):
         (["call", "http://127.0.0.1:1"], 1, "nobody listens there (connection refused)"),
         (["worker", "functions.py", "--cert", "a.pem"], 2, "--cert and --key belong together"),
         (["worker", "functions.py", "--port", "http"], 2, "--port"),
+        (["worker", "functions.py", "--client-ca", "a.pem"], 2, "which takes TLS: add --tls, or --cert and --key"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(refused, arguments, code, message):

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.memory import MemoryNetwork
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, Unreachable
+from paceline.errors import BadReply, Busy, ConfigError, Refused, RemoteError, TlsFailed, Unreachable
 from paceline.topologies import sessions
 from paceline.topologies.base import DeviceOptions, Node
 from paceline.topologies.events import HostBack, HostLost
@@ -48,7 +48,7 @@ def join_until_over(run_virtual, failures, error=None, emit=lambda event: None):
 @pytest.mark.parametrize(
     "error",
     [
-        *(Refused("no", status=status) for status in (401, 404, 422)),
+        *(Refused("no", status=status) for status in (401, 403, 404, 422)),
         BadReply("gibberish"),
         TlsFailed("another certificate"),
         RemoteError("ValueError", "version mismatch", device="host"),
@@ -65,6 +65,11 @@ def test_joining_is_tried_for_as_long_as_patience_lasts(error, run_virtual):
     assert count > 5
     assert PATIENCE_SECONDS - 5 < seconds <= PATIENCE_SECONDS
     assert join_until_over(run_virtual, [error, error]) == ("enough", 3, pytest.approx(0.05 + 0.1))
+
+
+def test_a_busy_host_is_left_alone_for_as_long_as_it_asks(run_virtual):
+    busy = Busy("full", status=503, retry_after_seconds=4.0)
+    assert join_until_over(run_virtual, [busy, busy]) == ("enough", 3, pytest.approx(4.0 + 5.0))
 
 
 def test_a_session_that_is_not_known_any_more_is_no_reason_to_give_up(run_virtual):

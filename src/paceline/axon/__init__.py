@@ -20,6 +20,7 @@ from paceline.axon.wire import Limits
 from paceline.axon.worker.worker import Worker
 from paceline.errors import (
     BadReply,
+    Busy,
     ConnectionLost,
     Refused,
     RemoteError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadReply",
+    "Busy",
     "CallOptions",
     "ConnectionLost",
     "Handle",

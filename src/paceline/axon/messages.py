@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,13 +81,26 @@ class Reply:
     @classmethod
     def json(cls, value: object, status: int = 200) -> Reply:
         """Make a reply for people and other languages."""
-        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        return cls(status, {"content-type": JSON_TYPE}, [text.encode()])
+        return cls(status, {"content-type": JSON_TYPE}, [_as_json(value)])
 
     @classmethod
-    def refusal(cls, status: int, message: str) -> Reply:
+    def refusal(cls, status: int, message: str, retry_after_seconds: int | None = None) -> Reply:
         """Make a reply that says no, and why, at no great length: the message may quote what was sent."""
-        return cls.json({"error": message if len(message) <= 1000 else f"{message[:1000]} …"}, status)
+        shown = message if len(message) <= 1000 else f"{message[:1000]} …"
+        reply = cls(status, {"content-type": JSON_TYPE}, [_refusal_body(shown)])
+        if retry_after_seconds is not None:
+            reply.headers = {**reply.headers, "retry-after": str(retry_after_seconds)}
+        return reply
+
+
+def _as_json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+@functools.lru_cache(maxsize=64)
+def _refusal_body(message: str) -> bytes:
+    """Return the body of a refusal: in a flood of requests, most are refused for the same reason."""
+    return _as_json({"error": message})
 
 
 def num_bytes(body: Body) -> int:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from paceline.errors import ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
+from paceline.errors import Busy, ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
@@ -27,7 +27,7 @@ async def retry(
     """Call until it gets through, or has failed for so long; then the last error is raised.
 
     Each pause is twice the last, up to a limit. Only for attempts that may be repeated; an answer that says no
-    (`Refused`, `BadReply`) is final, and so is `TlsFailed`.
+    (`Refused`, `BadReply`) is final, and so is `TlsFailed`; one that says not now (`Busy`) is not.
 
     Args:
         until: loop time after which no attempt is begun.
@@ -43,12 +43,14 @@ async def retry(
             return await attempt()
         except TlsFailed:
             raise
-        except (Unreachable, TimedOut, ConnectionLost) as error:
+        except (Unreachable, TimedOut, ConnectionLost, Busy) as error:
             now = loop.time()
             was_up = isinstance(error, ConnectionLost) and now - started > LONGEST_PAUSE_SECONDS
             is_first = failing_since is None
             if failing_since is None or was_up:  # a long-poll that broke after a while was no failure until then
                 failing_since, pause = now, FIRST_PAUSE_SECONDS
+            if isinstance(error, Busy):
+                pause = max(pause, error.retry_after_seconds)
             if now + pause - failing_since > give_up_seconds or now + pause >= until:
                 raise
             if is_first:

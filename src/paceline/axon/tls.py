@@ -10,12 +10,14 @@ import os
 import re
 import ssl
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import ConfigError
 
 _VALID_DAYS = 3650
+_CERTIFICATE_REQUEST = (22, 13)  # a handshake message, RFC 8446
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class ServerIdentity:
         """Read the user's own certificate (PEM, with its chain) and private key (PEM)."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            context.load_cert_chain(certificate, key)
+            context.load_cert_chain(certificate, key, _no_passphrase)
             first, end, _ = Path(certificate).read_text().partition("-----END CERTIFICATE-----")
             der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE-----") :] + end)
         except (OSError, ValueError) as error:
@@ -52,17 +54,28 @@ class ServerIdentity:
                 raise ConfigError(f"cannot keep a certificate in {directory}: {error}") from error
         return cls.from_files(certificate, key)
 
+    def demand_certificates(self, client_ca: str | Path) -> ServerIdentity:
+        """Let in only clients with a certificate of these authorities (PEM), whatever token they have; returns this."""
+        try:
+            self.context.load_verify_locations(client_ca)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the authorities of clients from {client_ca}: {error}") from error
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        return self
+
 
 @dataclass(frozen=True)
 class ClientTrust:
-    """How a client checks a worker's certificate.
+    """How a client checks a worker's certificate, and the one that it shows itself.
 
     Exactly one way applies: a pinned `fingerprint`, a file of authorities (`ca_file`), or, with neither, the
-    authorities this system trusts.
+    authorities this system trusts. `cert_file` and `key_file` are for workers that demand a certificate of clients.
     """
 
     fingerprint: str | None = None
     ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
 
     def __post_init__(self) -> None:
         if self.fingerprint is not None and not is_fingerprint(self.fingerprint):
@@ -70,9 +83,20 @@ class ClientTrust:
                 f"fingerprint {self.fingerprint!r} is not 'sha256:' and 64 hex digits; "
                 "copy it from the line the worker prints"
             )
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ConfigError("a certificate and its key belong together: give both cert_file and key_file, or neither")
 
     def context(self) -> ssl.SSLContext:
         """Make the settings for a connection; a pinned certificate is checked by `verify` after the handshake."""
+        context = self._verifying_context()
+        if self.cert_file is not None:
+            try:
+                context.load_cert_chain(self.cert_file, self.key_file, _no_passphrase)
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"cannot use certificate {self.cert_file} with {self.key_file}: {error}") from error
+        return context
+
+    def _verifying_context(self) -> ssl.SSLContext:
         if self.fingerprint is None:
             try:
                 return ssl.create_default_context(cafile=self.ca_file)
@@ -89,6 +113,22 @@ class ClientTrust:
             return True
         expected = "sha256:" + self.fingerprint.removeprefix("sha256:").lower()
         return der is not None and hmac.compare_digest(fingerprint_of(der), expected)
+
+
+def watch_certificate_requests(context: ssl.SSLContext, note: Callable[[], None]) -> None:
+    """Have `note` called when the far side of a handshake asks for a certificate, where Python shows its messages."""
+
+    def look(_: object, direction: str, version: object, content: int, message: int, data: bytes) -> None:
+        if direction == "read" and (content, message) == _CERTIFICATE_REQUEST:
+            note()
+
+    if hasattr(context, "_msg_callback"):  # for debugging; nothing but the words of an error depends on it
+        context._msg_callback = look
+
+
+def _no_passphrase() -> str:
+    """Stand in for a question on the terminal, where nobody may be."""
+    raise ValueError("the key is encrypted; give one without a passphrase")
 
 
 def fingerprint_of(der: bytes) -> str:

@@ -25,6 +25,7 @@ from paceline.cli.options import (
     option,
     read_token,
 )
+from paceline.cli.tls import warn_of_clear_token
 from paceline.devices.flops import measure_flops
 from paceline.devices.machines import LiveMachine
 from paceline.devices.profiles import Profile
@@ -75,6 +76,7 @@ def bench(
         seconds_per_shard = getattr(spec, "local_epochs", 1) * sampled[0].num_samples / train.per_second
         figures["shards_by_deadline"] = int(deadline_seconds / seconds_per_shard)
     if url is not None:
+        warn_of_clear_token(parse_contact("--url", url).address, token)
         profile = run_live(
             _measure(topology, url, token, LiveMachine(threads=trainer.num_threads, accelerator=accelerator))
         )

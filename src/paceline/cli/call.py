@@ -11,7 +11,8 @@ import typer
 from paceline import axon
 from paceline.axon.client.blocking import ThreadStream
 from paceline.axon.wire import tensors
-from paceline.cli.options import NETWORK, CaFile, Token, flag, option
+from paceline.cli.options import NETWORK, CaFile, Key, OwnCert, Token, flag, option
+from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.errors import ConfigError
 
 
@@ -29,13 +30,22 @@ def call(
         str | None, option("SHA256", "Fingerprint of the worker's self-signed certificate.", NETWORK)
     ] = None,
     ca_file: CaFile = None,
+    cert: OwnCert = None,
+    key: Key = None,
 ) -> None:
     """Call a function of a worker, or list its functions.
 
     Example: paceline axon call http://127.0.0.1:7223 simple_hello John
     """
+    warn_of_clear_token(url, token)
     remote = axon.connect(
-        url, token=token, fingerprint=fingerprint, ca_file=ca_file, timeout_seconds=timeout, duplex=duplex
+        url,
+        token=token,
+        fingerprint=fingerprint,
+        ca_file=ca_file,
+        timeout_seconds=timeout,
+        duplex=duplex,
+        **own_certificate(cert, key),
     )
     if rpc is None:
         _print_description(remote, as_json)

@@ -11,7 +11,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -28,11 +28,12 @@ from paceline.cli.options import (
     NETWORK,
     TRAINING,
     CaFile,
-    Cert,
+    ClientCa,
     Compiles,
     DeviceName,
     Insecure,
     Key,
+    OwnCert,
     Save,
     Threads,
     Tls,
@@ -42,7 +43,7 @@ from paceline.cli.options import (
     option,
     read_token,
 )
-from paceline.cli.tls import identity_of
+from paceline.cli.tls import identity_of, own_certificate
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
 from paceline.devices.machines import LiveMachine
 from paceline.devices.states import DeviceState
@@ -107,6 +108,7 @@ class Device:
     """This device, as the options of a command describe it.
 
     Attributes:
+        certificate: its own, as settings of `axon.connect`; empty if it has none.
         listen: where it listens for calls of others, if they call it.
         address: where others reach it, if not where it listens.
         max_memory_bytes: memory that it gives.
@@ -118,6 +120,7 @@ class Device:
     key: DeviceKey
     token: str | None
     ca_file: str | None
+    certificate: Mapping[str, Any]
     options: DeviceOptions
     machine: LiveMachine
     transport: CountedTransport
@@ -135,7 +138,7 @@ class Device:
             life=life,
             contacts=contacts,
             transport=self.transport,
-            trust={"token": self.token, "ca_file": self.ca_file},
+            trust={"token": self.token, "ca_file": self.ca_file, **self.certificate},
             fingerprint=None if identity is None else identity.fingerprint,
             key=self.key,
             options=self.options,
@@ -150,10 +153,11 @@ class Device:
         for field, shown in _OPTIONS.items():
             if field not in topology.used_options and getattr(self.options, field) != getattr(default, field):
                 raise ConfigError(f"{shown} does nothing for {nouns}: leave it out")
-        if topology.is_served and (self.address or self.listen != ListenOptions(port=0, token=self.token)):
+        listen = replace(self.listen, identity=None) if self.certificate else self.listen
+        if topology.is_served and (self.address or listen != ListenOptions(port=0, token=self.token)):
             raise ConfigError(
-                f"nobody calls {nouns}, so --listen, --address, --tls, --cert, --key and --insecure do nothing: leave "
-                "them out; an https:// address is all that TLS needs"
+                f"nobody calls {nouns}, so --listen, --address, --tls, --insecure and --client-ca do nothing: "
+                "leave them out; an https:// address is all that TLS needs"
             )
 
 
@@ -183,8 +187,9 @@ def make_device(
     listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
     tls: Tls = False,
-    cert: Cert = None,
+    cert: OwnCert = None,
     key: Key = None,
+    client_ca: ClientCa = None,
     insecure: Insecure = False,
     states: States = None,
     hide_states: HideStates = False,
@@ -203,11 +208,13 @@ def make_device(
         raise ConfigError(
             f"--listen is {listen!r}, all addresses of this machine; give the one that others use with --address"
         )
+    reached_at = None if address is None else parse_contact("--address", address).address
     return Device(
         name=name,
         key=DeviceKey.load_or_make(device_key or _default_key()),
         token=token,
         ca_file=ca_file,
+        certificate=own_certificate(cert, key),
         options=DeviceOptions(
             max_shards=max_shards,
             price=price,
@@ -234,9 +241,14 @@ def make_device(
         ),
         transport=CountedTransport(_held_back(emulated, HttpTransport(max_memory_bytes // _REPLY_PART))),
         listen=ListenOptions(
-            host=host, port=port, token=token, identity=identity_of(tls, None, cert, key), insecure=insecure
+            host=host,
+            port=port,
+            token=token,
+            identity=identity_of(tls, None, cert, key, client_ca),
+            insecure=insecure,
+            hosts=() if reached_at is None else (parse_address(reached_at).host,),
         ),
-        address=None if address is None else parse_contact("--address", address).address,
+        address=reached_at,
         max_memory_bytes=max_memory_bytes,
         save=save,
         as_json=as_json,

@@ -14,6 +14,7 @@ from paceline.cli import show_run
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Folder, JobFile, Overwrite, option
 from paceline.cli.signals import ending_by_signal
+from paceline.cli.tls import warn_of_clear_token
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import Termination, run_live
@@ -55,6 +56,7 @@ def gossip(
     def announce(url: str) -> None:
         shown = "" if device.token is None else " --token …"
         line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
+        warn_of_clear_token(url.partition("#")[0], device.token)
         console.print(line, highlight=False, soft_wrap=True)
 
     def make_node(host: Host) -> Node:

@@ -13,6 +13,7 @@ from paceline.axon.retry import retry
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
 from paceline.cli.options import Url
 from paceline.cli.signals import ending_by_signal
+from paceline.cli.tls import warn_of_clear_token
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
 from paceline.fleets.joined import run_member
@@ -32,9 +33,11 @@ def join(url: Url, device: Device) -> None:
 
     Example: paceline join https://10.0.0.2:7223#sha256:… --token S3cret
     """
+    contact = parse_contact("URL", url)
+    warn_of_clear_token(contact.address, device.token)
     termination = Termination()
     with ending_by_signal():
-        main = _join(device, parse_contact("URL", url), termination)
+        main = _join(device, contact, termination)
         finished = run_live(main, None if is_device() else termination)
     if device.save is not None and finished.state is not None:
         checkpoints.write(device.save, finished.state)

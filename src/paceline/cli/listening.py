@@ -35,7 +35,9 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
     tls: bool = False
     cert: str | None = None
     key: str | None = None
+    client_ca: str | None = None
     insecure: bool = False
+    hosts: list[str] = msgspec.field(default_factory=list)
     device: str = "cpu"
 
     @classmethod
@@ -69,13 +71,17 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
 
     def identity(self, folder: Path | None = None) -> ServerIdentity | None:
         """Return the certificate to present; a self-signed one is kept in the run's folder."""
-        cert, key = (Path(path) if path else None for path in (self.cert, self.key))
-        return identity_of(False, folder / "tls" if self.tls and folder else None, cert, key)
+        cert, key, client_ca = (Path(path) if path else None for path in (self.cert, self.key, self.client_ca))
+        if folder is None:  # a self-signed one comes later, into the folder; here, only to try the other files
+            found = identity_of(self.tls and client_ca is not None, None, cert, key, client_ca)
+            return found if cert is not None else None
+        return identity_of(False, folder / "tls" if self.tls else None, cert, key, client_ca)
 
     def options(self, identity: ServerIdentity | None) -> ListenOptions:
         """Return the settings as a fleet takes them."""
         names = ("host", "port", "token", "submit_token", "admin_token", "is_invite_only", "insecure")
-        return ListenOptions(identity=identity, **{name: getattr(self, name) for name in names})
+        settings = {name: getattr(self, name) for name in names}
+        return ListenOptions(identity=identity, hosts=tuple(self.hosts), **settings)
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""

@@ -45,7 +45,10 @@ TokenFile: TypeAlias = Annotated[Path | None, option("FILE", "File with the acce
 CaFile: TypeAlias = Annotated[str | None, option("FILE", "CA certificates to verify others with (PEM).", NETWORK)]
 Tls: TypeAlias = Annotated[bool, flag("--tls", "Encrypt with a self-signed certificate.", NETWORK)]
 Cert: TypeAlias = Annotated[Path | None, option("FILE", "Encrypt with this certificate (PEM).", NETWORK)]
+OwnCert: TypeAlias = Annotated[Path | None, option("FILE", "Certificate to show to others (PEM).", NETWORK)]
 Key: TypeAlias = Annotated[Path | None, option("FILE", "Private key of the certificate (PEM).", NETWORK)]
+ClientCa: TypeAlias = Annotated[Path | None, option("FILE", "Demand certificates of these CAs (PEM).", NETWORK)]
+AllowHost: TypeAlias = Annotated[list[str] | None, option("NAME", "Further name of this machine.", NETWORK)]
 Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in without a token.", NETWORK)]
 
 

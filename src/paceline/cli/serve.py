@@ -18,7 +18,9 @@ from paceline.cli import show_run
 from paceline.cli.listening import KeptListenOptions
 from paceline.cli.options import (
     NETWORK,
+    AllowHost,
     Cert,
+    ClientCa,
     DeviceName,
     Folder,
     Insecure,
@@ -32,7 +34,7 @@ from paceline.cli.options import (
     option,
     read_token,
 )
-from paceline.cli.tls import public_url
+from paceline.cli.tls import public_url, warn_of_clear_token
 from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet
@@ -58,7 +60,9 @@ def serve(
     tls: Tls = False,
     cert: Cert = None,
     key: Key = None,
+    client_ca: ClientCa = None,
     insecure: Insecure = False,
+    allow_host: AllowHost = None,
 ) -> None:
     """Serve a job; prints the command with which devices join.
 
@@ -73,7 +77,9 @@ def serve(
         "tls": tls or None,
         "cert": str(cert.absolute()) if cert else None,
         "key": str(key.absolute()) if key else None,
+        "client_ca": str(client_ca.absolute()) if client_ca else None,
         "insecure": insecure or None,
+        "hosts": allow_host,
         "device": device,
     }
     kept = KeptListenOptions.of(None, {name: value for name, value in given.items() if value is not None})
@@ -101,6 +107,7 @@ def serve_run(
     def announce(address: str) -> None:
         kept.keep(prepared.folder.path, parse_address(address).port)
         url = public_url(address, identity)
+        warn_of_clear_token(url.partition("#")[0], kept.token)
         if as_json:
             print(json.dumps(_where(kept, url, identity, prepared.folder.path)), flush=True)
         for line in _how_to_take_part(kept, url, prepared.folder.path):

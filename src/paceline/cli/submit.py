@@ -9,7 +9,8 @@ import typer
 
 from paceline import axon
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, JobFile, ResultAsJson, Token, TokenFile, flag, read_token
+from paceline.cli.options import CaFile, JobFile, Key, OwnCert, ResultAsJson, Token, TokenFile, flag, read_token
+from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
@@ -25,6 +26,8 @@ def submit(
     token: Token = None,
     token_file: TokenFile = None,
     ca_file: CaFile = None,
+    cert: OwnCert = None,
+    key: Key = None,
 ) -> None:
     """Submit one more job to an orchestrator that runs a pool.
 
@@ -36,8 +39,14 @@ def submit(
     if isinstance(tables.get("job"), dict):
         tables["job"] = {"name": job.stem, **tables["job"]}
     contact, token = parse_contact("--to", url), read_token(token, token_file)
+    warn_of_clear_token(contact.address, token)
     pool = axon.connect(
-        contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
+        contact.address,
+        interface=TakesJobs,
+        token=token,
+        fingerprint=contact.fingerprint,
+        ca_file=ca_file,
+        **own_certificate(cert, key),
     )
     progress = run_live(_submit(pool, tables, str(job), wait=wait))
     if as_json:

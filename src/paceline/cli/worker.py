@@ -12,8 +12,8 @@ from paceline.axon import access, modules
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli.options import NETWORK, Cert, Insecure, Key, Tls, Token, flag, option
-from paceline.cli.tls import identity_of, public_url
+from paceline.cli.options import NETWORK, AllowHost, Cert, ClientCa, Insecure, Key, Tls, Token, flag, option
+from paceline.cli.tls import identity_of, public_url, warn_of_clear_token
 from paceline.errors import ConfigError
 
 
@@ -30,13 +30,15 @@ def worker(
     tls_dir: Annotated[Path | None, option("DIR", "Keep the self-signed certificate here.", NETWORK)] = None,
     cert: Cert = None,
     key: Key = None,
+    client_ca: ClientCa = None,
     insecure: Insecure = False,
+    allow_host: AllowHost = None,
 ) -> None:
     """Serve functions of a Python file marked @axon.worker.rpc().
 
     Example: paceline axon worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
-    identity = identity_of(tls, tls_dir, cert, key)
+    identity = identity_of(tls, tls_dir, cert, key, client_ca)
     modules.load(location)
     served = axon_worker.default
     served.device = device or served.device
@@ -45,6 +47,7 @@ def worker(
 
     def announce(address: Address) -> None:
         url = public_url(str(address), None)
+        warn_of_clear_token(url, token)
         if as_json:
             where = {"url": url, "fingerprint": identity.fingerprint if identity else None, "device": served.device}
             print(json.dumps(where), flush=True)
@@ -53,4 +56,12 @@ def worker(
         names = ", ".join(rpc.name for rpc in served.registry)
         print(f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}", flush=True)
 
-    served.run(announce=announce, host=host, port=port, token=token, identity=identity, insecure=insecure)
+    served.run(
+        announce=announce,
+        host=host,
+        port=port,
+        token=token,
+        identity=identity,
+        insecure=insecure,
+        hosts=allow_host or (),
+    )

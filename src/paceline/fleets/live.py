@@ -42,6 +42,7 @@ class ListenOptions:
         is_invite_only: whether devices need an invitation to join a host for the first time.
         identity: certificate to present, for TLS.
         insecure: whether callers on other machines need no token.
+        hosts: further names of this machine, by which callers without a token may call it.
     """
 
     host: str = access.LOOPBACK
@@ -52,6 +53,7 @@ class ListenOptions:
     is_invite_only: bool = False
     identity: ServerIdentity | None = None
     insecure: bool = False
+    hosts: tuple[str, ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:

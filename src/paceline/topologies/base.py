@@ -267,7 +267,7 @@ class Node(Environment):
         life: grows when the device comes back under its name.
         contacts: whom to join: the host, or other members where there is none; none for the first of all.
         transport: carries its calls, and counts their bytes.
-        trust: further settings of `axon.connect`: token, ca_file.
+        trust: further settings of `axon.connect`: token, ca_file, cert_file and key_file.
         fingerprint: fingerprint of its own certificate.
         key: proves that it is the same device as before; None where nobody asks for that.
     """

@@ -14,7 +14,7 @@ import paceline
 from paceline import axon
 from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from paceline.errors import BadReply, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
+from paceline.errors import BadReply, Busy, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
 from paceline.topologies.access import HostAccess, Proof
 from paceline.topologies.base import Node
 from paceline.topologies.events import HostBack, HostLost
@@ -44,7 +44,7 @@ SILENT = "nothing was heard of it"
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
 _MOMENT_SECONDS = 1.0  # without its host that are no news of a device
-_FINAL_STATUS = (401, 403, 404, 422)  # a wrong token, or nobody who runs a job: trying again would not help
+_FINAL_STATUS = (401, 403, 404, 422)  # a wrong token or host name, or nobody who runs a job: trying again is no use
 
 
 def check_name(name: str) -> None:
@@ -298,6 +298,8 @@ async def until_over(join: Callable[[], Awaitable[None]], take_part: Callable[[]
             is_refused = isinstance(error, Refused) and error.status in _FINAL_STATUS
             if is_refused or isinstance(error, (BadReply, TlsFailed)):
                 raise
+            if isinstance(error, Busy):
+                pause = max(pause, error.retry_after_seconds)
             if failing_since is None:  # calls of who has joined were attempted again for a while
                 failing_since = loop.time() - (RETRY_SECONDS if has_joined else 0)
             failed_seconds = loop.time() + pause - failing_since

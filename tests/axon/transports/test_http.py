@@ -11,7 +11,7 @@ import pytest
 from paceline.axon import loops
 from paceline.axon.messages import Reply, Request, Stream
 from paceline.axon.transports import Address, HttpTransport
-from paceline.axon.transports.http import server
+from paceline.axon.transports.http import failures, listener, server
 from paceline.axon.transports.http.protocol import MAX_HEAD_BYTES
 from paceline.errors import BadReply, ConnectionLost, Unreachable
 
@@ -123,8 +123,8 @@ async def test_refusal_is_seen_by_a_client_that_is_still_sending():
 
 
 def test_stalled_and_idle_connections_are_closed(monkeypatch):
-    monkeypatch.setattr(server, "STALL_SECONDS", 0.1)
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.1)
+    for name in ("STALL_SECONDS", "IDLE_SECONDS", "STRANGER_SECONDS"):
+        monkeypatch.setattr(server, name, 0.1)
     for start in (b"", b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf"):
         assert talk(start) == b""
 
@@ -225,7 +225,7 @@ async def test_slow_reader_holds_only_its_own_connection():
 
 @on_loop
 async def test_trickling_head_is_cut_off(monkeypatch):
-    monkeypatch.setattr(server, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(server, "STRANGER_SECONDS", 0.2)
 
     async def trickle(writer):
         while True:
@@ -243,7 +243,7 @@ async def test_trickling_head_is_cut_off(monkeypatch):
 
 @on_loop
 async def test_full_listener_lets_the_idlest_go(monkeypatch):
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 3)
     async with listening() as address:
         streams = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(3)]
         await asyncio.sleep(0.05)
@@ -252,6 +252,58 @@ async def test_full_listener_lets_the_idlest_go(monkeypatch):
             assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
         for _, writer in streams:
             writer.close()
+
+
+class TokenApp(EchoApp):
+    """Lets in requests with a token only."""
+
+    def admit(self, head, num_body_bytes):
+        return None if "authorization" in head.headers else Reply.refusal(401, "the token is missing")
+
+
+KNOWN = Request("GET", "/there", {}, {"authorization": "Bearer x"})
+
+
+@on_loop
+async def test_refused_requests_that_are_held_open_starve_nobody(monkeypatch):
+    """They announce a body and never send it; the sweep, which would close them later, does not run meanwhile."""
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 5)
+    async with listening(TokenApp()) as address:
+        held = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
+        for _, writer in held:
+            writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
+        for _ in range(10):
+            reply = await asyncio.wait_for(HttpTransport().request(address, KNOWN, timeout=5), 5)
+            assert bytes(reply.content) == b"/there"
+        for _, writer in held:
+            writer.transport.abort()
+
+
+@on_loop
+async def test_refused_requests_are_closed_at_once():
+    """Also by a client that would keep the connection, without waiting for the sweep."""
+    whole = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
+    async with listening(TokenApp()) as address:
+        for request in (b"GET / HTTP/1.1\r\n\r\n", whole, whole * 3, b"HEAD / HTTP/1.1\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+            writer.write(request)
+            received = await asyncio.wait_for(reader.read(), 10)
+            assert received.count(b"HTTP/1.1 401 Unauthorized") == 1
+            assert received.endswith(b"\r\n\r\n") == request.startswith(b"HEAD")
+            writer.close()
+
+
+@on_loop
+async def test_a_flood_of_refused_requests_gets_short_answers_and_harms_no_honest_caller(monkeypatch):
+    """All come from one address, as behind a NAT."""
+    monkeypatch.setattr(failures, "PER_SECOND", 0.0)
+    transport = HttpTransport()
+    async with listening(TokenApp()) as address:
+        statuses = [(await ask(address)).status for _ in range(150)]
+        assert statuses == [401] * 100 + [429] * 50
+        assert (await ask(address)).headers["retry-after"]
+        assert (await transport.request(address, KNOWN, timeout=5)).status == 200
+        assert (await HttpTransport().request(address, KNOWN, timeout=5)).status == 200
 
 
 @on_loop

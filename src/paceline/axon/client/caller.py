@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import json
+import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from paceline.axon.transports.base import Address, Transport
 from paceline.axon.wire import Kind, Limits
 from paceline.errors import (
     BadReply,
+    Busy,
     ConfigError,
     ConnectionLost,
     Refused,
@@ -33,6 +35,7 @@ from paceline.errors import (
 
 SIMPLEX_SECONDS = 120.0
 DUPLEX_SECONDS = 86400.0
+_LONGEST_WAIT_SECONDS = 60.0
 _LEAST_SECONDS = 1e-3  # for an attempt that begins in the last moment
 _NO_WORKER = "answers, but not as Paceline does: check host and port"
 
@@ -189,6 +192,9 @@ class Caller:
         if reply.status == 401:
             problem = "the token is wrong" if self.authorization else "a token is needed"
             message = f"{problem}; pass the one that it was started with (--token, or PACELINE_TOKEN)"
+        if "retry-after" in reply.headers:
+            seconds = _retry_after_seconds(reply)
+            raise Busy(f"{self.address}: {message}", status=reply.status, retry_after_seconds=seconds)
         raise Refused(f"{self.address}: {message}", status=reply.status)
 
     def result(self, body: Body) -> Any:
@@ -231,6 +237,12 @@ class ValueStream(ItemStream[Any]):
                 yield convert(item)
 
         return ValueStream(items(), self.aclose)
+
+
+def _retry_after_seconds(reply: Reply) -> float:
+    """Read how long a worker wants to be left alone; not for long, whatever it says."""
+    text = reply.headers.get("retry-after", "")
+    return min(float(text), _LONGEST_WAIT_SECONDS) if re.fullmatch("[0-9]{1,9}", text) else 0.0
 
 
 def new_call_id() -> str:

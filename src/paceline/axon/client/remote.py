@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from paceline.axon.stubs import Handle
 
 
-def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None = None) -> Address:
+def parse_address(
+    url: str,
+    fingerprint: str | None = None,
+    ca_file: str | None = None,
+    cert_file: str | None = None,
+    key_file: str | None = None,
+) -> Address:
     """Parse a URL like ``http://10.0.0.2:7223``; https means TLS."""
     try:
         parts = urlsplit(url)
@@ -35,9 +41,10 @@ def parse_address(url: str, fingerprint: str | None = None, ca_file: str | None 
         raise ConfigError(f"{url!r}: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ConfigError(f"{url!r} is not a worker's address; it looks like http://10.0.0.2:{DEFAULT_PORT}")
-    if parts.scheme == "http" and (fingerprint or ca_file):
+    if parts.scheme == "http" and (fingerprint or ca_file or cert_file):
         raise ConfigError(f"{url!r}: a certificate was given, but http has none; use https")
-    return Address(parts.hostname, port, ClientTrust(fingerprint, ca_file) if parts.scheme == "https" else None)
+    trust = ClientTrust(fingerprint, ca_file, cert_file, key_file) if parts.scheme == "https" else None
+    return Address(parts.hostname, port, trust)
 
 
 def connect(
@@ -46,6 +53,8 @@ def connect(
     token: str | None = None,
     fingerprint: str | None = None,
     ca_file: str | None = None,
+    cert_file: str | None = None,
+    key_file: str | None = None,
     interface: type | None = None,
     transport: Transport | None = None,
     **options: Any,
@@ -57,13 +66,14 @@ def connect(
         token: what the worker wants to be shown.
         fingerprint: fingerprint of the worker's self-made certificate.
         ca_file: authorities that signed the worker's certificate, if the system does not know them.
+        cert_file: own certificate (PEM), for a worker that demands one of its callers; `key_file` is its key.
         interface: a class whose annotated methods are what is expected of the worker; results are given the
             annotated types, and a worker that offers something else is refused at the first call. Its attribute
             ``noun``, if it has one, says in that message what the worker should be.
         transport: what carries the calls; HTTP by default.
         options: fields of `CallOptions`, such as ``timeout_seconds`` or ``duplex``.
     """
-    address = parse_address(url, fingerprint, ca_file)
+    address = parse_address(url, fingerprint, ca_file, cert_file, key_file)
     caller = Caller(transport or default_transport, address, token, CallOptions(**options))
     return Remote(caller, interface)
 

@@ -42,12 +42,14 @@ class DuplexCall:
         reply_to = "poll" if self._replies is None else self._replies.reply_to.header()
         request.headers = {**request.headers, "axon-call": self._call_id, "axon-reply-to": reply_to}
         timeout = _transfer_seconds(num_bytes(request.body))
-        try:
-            reply = await retry(
-                lambda: caller.transport.request(caller.address, request, timeout=timeout),
-                give_up_seconds=options.patience_seconds,
-            )
+
+        async def confirm() -> Reply:
+            reply = await caller.transport.request(caller.address, request, timeout=timeout)
             caller.check(reply, expected=202)
+            return reply
+
+        try:
+            reply = await retry(confirm, give_up_seconds=options.patience_seconds)
         except BaseException:
             await self._end()
             raise

@@ -13,6 +13,7 @@ import msgspec
 import paceline
 from paceline.axon import wire
 from paceline.axon.access import Access, Caller, caller
+from paceline.axon.host_names import HostNames
 from paceline.axon.messages import Body, Reply, Request, Stream
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
@@ -33,8 +34,10 @@ _MAX_ERROR_LENGTH = 1 << 16
 class WorkerApp:
     """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
-    def __init__(self, registry: Registry, device: str, access: Access, transport: Transport, limits: Limits) -> None:
-        self._registry, self._device, self._access = registry, device, access
+    def __init__(
+        self, registry: Registry, device: str, access: Access, transport: Transport, limits: Limits, names: HostNames
+    ) -> None:
+        self._registry, self._device, self._access, self._names = registry, device, access, names
         self._transport, self._limits = transport, limits
         self._given = GivenReplies()
         self._duplex_server: DuplexServer | None = None
@@ -47,9 +50,12 @@ class WorkerApp:
     # The two methods of an App.
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        if num_body_bytes > self._limits.max_body_bytes:
+        refusal = self._access.refuse(head)
+        if refusal is None and self._access.is_open:  # a web page has no token, so whoever has one is none
+            refusal = self._names.refuse(head.headers)
+        if refusal is None and num_body_bytes > self._limits.max_body_bytes:
             return Reply.refusal(413, f"{num_body_bytes} bytes; {self._device} takes {self._limits.max_body_bytes}")
-        return self._access.refuse(head)
+        return refusal
 
     async def handle(self, request: Request) -> Reply:
         caller.set(Caller.of(request))

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import platform
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 from paceline.axon import loops, modules, wire
 from paceline.axon.access import LOOPBACK, Access, TokenAccess, check_bind
+from paceline.axon.host_names import HostNames
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
 from paceline.axon.transports.http import HttpTransport
@@ -68,6 +69,7 @@ class Worker:
         access: Access | None = None,
         identity: ServerIdentity | None = None,
         insecure: bool = False,
+        hosts: Collection[str] = (),
         transport: Transport | None = None,
         grace_seconds: float = 5.0,
     ) -> AsyncIterator[Address]:
@@ -80,13 +82,14 @@ class Worker:
             access: decides who may call what, in place of a token.
             identity: a certificate, for TLS.
             insecure: allow other machines to call without a token.
+            hosts: further names of this machine, by which callers without a token may call it.
             transport: what carries requests; HTTP by default.
             grace_seconds: how long calls under way may go on after the block; then they are cancelled.
         """
         access = access or TokenAccess(token)
         check_bind(host, is_open=access.is_open, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        app = WorkerApp(self.registry, self.device, access, transport, self._limits)
+        app = WorkerApp(self.registry, self.device, access, transport, self._limits, HostNames(host, hosts))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             listener = await transport.listen(app, host, port, identity)

@@ -11,7 +11,7 @@ from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener, Transport
 from paceline.axon.transports.http.client import ConnectionPool
-from paceline.axon.transports.http.server import HttpListener
+from paceline.axon.transports.http.listener import HttpListener
 from paceline.errors import Unreachable
 
 __all__ = ["HttpTransport", "default_transport"]

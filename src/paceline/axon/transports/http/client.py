@@ -16,10 +16,11 @@ import httptools
 
 from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
+from paceline.axon.tls import watch_certificate_requests
 from paceline.axon.transports.base import Address
 from paceline.axon.transports.http import protocol
 from paceline.axon.transports.http.protocol import Head, HttpProtocol, ProtocolError, content_length
-from paceline.errors import BadReply, ConnectionLost, TimedOut, TlsFailed, Unreachable
+from paceline.errors import BadReply, ConnectionLost, TimedOut, TlsFailed, TransportError, Unreachable
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 60.0  # shorter than a server's IDLE_SECONDS, so that the client is the one to let go
@@ -84,6 +85,8 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         context = address.trust.context() if address.trust else None
         connection = ClientConnection(self, address, self._max_body_bytes)
+        if context is not None:
+            watch_certificate_requests(context, connection.certificate_requested)
         opening = loop.create_connection(lambda: connection, address.host, address.port, ssl=context)
         try:
             await loops.within(timeout, opening)
@@ -115,14 +118,26 @@ class ClientConnection(HttpProtocol):
         self._reply: Reply | None = None
         self._chunks: _Chunks | None = None
         self._keep_alive = True
+        self._has_other_certificate = False
+        self._is_certificate_requested = False
+        self._has_been_answered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Compare the far certificate with the pinned one, before anything is sent."""
+        super().connection_made(transport)
+        if self.address.trust is not None:
+            tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
+            if not self.address.trust.verify(tls.getpeercert(binary_form=True)):
+                self._has_other_certificate = True
+                self.abort()
+
+    def certificate_requested(self) -> None:
+        """Note that the far side asks for a certificate of ours; it hangs up if it does not like what it gets."""
+        self._is_certificate_requested = True
 
     def check_certificate(self) -> None:
-        """Compare the far certificate with the pinned one, before anything is sent."""
-        if self.address.trust is None or self._transport is None:
-            return
-        tls: ssl.SSLObject = self._transport.get_extra_info("ssl_object")
-        if not self.address.trust.verify(tls.getpeercert(binary_form=True)):
-            self.abort()
+        """Raise `TlsFailed` if the far certificate is not the pinned one, also if the connection is gone already."""
+        if self.address.trust is not None and self._has_other_certificate:
             raise TlsFailed(
                 f"{self.address} has another certificate than the pinned {self.address.trust.fingerprint}, so nothing "
                 "was sent: copy the address again from where it was started"
@@ -143,7 +158,8 @@ class ClientConnection(HttpProtocol):
     async def exchange(self, head: bytes, body: Body, timeout: float) -> Reply:
         """Send a request and wait for its reply (for a stream: for its head)."""
         if self._transport is None:
-            raise Unreachable(f"{self.address} closed the connection before anything was sent")
+            hung_up = self._certificate_refusal()
+            raise hung_up or Unreachable(f"{self.address} closed the connection before anything was sent")
         self.next_message()
         waiter = self._waiter = self.loop.create_future()
         timer = self.loop.call_later(timeout, self._time_out, timeout)
@@ -168,6 +184,7 @@ class ClientConnection(HttpProtocol):
 
     def head_received(self, head: bytes) -> int:
         fields = Head(httptools.HttpResponseParser, head)
+        self._has_been_answered = True
         self._keep_alive = fields.keep_alive
         self._reply = Reply(fields.parser.get_status_code(), fields.headers)
         if self._waiter is None:
@@ -202,8 +219,20 @@ class ClientConnection(HttpProtocol):
         self._pool.discard(self)
         has_begun = self._filled > 0 or self._target is not None or self._chunks is not None
         super().connection_lost(exc)
+        refusal = _tls_failure(self.address, exc) if isinstance(exc, ssl.SSLError) else self._certificate_refusal()
+        if refusal is not None:
+            self._break_off(refusal)
         how = "in the middle of its answer" if has_begun else "without an answer"
         self._break_off(ConnectionLost(f"{self.address} closed the connection {how}; it may have died"))
+
+    def _certificate_refusal(self) -> TransportError | None:
+        """Return what to think of a far side that asked for a certificate and hung up; asyncio sends no reasons."""
+        if self.address.trust is None or self._has_been_answered or not self._is_certificate_requested:
+            return None
+        own = self.address.trust.cert_file
+        if own is None:
+            return TlsFailed(f"{self.address} demands a certificate of its callers: give yours, with --cert and --key")
+        return ConnectionLost(f"{self.address} hung up, perhaps because it does not accept the certificate {own}")
 
     def _time_out(self, timeout: float) -> None:
         self._break_off(TimedOut(f"{self.address} did not answer within {timeout:g} s"))

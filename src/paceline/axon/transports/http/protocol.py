@@ -46,7 +46,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.last_activity = self.loop.time()
-        self._scratch = bytearray(MAX_HEAD_BYTES)
+        self._scratch = bytearray()  # of MAX_HEAD_BYTES from the first byte on: many connections never send one
         self._scratch_view = memoryview(self._scratch)
         self._filled = 0  # bytes of scratch that wait to be parsed
         self._target: memoryview | None = None  # where the body or chunk under way goes
@@ -92,6 +92,9 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._target is not None:
             return self._target[self._received :]
+        if not self._scratch:
+            self._scratch = bytearray(MAX_HEAD_BYTES)
+            self._scratch_view = memoryview(self._scratch)
         return self._scratch_view if self._is_discarding else self._scratch_view[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -302,10 +305,7 @@ def _keep_alive(connection: Any) -> None:
 
 def content_length(headers: Mapping[str, str]) -> int:
     """Read the body's announced length; llhttp has refused malformed or conflicting ones already."""
-    text = headers.get("content-length", "0").lstrip("0") or "0"
-    if len(text) > 18:
-        raise ProtocolError("no body can be that long", 413)
-    return int(text)
+    return int(headers.get("content-length", "0").lstrip("0") or "0")
 
 
 def _allocate(length: int) -> memoryview:
@@ -314,5 +314,5 @@ def _allocate(length: int) -> memoryview:
         return memoryview(bytearray(length))
     try:
         return np.empty(length, np.uint8).data
-    except MemoryError:
+    except (MemoryError, ValueError, OverflowError):
         raise ProtocolError(f"no memory for a body of {length} bytes", 413) from None

@@ -1,101 +1,60 @@
-"""Serves an App over HTTP/1.1: one task per request, one connection at a time per client call."""
+"""One client's connection: requests to an App over HTTP/1.1, one at a time, and what becomes of bad ones."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 import httptools
 
 from paceline.axon.messages import Reply, Request, num_bytes
-from paceline.axon.tls import ClientTrust, ServerIdentity
-from paceline.axon.transports.base import Address, App, Listener, answer
+from paceline.axon.transports.base import answer
+from paceline.axon.transports.http.crowd import network_of
 from paceline.axon.transports.http.protocol import Head, HttpProtocol, ProtocolError, content_length
-from paceline.errors import ConfigError
 
-MAX_CONNECTIONS = 1024
+if TYPE_CHECKING:
+    from paceline.axon.transports.http.listener import HttpListener
+
 MAX_PENDING_BYTES = 8 << 30  # of bodies under way, all clients together
 IDLE_SECONDS = 120.0  # a kept-alive connection without a request
 STALL_SECONDS = 30.0  # a request or reply that makes no progress
-HANDSHAKE_SECONDS = 10.0
+STRANGER_SECONDS = 15.0  # for a first request that is let in, from the handshake on
 LINGER_SECONDS = 2.0  # reading on after a refusal, so that the client gets to see it
+RETRY_AFTER_SECONDS = 5
 
 _REASONS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
-
-
-class HttpListener(Listener):
-    """A listening socket and the connections that came through it."""
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-        self.connections: set[ServerConnection] = set()
-        self.num_pending_bytes = 0  # of bodies that are being received or handled
-        self._server: asyncio.AbstractServer | None = None
-        self._sweeper: asyncio.Task[None] | None = None
-
-    async def start(self, host: str, port: int, identity: ServerIdentity | None) -> None:
-        """Bind and serve."""
-        loop = asyncio.get_running_loop()
-        trust = ClientTrust(identity.fingerprint) if identity else None
-        self.address = Address(host, port, trust)
-        try:
-            self._server = await loop.create_server(
-                lambda: ServerConnection(self),
-                host,
-                port,
-                ssl=identity.context if identity else None,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS if identity else None,
-            )
-        except (OSError, UnicodeError) as error:
-            raise ConfigError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', error)}") from error
-        self.address = Address(host, self._server.sockets[0].getsockname()[1], trust)
-        self._sweeper = loop.create_task(self._sweep())
-
-    async def close(self) -> None:
-        assert self._server is not None and self._sweeper is not None
-        self._server.close()
-        self._sweeper.cancel()
-        tasks = [connection.task for connection in self.connections if connection.task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, self._sweeper, return_exceptions=True)
-        for connection in list(self.connections):
-            connection.abort()
-        await asyncio.sleep(0)
-        await self._server.wait_closed()
-
-    def drop_idlest(self) -> bool:
-        """Make room for a connection by closing the one that has been idle longest; False if all are in use."""
-        idle = [connection for connection in self.connections if connection.is_idle]
-        if not idle:
-            return False
-        idlest = min(idle, key=lambda connection: connection.last_activity)
-        self.connections.discard(idlest)
-        idlest.abort()
-        return True
-
-    async def _sweep(self) -> None:
-        """Close connections that idle too long or stall; one timer for all of them."""
-        while True:
-            await asyncio.sleep(1.0)
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.connections):
-                connection.close_if_stale(now)
+_TOO_MANY = Reply.refusal(429, "too many requests from this address were refused; try again later", RETRY_AFTER_SECONDS)
 
 
 class ServerConnection(HttpProtocol):
-    """One client's connection."""
+    """A connection from the moment it was accepted; see `Crowd` for who is a stranger.
 
-    def __init__(self, listener: HttpListener) -> None:
+    Attributes:
+        opening: the TLS handshake, or what there is of it.
+        task: answers the request under way.
+        turned_away: why no request is taken at all; empty if they are.
+    """
+
+    def __init__(self, listener: HttpListener, accepted: socket.socket, host: str) -> None:
         super().__init__()
+        self.network = network_of(host)
+        self.accepted_at = self.last_activity
+        self.opening: asyncio.Task[None] | None = None
+        self.turned_away = ""
+        self._socket = accepted
+        self._peer = host
         self._listener = listener
         self._app = listener.app
+        self._is_stranger = True
+        self._is_aborted = False
+        self._refused_at: float | None = None  # loop time
         self._request: Request | None = None
         self._keep_alive = True
         self._is_head_request = False
-        self._peer = ""
         self._num_unsent_before = 0
         self._head_since = 0.0  # loop time at which an unfinished head was first seen
         self._is_streaming = False
@@ -104,22 +63,28 @@ class ServerConnection(HttpProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self._listener.connections) >= MAX_CONNECTIONS and not self._listener.drop_idlest():
-            self.abort()
-            return
-        self._listener.connections.add(self)
-        name = transport.get_extra_info("peername")
-        self._peer = name[0] if name else ""
+        if self._is_aborted:
+            super().abort()
+
+    def abort(self) -> None:
+        self._is_aborted = True
+        if self._transport is not None:
+            super().abort()
+        elif self.opening is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)  # which ends a handshake, on any loop
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._listener.connections.discard(self)
+        self._listener.forget(self)
         self._release()
         if self.task is not None:
             self.task.cancel()
 
     def head_received(self, head: bytes) -> int:
         fields = Head(httptools.HttpRequestParser, head)
+        if self.turned_away:
+            raise ProtocolError(self.turned_away, 503)
         self._keep_alive = fields.keep_alive
         path, _, query = fields.target.decode("latin-1").partition("?")
         self._is_head_request = fields.parser.get_method() == b"HEAD"
@@ -130,16 +95,16 @@ class ServerConnection(HttpProtocol):
             fields.headers,
             peer=self._peer,
         )
-        if "transfer-encoding" in fields.headers:
-            raise ProtocolError("send the body with a Content-Length", 411)
-        length = content_length(fields.headers)
+        length, is_chunked = content_length(fields.headers), "transfer-encoding" in fields.headers
         refusal = self._app.admit(self._request, length)
         if refusal is not None:
-            if length:
-                self._refuse_unread(refusal)
-            else:
-                self.task = self.loop.create_task(self._send_reply(refusal))
+            self._is_stranger &= refusal.status in (401, 403)
+            self._refuse(refusal, is_unread=is_chunked or length > self._filled)
             return 0
+        if is_chunked:
+            raise ProtocolError("send the body with a Content-Length", 411)
+        self._is_stranger = False
+        self._listener.crowd.set_busy(self)
         if "expect" in fields.headers and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return length
@@ -155,8 +120,6 @@ class ServerConnection(HttpProtocol):
         self._num_pending_bytes = 0
 
     def body_received(self, body: memoryview) -> None:
-        if self.task is not None:
-            return  # refused already
         assert self._request is not None
         self._request.body = [body]
         self.task = self.loop.create_task(self._respond(self._request))
@@ -164,8 +127,35 @@ class ServerConnection(HttpProtocol):
 
     def fail(self, error: Exception) -> None:
         status = error.status if isinstance(error, ProtocolError) else 400
+        retry_after = RETRY_AFTER_SECONDS if status == 503 else None
+        self._refuse(Reply.refusal(status, str(error), retry_after), is_unread=True)
+
+    def _refuse(self, reply: Reply, *, is_unread: bool) -> None:
+        """Say no to a request that was not handled, and close: where the next one would begin may be unknown.
+
+        What a flood of refused requests gets is short; one that is not read to its end is read on for a moment, or its
+        client would find the connection reset before it sees the answer.
+        """
         self._release()
-        self._refuse_unread(Reply.refusal(status, str(error)))
+        self.discard_input()
+        self._keep_alive = False
+        self._refused_at = self.loop.time()
+        transport, listener = self._transport, self._listener
+        if transport is None or self.task is not None:
+            self.abort()
+            return
+        is_counted = self._is_stranger and not self.turned_away
+        if is_counted and not listener.failures.is_answered(self.network, self._refused_at):
+            reply, is_unread = _TOO_MANY, False
+        head = self._head(reply, f"Content-Length: {num_bytes(reply.body)}")
+        transport.write(b"".join((head, *(() if self._is_head_request else reply.body))))
+        if not is_unread:
+            self.close()
+            return
+        if transport.can_write_eof():
+            with contextlib.suppress(OSError):  # the peer has reset the connection just now
+                transport.write_eof()
+        listener.crowd.let_linger(self)
 
     async def _respond(self, request: Request) -> None:
         try:
@@ -187,6 +177,7 @@ class ServerConnection(HttpProtocol):
         finally:
             self.task = None
         if self._keep_alive and not self.is_closed:
+            self._listener.crowd.set_idle(self)
             self.next_message()
         else:
             self.close()
@@ -212,23 +203,6 @@ class ServerConnection(HttpProtocol):
         connection = "" if self._keep_alive else "Connection: close\r\n"
         return f"{_REASONS[reply.status]}{lines}{connection}{framing}\r\n\r\n".encode("latin-1")
 
-    def _refuse_unread(self, reply: Reply) -> None:
-        """Answer though the request was not read to its end; then the connection cannot be used again."""
-        self._keep_alive = False
-        self.discard_input()
-        self.task = self.loop.create_task(self._linger(reply))
-
-    async def _linger(self, reply: Reply) -> None:
-        try:
-            await self.send(self._head(reply, f"Content-Length: {num_bytes(reply.body)}"), reply.body)
-            if self._transport is not None and self._transport.can_write_eof():
-                with contextlib.suppress(OSError):  # the peer has reset the connection just now
-                    self._transport.write_eof()
-            await asyncio.sleep(LINGER_SECONDS)
-        finally:
-            self.task = None
-            self.close()
-
     @property
     def is_idle(self) -> bool:
         """Whether no request is being received, handled or answered; a head that is not whole does not count as one."""
@@ -236,6 +210,14 @@ class ServerConnection(HttpProtocol):
 
     def close_if_stale(self, now: float) -> None:
         """Abort a connection whose peer went silent in mid-message, sends a head byte by byte, or idles for long."""
+        if self._refused_at is not None:
+            if now - self._refused_at > LINGER_SECONDS:
+                self.abort()
+            return
+        if self._is_stranger:
+            if now - self.accepted_at > STRANGER_SECONDS:
+                self.abort()
+            return
         num_unsent = self.num_unsent_bytes
         if num_unsent and num_unsent != self._num_unsent_before:
             self.last_activity = now
