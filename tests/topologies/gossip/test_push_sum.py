@@ -190,10 +190,12 @@ def test_models_cannot_be_fetched_by_epoch(run_virtual, exchange):
         run_virtual(exchange.fetch_model(1, 0, 1.0))
 
 
-def test_pushes_of_two_lives_are_told_apart_though_a_clock_went_back(run_virtual):
+def test_pushes_of_two_lives_are_told_apart_though_a_clock_went_back(run_virtual, monkeypatch):
     names = []
     for _ in range(2):  # the same name and life, and none remembers what it sent before
-        exchange = begun(context({"b": [ConnectionLost("on the way")]}, exchange="push-sum", push_probability=1.0))
+        given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
+        monkeypatch.setattr(given.calls, "call", calling(TimedOut("late")))
+        exchange = begun(given)
         train_once(run_virtual, exchange)
         names += [push.transfer for push in exchange.account.under_way]
     assert len(names) == len(set(names)) == 2
