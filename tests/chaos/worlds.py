@@ -121,7 +121,9 @@ class World:
         try:
             return run.reopen(self.folder)
         except ConfigError as error:
-            self.was_done = "nothing to resume" in str(error)
+            # If the power is lost as a run begins, it begins anew: nothing was done that could be lost.
+            is_new = "interrupted before it began" in str(error) and not self.watcher.num_closed
+            self.was_done = "nothing to resume" in str(error) or is_new
             if not self.was_done:
                 self.fail(f"the run cannot be resumed: {error}")
             return None

@@ -60,7 +60,7 @@ def test_runs_end_with_their_model_though_the_disk_is_full_as_they_end(make, tmp
     disk = FaultyDisk(lambda change: 28 if is_full and is_full.pop() else None)
 
     def watch(event):
-        if type(event).__name__ in ("GossipEnded", "SplitEpochEnded"):
+        if type(event).__name__ in ("PeerEnded", "SplitEpochEnded"):
             is_full.extend([True] * 3)
 
     with files.written_to(disk):
@@ -69,3 +69,16 @@ def test_runs_end_with_their_model_though_the_disk_is_full_as_they_end(make, tmp
         )
     assert run.load(ended.folder) is not None if "gossip" in type(job).__module__ else ended.state
     assert (RunFolder.open(ended.folder).checkpoints / "final.safetensors").is_file()
+
+
+@pytest.mark.parametrize("make", JOBS.values(), ids=JOBS)
+def test_the_end_is_recorded_when_the_model_is_saved(make, tmp_path):
+    job, was_saved = make({"path": str(write_points(tmp_path / "points.npz"))}), []
+
+    def watch(event):
+        if type(event).__name__ in ("GossipEnded", "SplitEnded"):
+            was_saved.append((tmp_path / "run" / "checkpoints" / "final.safetensors").is_file())
+
+    fleet = VirtualFleet([device("a"), device("b")])
+    run.train(job, fleet, folder=tmp_path / "run", callbacks=[watch], progress=False)
+    assert was_saved == [True]

@@ -28,6 +28,11 @@ class OrchestratorWatcher:
         job = self._world.job
         return job.rounds * (job.deadline_seconds * (1 + job.overtime) + 25)
 
+    @property
+    def num_closed(self):
+        """Number of rounds that were closed, of all jobs."""
+        return sum(rounds.num_closed for rounds in self.rounds.values())
+
     # Watching.
 
     def watch(self, prepared):
