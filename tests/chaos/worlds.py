@@ -53,6 +53,7 @@ class World:
         self.watcher = make_watcher(self)
         self.attacker = Attacker(self)
         self.was_done = False  # when it was to go on after a crash
+        self.has_stalled = False
         self.error = None
         self.num_crashes = 0
         self._started_at = 0.0
@@ -107,6 +108,7 @@ class World:
         except Crash:
             return self._after_crash()
         except Stalled as error:
+            self.has_stalled = True
             self.fail(str(error))
         except PacelineError as error:
             self.error = error

@@ -154,7 +154,7 @@ class GossipWatcher:
     def check(self, record):
         """Check what is left after the run."""
         self._check_mass()
-        if self._world.error is not None:
+        if self._world.error is not None or self._world.has_stalled:
             return
         final = self._world.folder / "checkpoints" / "final.safetensors"
         if not final.is_file():

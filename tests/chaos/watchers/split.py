@@ -97,7 +97,7 @@ class SplitWatcher:
 
     def check(self, record):
         """Check what is left after the run."""
-        if self._world.error is not None:
+        if self._world.error is not None or self._world.has_stalled:
             return
         folder, last = self._world.folder / "checkpoints", [self._world.job.epochs]
         if not (folder / "final.safetensors").is_file() and checkpoints.rounds(folder)[-1:] != last:
