@@ -64,13 +64,13 @@ def _twice(inner):
 def _count_weighing_one(inner):
     """Have audited updates weigh 1, whatever was trained."""
 
-    def count(self, parameters, share, num_samples):
+    def count(self, learner, parameters, share, num_samples):
         audited = any(vectors is parameters for vectors, _ in self.unaudited.values())
         if not audited:
-            return inner(self, parameters, share, num_samples)
+            return inner(self, learner, parameters, share, num_samples)
         light = mock.patch.object(type(self.aggregation), "weight_of", return_value=1.0)
         with light:
-            return inner(self, parameters, share, num_samples)
+            return inner(self, learner, parameters, share, num_samples)
 
     return count
 
@@ -79,7 +79,7 @@ def _averaging_refused(inner):
     def accept(self, learner, sent, num_samples, **more):
         reason = inner(self, learner, sent, num_samples, **more)
         if reason is not None and learner in self.shares and "impossible" in reason:
-            self.count(sent, self.shares[learner], 1)
+            self.count(learner, sent, self.shares[learner], 1)
         return reason
 
     return accept
@@ -101,17 +101,17 @@ def _late_counts_now(inner):
 
 
 def _closed_twice(inner):
-    async def close(self, closed, seconds):
-        await inner(self, closed, seconds)
+    async def close(self, closed, seconds, *settle):
+        await inner(self, closed, seconds, *settle)
         if closed.number == 2:
-            await inner(self, closed, seconds)
+            await inner(self, closed, seconds, *settle)
 
     return close
 
 
 def _numbers_with_gaps(inner):
-    async def close(self, closed, seconds):
-        await inner(self, closed, seconds)
+    async def close(self, closed, seconds, *settle):
+        await inner(self, closed, seconds, *settle)
         self.num_closed += closed.number == 2
 
     return close
@@ -120,13 +120,13 @@ def _numbers_with_gaps(inner):
 def _stale(inner):
     """Hand out the parameters of the first round for ever."""
 
-    async def take(self, learner, round, num_shards, num_samples=None):
-        first = self.__dict__.setdefault("_first", self._parameters)
-        now, self._parameters = self._parameters, first
+    async def take(self, *arguments):
+        first = self.__dict__.setdefault("_first", self._validator)
+        now, self._validator = self._validator, first
         try:
-            return await inner(self, learner, round, num_shards, num_samples)
+            return await inner(self, *arguments)
         finally:
-            self._parameters = now
+            self._validator = now
 
     return take
 
@@ -143,10 +143,10 @@ def _never_in_time(inner):
 def _lost_updates(inner):
     """Lose every third update without a word."""
 
-    def count(self, parameters, share, num_samples):
+    def count(self, learner, parameters, share, num_samples):
         self.__dict__["_count"] = self.__dict__.get("_count", 0) + 1
         if self.__dict__["_count"] % 3:
-            inner(self, parameters, share, num_samples)
+            inner(self, learner, parameters, share, num_samples)
 
     return count
 
