@@ -64,7 +64,8 @@ def test_a_folder_is_used_again_only_if_asked():
     first.report()
     again = train(Job(rounds=1, deadline_seconds=5), fleet(), folder="runs/x", overwrite=True, progress=False)
     assert again.metrics["rounds"] == 1
-    assert [path.name for path in (again.folder / "checkpoints").iterdir()] == ["round-00001.safetensors"]
+    kept = sorted(path.name for path in (again.folder / "checkpoints").iterdir())
+    assert kept == ["best.safetensors", "round-00001.safetensors"]
     pool = Pool(jobs=[Job(rounds=1, deadline_seconds=5, name="a")])
     for _ in range(2):  # another kind of run, and one with runs in it
         assert train(pool, fleet(), folder="runs/x", overwrite=True, progress=False).jobs["a"].accuracy > 0.1

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paceline.errors import DivergedError, PacelineError
-from paceline.learning.divergence import are_finite, diverged, has_exploded
+from paceline.learning.divergence import LossWatch, are_finite, diverged, has_exploded
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,27 @@ def test_the_error_says_what_to_try():
         "training diverged in round 3 on pi: the loss is nan; try a lower learning rate (lr), clip the gradients, or "
         "check the data"
     )
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_bad"),
+    [
+        (0.114, False),  # of wine, after losses of 0.058, 0.039 and 0.072: the accuracy stayed at 97 %
+        (0.5, False),
+        (0.6, True),  # nearer to 1.1, of a model that has learned nothing
+        (math.nan, True),
+    ],
+)
+def test_a_loss_is_bad_if_most_of_what_was_learned_is_lost(loss, is_bad):
+    watch = LossWatch(lambda: 1.1, [0.058, 0.039, 0.072])
+    assert watch.is_bad(loss, of_start=lambda: pytest.fail("that is for the first round")) == is_bad
+    assert watch.is_bad(loss, of_start=lambda: 1.1, is_exploded_only=True) == math.isnan(loss)
+
+
+def test_without_a_suspicion_nothing_is_computed():
+    watch = LossWatch(lambda: pytest.fail("computed"), [2.0, 1.0])
+    assert not watch.is_bad(1.9, of_start=lambda: 2.3)
+
+
+def test_where_nothing_was_learned_nothing_can_be_lost():
+    assert not LossWatch(lambda: 0.5, [2.0, 1.0]).is_bad(5.0, of_start=lambda: 0.5)

@@ -151,6 +151,7 @@ def test_progress_is_flat_for_json():
         "rounds": 2,
         "num_learners": 1,
         "loss": 0.5,
+        "reason": "",
         "mae": 3.0,
     }
 

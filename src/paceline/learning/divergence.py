@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -29,29 +30,38 @@ class LossWatch:
     """Notices a loss that is far worse than those before.
 
     Args:
+        of_untrained: computes the loss of a model that has learned nothing; called once, and only on suspicion.
         losses: those of earlier rounds, in a run that goes on.
 
     Attributes:
         lowest: lowest so far; None if there is none.
     """
 
-    def __init__(self, losses: Iterable[float] = ()) -> None:
+    def __init__(self, of_untrained: Callable[[], float], losses: Iterable[float] = ()) -> None:
         self.lowest: float | None = None
         self._first = math.inf
+        self._of_untrained = functools.cache(of_untrained)
         for loss in losses:
             self.add(loss)
 
     def is_bad(self, loss: float, of_start: Callable[[], float], *, is_exploded_only: bool = False) -> bool:
-        """Return whether a loss has exploded, or what was learned is lost: it is above the first, and twice the lowest.
+        """Return whether a loss has exploded, or most of what was learned is lost.
+
+        Small losses may grow many times while nothing is lost, so the scale is what was learned: how much lower the
+        lowest is than that of a model that has learned nothing.
 
         Args:
-            of_start: computes the loss of the model that the first round started from.
+            of_start: computes the loss of the model that the round started from; called in the first one.
             is_exploded_only: leave out the latter.
         """
         if self.lowest is None:
             return has_exploded(loss, 0.0) and has_exploded(loss, of_start())
-        is_lost = loss > max(self._first, self.lowest + abs(self.lowest))
-        return has_exploded(loss, self.lowest) or (is_lost and not is_exploded_only)
+        if has_exploded(loss, self.lowest):
+            return True
+        if is_exploded_only or loss <= max(self._first, self.lowest + abs(self.lowest)):
+            return False
+        untrained = self._of_untrained()
+        return untrained > self.lowest and loss > (self.lowest + untrained) / 2
 
     def add(self, loss: float) -> None:
         """Take in the loss after another round."""

@@ -118,8 +118,8 @@ def test_greedy_does_not_look_at_the_budget():
         ({**MED, "policy": "medd"}, "policy is 'medd'; did you mean 'med'?"),
         ({**MED, "tasks": []}, "tasks is []: Expected `array` of length >= 1"),
         ({**MED, "tasks": [TASK, TASK]}, "tasks[1].name is 't0', as in tasks[0]; names must differ"),
-        ({**MED, "tasks": [{**TASK, "shards": 0}]}, "tasks[0].shards is 0; allowed: 1 to"),
-        ({**MED, "budget": -1}, "budget is -1; allowed: 0 to"),
+        ({**MED, "tasks": [{**TASK, "shards": 0}]}, "tasks[0].shards is 0; it must be at least 1"),
+        ({**MED, "budget": -1}, "budget is -1; it must be at least 0"),
         ({**MED, "min_shard": 1}, "unknown key 'min_shard'; did you mean 'min_shards'?"),
         (
             {**MED, "tasks": [*MED["tasks"], {**TASK, "name": "t2"}]},

@@ -18,6 +18,7 @@ from paceline.topologies.parallel import events
 from paceline.topologies.parallel.messages import Declaration
 from paceline.topologies.parallel.progress import RunProgress, describe
 from paceline.topologies.parallel.single_job import SingleJob
+from tests.learning.small_tasks import are_equal
 from tests.topologies.parallel.runs import ByHand, closed, device, of, play, small_job
 
 LOCAL = DataSpec(name="digits", shard_size=32, placement="local")
@@ -121,13 +122,14 @@ def test_masked_sums_are_as_they_were():
 
 
 class Losses:
-    """Makes up the losses of one round after another; the accuracy is 1 less a hundredth of it."""
+    """Makes up the losses of one round after another, and 20 for what has learned nothing; the accuracy follows."""
 
     def __init__(self, *losses):
         self.losses = list(losses)
+        self.untrained = {}
 
     def __call__(self, state):
-        loss = self.losses.pop(0)
+        loss = 20.0 if are_equal(state, self.untrained) else self.losses.pop(0)
         return Scores(loss, {"accuracy": 1 - loss / 100})
 
 
@@ -136,6 +138,7 @@ def by_hand_with(losses, names="a", **changes):
     losses_of, states = Losses(*losses), []
 
     def make(prepared, env):
+        losses_of.untrained = prepared.state
         return SingleJob(replace(prepared, evaluate=losses_of), env)
 
     by_hand = ByHand(make=make, **{"rounds": len(losses), "min_learners": len(names), **changes})

@@ -86,7 +86,7 @@ class JobTraining:
         # The best model, until it is saved; of a run that goes on, an earlier one was.
         self._best = prepared.state if self._early_stopping.is_best else None
         self._privacy = PrivacyAccount(self._job.privacy, prepared.num_rounds)
-        self._watch = LossWatch(scores.loss for scores in prepared.history)
+        self._watch = LossWatch(self._untrained_loss, (scores.loss for scores in prepared.history))
         self._num_rollbacks = 0  # in a row
         self._opened_at: dict[int, float] = {}  # loop times of this and the last round, to time what comes late
         self._aggregation = self._job.aggregation
@@ -365,6 +365,10 @@ class JobTraining:
         return self._watch.is_bad(
             scores.loss, lambda: evaluate(self._layout.unpack(before)).loss, is_exploded_only=is_exploded_only
         )
+
+    def _untrained_loss(self) -> float:
+        assert self.prepared.evaluate is not None
+        return self.prepared.evaluate(LocalModel(self.prepared.training, allowed=None).state()).loss
 
     def _accept(self, scores: Scores | None) -> None:
         """Take in the scores of the model that the next round starts from."""
