@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz docs results-page lock release clean
+.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz chaos docs results-page lock release clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
@@ -53,6 +53,9 @@ bench-hivemind: .venv/.installed-bench .venv-hivemind/.installed
 fuzz: .venv/.installed-dev
 	$(BIN)/python -m tests.axon.fuzz --requests 100000
 	$(BIN)/python -m tests.axon.flood --requests 1000000
+
+chaos: .venv/.installed-dev
+	$(BIN)/python -m tests.chaos --seeds 10000
 
 docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --quiet --strict

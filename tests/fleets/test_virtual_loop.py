@@ -192,3 +192,16 @@ def test_each_run_has_a_loop_of_its_own():
     assert first is not second
     assert first.is_closed()
     assert isinstance(first, VirtualLoop)
+
+
+def test_time_that_is_jumped_over_is_gone_for_all():
+    async def main():
+        loop, woken = asyncio.get_running_loop(), []
+        for seconds in (1, 2, 30):
+            loop.call_later(seconds, lambda seconds=seconds: woken.append((seconds, loop.time())))
+        await asyncio.sleep(0.5)
+        loop.jump(10)
+        await asyncio.sleep(30)
+        return woken
+
+    assert run(main()) == [(1, 10.5), (2, 10.5), (30, 30)]

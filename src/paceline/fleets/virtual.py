@@ -6,17 +6,19 @@ Hours pass in seconds, and the same seed gives the same run, event by event.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from paceline.axon import loops
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.base import DEFAULT_PORT
+from paceline.axon.transports.links import LinkInUse
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.machines import Machine
 from paceline.errors import ConfigError, DivergedError, PacelineError
@@ -44,6 +46,61 @@ _GARBAGE_OBJECTS = 50_000  # made between two looks for garbage: with thousands 
 _NUM_CONTACTS = 2  # other members that each knows from the start, where there is no host to join
 
 
+class RunningFleet:
+    """A virtual fleet while it runs, for a script that has things happen to it.
+
+    Attributes:
+        address: where the host is called; empty if it cannot be.
+        network: the network, for further hosts on it.
+    """
+
+    def __init__(self, network: MemoryNetwork) -> None:
+        self.address = ""
+        self.network = network
+        self._links: dict[str, LinkInUse] = {}
+        self._lives: dict[str, asyncio.Task[Any]] = {}
+        self._away: dict[str, float | None] = {}
+
+    def link(self, name: str) -> LinkInUse | None:
+        """Return the link of a device, or of the host (`HOST`), to cut or slow down; None if it is not there."""
+        return self._links.get(name)
+
+    def kill(self, name: str, back_after_seconds: float | None) -> bool:
+        """Let a device vanish without a word, and join again later, if it is to; False if it is not there."""
+        life = self._lives.get(name)
+        if life is None or life.done() or name in self._away:
+            return False
+        self._away[name] = back_after_seconds
+        life.cancel()
+        return True
+
+    @contextlib.contextmanager
+    def living(self, name: str, life: asyncio.Task[Any]) -> Iterator[None]:
+        """Note that a device is there while the block runs."""
+        self._lives[name] = life
+        try:
+            yield
+        finally:
+            del self._lives[name]
+            self._links.pop(name, None)
+
+    def connected(self, name: str, link: LinkInUse) -> None:
+        """Note over which link a device or the host is reached."""
+        self._links[name] = link
+
+    def was_killed(self, name: str) -> bool:
+        """Return whether a device that ends was killed by `kill`."""
+        return name in self._away
+
+    def back_after(self, name: str) -> float | None:
+        """Return the seconds after which a device that was killed comes back; None for never."""
+        return self._away.pop(name)
+
+
+Script: TypeAlias = Callable[[RunningFleet], Awaitable[None]]
+"""Runs beside a virtual fleet, on its clock, and has things happen to it; what it raises ends the run."""
+
+
 class VirtualFleet(Fleet):
     """Devices that are modelled, on a clock that jumps to the next event.
 
@@ -51,12 +108,20 @@ class VirtualFleet(Fleet):
         devices: as in a fleet file. The one that `is_server` is the host's, whose work else takes no time.
         is_time_only: leave the gradients out, for fleets of thousands.
         device: what the gradients of all are really computed on; see `find_accelerator`.
+        script: has things happen that the fields of devices cannot say, such as links that are cut and mended.
     """
 
     devices: Sequence[VirtualDevice]
     is_in_this_process = True
 
-    def __init__(self, devices: Sequence[VirtualDevice], *, is_time_only: bool = False, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        devices: Sequence[VirtualDevice],
+        *,
+        is_time_only: bool = False,
+        device: str = "cpu",
+        script: Script | None = None,
+    ) -> None:
         every = singles(VirtualDevice, devices)
         self.devices = [one for one in every if not one.is_server]
         servers = [one for one in every if one.is_server]
@@ -66,6 +131,7 @@ class VirtualFleet(Fleet):
         self._is_time_only = is_time_only
         self._every, self._device = every, device
         self._accelerator = find_accelerator(device)
+        self._script = script
 
     def check(self, plan: Plan[Any]) -> None:
         super().check(plan)
@@ -91,7 +157,7 @@ class VirtualFleet(Fleet):
         )
         try:
             outcome: Outcome = virtual_loop.run(
-                _VirtualRun(self.devices, plan, env, started_at, self._accelerator).run(self._server)
+                _VirtualRun(self.devices, plan, env, started_at, self._accelerator).run(self._server, self._script)
             )
         finally:
             gc.collect()  # what a run leaves refers to itself, holds all models, and would stay for long
@@ -117,11 +183,12 @@ class _VirtualRun:
         self._env = env
         self._started_at = started_at
         self._network = MemoryNetwork()
+        self._running = RunningFleet(self._network)
         self._models = SharedModels(is_trained=env.trains, accelerator=accelerator)
         self._failure: PacelineError | None = None
         self._too_slow: list[CannotKeepUp] = []
 
-    async def run(self, server: VirtualDevice | None) -> Outcome:
+    async def run(self, server: VirtualDevice | None, script: Script | None) -> Outcome:
         """Run the plan; `server` is what the host runs on, if its work takes time."""
         seed = self._plan.seed
         transport = self._network.host(HOST)
@@ -129,16 +196,19 @@ class _VirtualRun:
         if server is not None:
             transport = self._network.host(HOST, server.link(seed))
             machine = ModelledMachine(server, transport.link, seed, self._models)
+        self._running.connected(HOST, transport.link)
         host = self._plan.host(replace(self._env, machine=machine, now=self._now))
         async with serving(host, self._plan, HOST, transport=transport) as address:
             lives = [asyncio.ensure_future(self._live(number, host, address)) for number in range(len(self._devices))]
+            self._running.address = address
+            beside = [] if script is None else [asyncio.ensure_future(script(self._running))]
             try:
-                await self._unless_too_few(host, lives, asyncio.ensure_future(host.run(address)))
+                await self._unless_too_few(host, lives, beside, asyncio.ensure_future(host.run(address)))
                 await host.drain()
             finally:
-                for life in lives:
+                for life in (*lives, *beside):
                     life.cancel()
-                await asyncio.gather(*lives, return_exceptions=True)
+                await asyncio.gather(*lives, *beside, return_exceptions=True)
         return host.outcome
 
     async def _live(self, number: int, host: Host, address: str) -> bool:
@@ -146,12 +216,13 @@ class _VirtualRun:
         device = self._devices[number]
         await asyncio.sleep(device.joins_at_seconds)
         while True:
-            finished, is_back_later = None, False
+            finished, back_after = None, None
+            taking_part = asyncio.ensure_future(self._take_part(number, host, address))
             try:
-                taking_part = self._take_part(number, host, address)
-                finished = await loops.within(_until(device.dies_at_seconds), taking_part)
+                with self._running.living(device.name, taking_part):
+                    finished = await loops.within(_until(device.dies_at_seconds), taking_part)
             except asyncio.TimeoutError:
-                is_back_later = device.returns_at_seconds is not None
+                back_after = None if device.returns_at_seconds is None else _until(device.returns_at_seconds) or 0.0
             except ConfigError:
                 raise
             except CannotKeepUp as error:  # the run goes on without it, as with a real device
@@ -160,19 +231,24 @@ class _VirtualRun:
                 pass
             except PacelineError as error:
                 self._failure = error
+            except RuntimeError:
+                if not self._running.was_killed(device.name):
+                    raise
+                back_after = self._running.back_after(device.name)
             host.member_ended(device.name, finished)
-            if not is_back_later:
+            if back_after is None:
                 return finished is not None
-            await asyncio.sleep(_until(device.returns_at_seconds) or 0.0)
+            await asyncio.sleep(back_after)
 
     async def _take_part(self, number: int, host: Host, address: str) -> Finished | None:
         device, seed = self._devices[number], self._plan.seed * 1_000_003 + number
         transport = self._network.host(device.name, device.link(seed))
+        self._running.connected(device.name, transport.link)
         node = Node(
             name=device.name,
             number=number,
             num_devices=len(self._devices),
-            life=round(self._time() * 1e6) + 1,
+            life=round(self._now() * 1e6) + 1,  # of the run: it grows also when that goes on
             contacts=[Contact(address)] if address else self._contacts(number),
             transport=CountedTransport(transport),
             options=DeviceOptions(max_shards=device.max_shards, price=device.price),
@@ -209,9 +285,13 @@ class _VirtualRun:
         return [Contact(f"http://{name}:{DEFAULT_PORT}") for name in others]
 
     async def _unless_too_few(
-        self, host: Host, lives: Sequence[asyncio.Future[bool]], running: asyncio.Future[None]
+        self,
+        host: Host,
+        lives: Sequence[asyncio.Future[bool]],
+        beside: Sequence[asyncio.Future[None]],
+        running: asyncio.Future[None],
     ) -> None:
-        """Wait for the host to end, unless a device fails by a mistake in the job, or too few are left.
+        """Wait for the host to end, unless a device fails by a mistake in the job, a script fails, or too few are left.
 
         The mistake is raised; with too few, the host would wait for ever, which is a `PacelineError`.
         """
@@ -225,14 +305,21 @@ class _VirtualRun:
             if life.exception() is not None or num_left < host.min_left:
                 running.cancel()
 
+        def stop_at_failure(script: asyncio.Future[None]) -> None:
+            if not script.cancelled() and script.exception() is not None:
+                running.cancel()
+
         for life in lives:
             life.add_done_callback(stop)
+        for script in beside:
+            script.add_done_callback(stop_at_failure)
         try:
             await running
         except asyncio.CancelledError:
-            for life in lives:
-                if life.done():
-                    life.result()
+            ended: list[asyncio.Future[Any]] = [*beside, *lives]
+            for one in ended:
+                if one.done():
+                    one.result()
             if num_left >= host.min_left:
                 raise
             why = "the others died, left or were turned away"

@@ -69,6 +69,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Refused: virtual time would not wait for a thread."""
         raise RuntimeError("a loop on virtual time has no threads; do the work in place")
 
+    def jump(self, seconds: float) -> None:
+        """Let time pass in which nothing can happen, as while a machine is suspended or waits for its disk."""
+        self._selector.now += seconds
+
     def interrupt(self) -> None:
         """Raise `KeyboardInterrupt` from the loop, once what it does at the moment is done; from any thread."""
         self._selector.is_interrupted = True

@@ -6,6 +6,7 @@ import pytest
 
 from paceline import axon
 from paceline.axon.transports import Link, MemoryNetwork
+from paceline.axon.transports.links import Fault
 from paceline.errors import ConnectionLost, Unreachable
 
 NUM_BYTES = 1_000_000
@@ -118,3 +119,39 @@ def test_nobody_is_reached_over_a_cut_link_until_it_is_mended(run_virtual, end):
         return await remote.echo.coro(b"again")
 
     assert between(run_virtual, Link(), Link(), use)[0] == b"again"
+
+
+def fated(run_virtual, fate):
+    """Numbers as they come to the far side, each sent a second after the last, the first of them with this fate."""
+    seen = []
+
+    async def see(number: int) -> None:
+        seen.append(number)
+
+    async def main():
+        network = MemoryNetwork()
+        near, far = network.host("near"), network.host("far")
+        worker = axon.Worker("far")
+        worker.rpc()(see)
+        async with worker.serving(transport=far, port=1, grace_seconds=0) as address:
+            remote = axon.connect(str(address), transport=near)
+            await remote.see.coro(0)
+            fates = [fate]
+            near.link.fate = lambda request: fates.pop() if fates else Fault.NONE
+            calls = []
+            for number in (1, 2, 3):
+                calls.append(asyncio.ensure_future(remote.see.coro(number)))
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*calls)
+            await asyncio.sleep(10)
+        return seen
+
+    return run_virtual(main())
+
+
+def test_a_request_that_is_repeated_comes_twice(run_virtual):
+    assert sorted(fated(run_virtual, Fault.REPEAT)) == [0, 1, 1, 2, 3]
+
+
+def test_a_request_that_is_delayed_is_overtaken(run_virtual):
+    assert fated(run_virtual, Fault.DELAY) == [0, 2, 3, 1]

@@ -188,3 +188,14 @@ def test_a_newcomer_is_given_a_share_once_in_its_life(exchange):
 def test_models_cannot_be_fetched_by_epoch(run_virtual, exchange):
     with pytest.raises(ValueError, match="fetch_newest"):
         run_virtual(exchange.fetch_model(1, 0, 1.0))
+
+
+def test_pushes_of_two_lives_are_told_apart_though_a_clock_went_back(run_virtual, monkeypatch):
+    names = []
+    for _ in range(2):  # the same name and life, and none remembers what it sent before
+        given = context({"b": [True]}, exchange="push-sum", push_probability=1.0, batch_size=64)
+        monkeypatch.setattr(given.calls, "call", calling(TimedOut("late")))
+        exchange = begun(given)
+        train_once(run_virtual, exchange)
+        names += [push.transfer for push in exchange.account.under_way]
+    assert len(names) == len(set(names)) == 2

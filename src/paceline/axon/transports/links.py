@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import functools
 import math
@@ -15,10 +16,11 @@ from weakref import WeakSet
 from paceline.axon import loops
 from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.transports.base import Address
-from paceline.errors import ConfigError, ConnectionLost, TimedOut, Unreachable
+from paceline.errors import ConfigError, ConnectionLost, TimedOut, TransportError, Unreachable
 
 _BYTES_PER_MBIT = 1e6 / 8
 _HEAD_BYTES = 200  # what a request or reply takes besides its body
+_LONGEST_HOLD_UP_SECONDS = 2.0  # of requests that are delayed or repeated
 
 Ask: TypeAlias = Callable[[], Awaitable[Reply]]
 
@@ -29,6 +31,8 @@ class Fault(enum.Enum):
     NONE = "none"
     LOSE_REQUEST = "lose request"  # the far side never sees it
     LOSE_REPLY = "lose reply"  # the far side has acted, and the asking side does not know
+    REPEAT = "repeat"  # the far side sees the request again a while later, and nobody waits for that answer
+    DELAY = "delay"  # the request is held up for a while, and others overtake it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,24 +76,31 @@ class LinkInUse:
     """A link in use: exchanges go over it, take their time, and may be lost.
 
     A `plan` decides the fate of each request by itself, instead of chance; for replaying a fault exactly.
+
+    Attributes:
+        fate: decides the fate of each request from now on.
+        bandwidth: what is left of the link; it may change, and what is queued goes on as before.
     """
 
     def __init__(self, link: Link, plan: Callable[[Request], Fault] | None = None) -> None:
         self._loss = link.loss
         self.random = random.Random(link.seed)
-        self._fate = plan or self._by_chance
+        self.fate: Callable[[Request], Fault] = plan or self.by_chance
         self._up = _Direction(link.up_bytes_per_second, link, self)
         self._down = _Direction(link.down_bytes_per_second, link, self)
-        self.bandwidth = 1.0  # what is left of the link; it may change, and what is queued goes on as before
+        self.bandwidth = 1.0
         self._is_cut = False
         self._under_way: dict[asyncio.Task[Reply], None] = {}  # in the order in which they began
         self._pumps: WeakSet[Pump] = WeakSet()
+        self._repeated: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
         """Break the link: what is under way is lost, and nobody can be reached until `mend`."""
         self._is_cut = True
         for exchange in list(self._under_way):
             exchange.cancel()
+        for repeated in list(self._repeated):
+            repeated.cancel()
         for pump in list(self._pumps):
             pump.break_off()
 
@@ -124,10 +135,16 @@ class LinkInUse:
         return exchange.result()
 
     async def _there_and_back(self, address: Address, request: Request, ask: Ask, far: LinkInUse | None) -> Reply:
-        fault = self._fate(request)
+        fault = self.fate(request)
+        if fault is Fault.DELAY:
+            await asyncio.sleep(self._hold_up_seconds())
         await _carry(request.body, [self._up] if far is None else [self._up, far._down])
         if fault is Fault.LOSE_REQUEST:
             raise ConnectionLost(f"{address}: the request was lost")
+        if fault is Fault.REPEAT:
+            repeated = asyncio.ensure_future(self._ask_again(ask))
+            self._repeated.add(repeated)
+            repeated.add_done_callback(self._repeated.discard)
         reply = await ask()
         if fault is Fault.LOSE_REPLY:
             if reply.stream is not None:
@@ -143,7 +160,18 @@ class LinkInUse:
             reply.stream = pump.stream
         return reply
 
-    def _by_chance(self, request: Request) -> Fault:
+    async def _ask_again(self, ask: Ask) -> None:
+        await asyncio.sleep(self._hold_up_seconds())
+        with contextlib.suppress(TransportError):
+            reply = await ask()
+            if reply.stream is not None:
+                await reply.stream.aclose()
+
+    def _hold_up_seconds(self) -> float:
+        return self.random.random() * _LONGEST_HOLD_UP_SECONDS
+
+    def by_chance(self, request: Request) -> Fault:
+        """Return the fate that chance decides, by the loss of the link."""
         if self.random.random() >= self._loss:
             return Fault.NONE
         return self.random.choice((Fault.LOSE_REQUEST, Fault.LOSE_REPLY))

@@ -28,6 +28,7 @@ from paceline.topologies.gossip.peer_state import PeerState, at_one_moment, pack
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.reporting.formatting import format_names
+from paceline.topologies.saving import until_saved
 from paceline.topologies.sessions import Changes
 
 OnEpoch: TypeAlias = Callable[[str, int, Vectors], None]
@@ -156,8 +157,10 @@ class Observer(Host):
             scores = found = await env.run_blocking(lambda: prepared.evaluate(state))
             if has_exploded(found.loss):
                 raise diverged(f"the end on {format_names(averaged)}", f"the loss of their average is {found.loss:.3g}")
+        model = SavedModel(training=prepared.training)
+        await until_saved(lambda: env.run_blocking(lambda: env.save("final", state, model)))
+        # Last: a run whose end is recorded does not go on, so a crash before it must find the model saved.
         env.emit(GossipEnded(at=self._last_at, averaged=averaged, reason=self._end_reason(), **fields_of(scores)))
-        env.save("final", state, SavedModel(training=prepared.training))
         self._outcome = Outcome(state, {**figures_of(scores, metric_names), "averaged": averaged})
 
     def admit(self, node: Node) -> OnEpoch:

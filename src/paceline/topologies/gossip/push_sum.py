@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import random
+import secrets
 
 from paceline.learning.shards import Shard
 from paceline.learning.update_validation import UpdateValidator
@@ -32,6 +33,9 @@ class PushSumExchange(Exchange):
         self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
         self._shared: dict[str, int] = {}
         self._num_sent = 0
+        self._nonce = secrets.token_hex(
+            8
+        )  # clocks may go back, and lives with them: a push must not look like an old one
         self._is_finished = False
 
     @property
@@ -131,7 +135,7 @@ class PushSumExchange(Exchange):
             return
         to = self._rng.choice(others)
         self._num_sent += 1
-        push = self.account.send(f"{self._context.name}/{self._context.membership.me.life}/{self._num_sent}", to.name)
+        push = self.account.send(f"{self._context.name}/{self._nonce}/{self._num_sent}", to.name)
         if push is not None:
             task = asyncio.ensure_future(self._deliver(push, parameters))
             self._pushes[task] = None

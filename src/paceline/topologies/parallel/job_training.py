@@ -37,14 +37,10 @@ from paceline.topologies.parallel.reserve import ShardReserve
 from paceline.topologies.parallel.resuming import RoundNotes
 from paceline.topologies.parallel.rounds import OpenRound, Share, TrainedShare
 from paceline.topologies.parallel.seeds import order_seed
+from paceline.topologies.saving import SAVING_SECONDS, until_saved
 from paceline.topologies.sessions import Changes
 
 _MAX_REFUSALS = 20  # of a learner in a round that are recorded: whoever repeats itself must not fill the disk
-
-SAVING_SECONDS = 60.0
-"""Longest that saving a round is tried before the run ends: a full disk may have room again."""
-
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0  # between two tries
 
 
 class JobTraining:
@@ -364,15 +360,15 @@ class JobTraining:
         self, number: int, describe: Callable[[], events.RoundClosed], error: DiskError
     ) -> events.RoundClosed:
         """Try for a while to save a round that could not be; raises the last `DiskError`."""
-        give_up_at, pause = self.time() + SAVING_SECONDS, _FIRST_PAUSE_SECONDS
         self._record(events.SavingFailed, round=number, reason=str(error), patience_seconds=SAVING_SECONDS)
-        while self.time() < give_up_at:
-            await asyncio.sleep(pause)
+
+        async def save() -> events.RoundClosed:
             saved: events.RoundClosed | DiskError = await self.env.run_blocking(lambda: self._save(describe()))
-            if isinstance(saved, events.RoundClosed):
-                return saved
-            error, pause = saved, min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        raise error
+            if isinstance(saved, DiskError):
+                raise saved
+            return saved
+
+        return await until_saved(save)
 
     async def _count_late(self, closed: OpenRound, updates: Iterable[TrainedShare]) -> int:
         """Have late updates of earlier rounds count in the one that closes; returns how many do."""

@@ -19,6 +19,7 @@ from paceline.topologies.access import Proof
 from paceline.topologies.base import Environment, Host, Outcome
 from paceline.topologies.events import STOPPED, LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.reporting.formatting import format_names
+from paceline.topologies.saving import until_saved
 from paceline.topologies.sessions import (
     DRAIN_SECONDS,
     POLL_SECONDS,
@@ -170,8 +171,11 @@ class Trunk(Host, messages.TrunkService):
                 reason = STOPPED
                 break
         await self._sync_all(self._job.epochs + 1)
-        self.env.save("final", self.current_state(), self._saved_model())
+        await until_saved(lambda: self.env.run_blocking(self._save_final))
         return reason
+
+    def _save_final(self) -> None:
+        self.env.save("final", self.current_state(), self._saved_model())
 
     async def _save(self, epoch: int) -> None:
         """Keep what a run needs to go on after an epoch, if all of it is here; what was learned last: with it, all is.
@@ -188,7 +192,7 @@ class Trunk(Host, messages.TrunkService):
             self.env.save(memory_name(epoch), kept(scheme.memory(), sources))
             self.env.save(epoch, scheme.state(), self._saved_model())
 
-        await self.env.run_blocking(save)
+        await until_saved(lambda: self.env.run_blocking(save))
 
     def _saved_model(self) -> SavedModel:
         job, training = self._job, self._prepared.training

@@ -1,0 +1,54 @@
+"""Some of the schedules of `make chaos`, and whether its harness finds faults at all."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.chaos import mutants, playing
+from tests.chaos.schedules import ATTACKS, KINDS, TOPOLOGIES, draw
+
+NUM_SEEDS = 34
+FIRST_MUTANTS = ("double updates let in", "stale parameters handed out", "mass lost", "budget check skipped")
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_whatever_happens_what_must_be_true_is(topology):
+    failed = [result for seed in range(NUM_SEEDS) if (result := playing.play_seed(topology, seed)).failures]
+    assert failed == [], [playing.replay_line(topology, result.seed) for result in failed]
+
+
+def test_schedules_have_all_that_can_go_wrong():
+    faults = [fault for seed in range(200) for fault in draw("served", seed).faults]
+    assert {fault.kind for fault in faults} == {*KINDS, "lose power"}
+    assert {fault.on for fault in faults if fault.kind == "attack"} == set(ATTACKS)
+
+
+def test_a_seed_gives_the_same_schedule_and_what_fails_is_shrunk():
+    assert draw("split", 7) == draw("split", 7)
+    with mutant_in_place("stale parameters handed out"):
+        schedule = playing.shrink(draw("served", 0))
+        assert playing.play(schedule).failures
+    assert schedule.faults == ()  # none is needed for this one
+
+
+def mutant_in_place(name):
+    return next(mutant for mutant in mutants.MUTANTS if mutant.name == name).in_place()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=mutant.name, marks=() if mutant.name in FIRST_MUTANTS else pytest.mark.long)
+        for number, mutant in enumerate(mutants.MUTANTS)
+    ],
+)
+def test_mutants_are_found(number):
+    assert mutants.find(number) is not None
+
+
+def test_a_failing_seed_can_be_played_again_by_one_line():
+    command = playing.replay_line("push-sum", 3).split()
+    done = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("push-sum, seed 3: ")
+    assert done.stdout.endswith("all is well\n")
