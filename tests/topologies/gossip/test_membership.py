@@ -50,7 +50,7 @@ def test_a_peer_is_not_passed_on_before_it_can_be_called():
 
 
 def test_records_without_an_address_or_beyond_the_job_are_not_believed(membership):
-    membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=11)])
+    membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=12)])
     assert [one.name for one in membership.everybody()] == ["a"]
 
 

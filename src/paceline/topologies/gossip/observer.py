@@ -63,6 +63,10 @@ class Consensus:
         """Measure nothing before this peer has trained an epoch, or is gone."""
         self._awaited.add(name)
 
+    def resume(self, name: str, epoch: int, parameters: Vectors) -> None:
+        """Take in the model that a peer goes on from, which is compared with those that others train."""
+        self._newest[name], self._epochs[name] = parameters, epoch
+
     def add(self, name: str, epoch: int, parameters: Vectors) -> None:
         """Take in the model of a peer after an epoch."""
         self._newest[name], self._epochs[name] = parameters, epoch
@@ -180,12 +184,15 @@ class Observer(Host):
     def see(self, name: str, state_of: Callable[[], PeerState | None]) -> None:
         """Take note of how to learn what a peer in this process needs to go on."""
         self._states[name] = state_of
+        state = state_of()
+        if state is not None:  # it goes on, maybe only to the end: so nothing waits for an epoch of it
+            self._consensus.resume(name, state.about.epoch, state.parameters)
 
     def _keep(self, epoch: int, mean: Vectors) -> None:
         """Keep what all peers need to go on, at one moment of virtual time: so no mass counts twice."""
         if not self.keeps:
             return
-        found = [state_of() for name, state_of in sorted(self._states.items()) if name in self._training]
+        found = [state_of() for _, state_of in sorted(self._states.items())]
         self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
         self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
 
@@ -201,6 +208,7 @@ class Observer(Host):
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         self._training.discard(name)
+        self._states.pop(name, None)
         if finished is None:
             self._consensus.forget(name)
         elif finished.state is not None:
