@@ -129,12 +129,31 @@ def test_the_target_that_a_peer_had_reached_counts_after_a_resume(tmp_path):
     assert max(event.epoch for event in of(EpochEnded, events)) <= 10
 
 
+def test_peers_that_are_slow_to_come_back_are_kept_again(tmp_path):
+    events = []
+
+    def crash_at_next(event):
+        events.append(event)
+        if isinstance(event, ConsensusMeasured):
+            raise Crash
+
+    both, options = VirtualFleet([device("a"), device("b")]), {"callbacks": [crash_at_next], "progress": False}
+    with pytest.raises(Crash):
+        run.train(job(exchange="push-sum"), both, folder=tmp_path / "run", **options)
+    events.clear()
+    with pytest.raises(Crash):
+        run.resume(tmp_path / "run", VirtualFleet([device("a"), device("b", 5.0)]), **options)
+    assert {event.learner for event in of(EpochEnded, events)} == {"a"}
+    path = tmp_path / "run" / "checkpoints" / f"{peers_name(events[-1].epoch)}.safetensors"
+    assert {name.split("/")[0] for name in checkpoints.read(path)} == {"a", "b"}
+
+
 # A single peer, with a disk.
 
 
-def swarm(seed, folder, **rules):
+def swarm(seed, folder, *, loss=0.2, **rules):
     small = {"epochs": 60, "batch_size": 16, "min_peers": 3, "probe_seconds": 1.0, "patience_seconds": 0.5}
-    return Swarm(GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=0.2, seed=seed, disk=folder)
+    return Swarm(GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=loss, seed=seed, disk=folder)
 
 
 def start(swarm, name, life):
@@ -205,6 +224,50 @@ def test_all_peers_that_were_killed_go_on_together(exchange, tmp_path):
     assert started == {name: epoch + 1 for name, epoch in before.items()}
     assert {result.averaged for result in results.values()} == {NAMES}
     assert all(event.at < 60 for event in played.events)
+
+
+async def killed_after_its_last_epoch(folder, exchange, speed_when_back):
+    """One of two peers has trained all epochs, the other has not; both are killed, and come back."""
+    played = swarm(1, folder, loss=0.0, exchange=exchange, epochs=4, min_peers=2)
+    played.start("a", ["b"], life=1, num_samples=128, samples_per_second=2000.0)
+    played.start("b", ["a"], life=1, num_samples=128, samples_per_second=40.0)
+    while ("a", 4) not in played.models:
+        await asyncio.sleep(0.01)
+    for name in "ab":
+        await played.kill(name)
+    assert ("b", 4) not in played.models
+    played.start("a", ["b"], life=2, num_samples=128, samples_per_second=speed_when_back)
+    played.start("b", ["a"], life=2, num_samples=128)
+    return await played.results()
+
+
+@pytest.mark.parametrize("speed_when_back", [10_000.0, 10.0])
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_peer_that_was_killed_after_its_last_epoch_is_not_waited_for(exchange, speed_when_back, tmp_path):
+    going_on = killed_after_its_last_epoch(tmp_path, exchange, speed_when_back)
+    results = play(asyncio.wait_for(going_on, 300))
+    assert {result.averaged for result in results.values()} == {("a", "b")}
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_who_joins_peers_that_go_on_begins_where_they_are(exchange, tmp_path):
+    async def main():
+        played = swarm(1, tmp_path, exchange=exchange, min_peers=2)
+        for name in NAMES[:2]:
+            start(played, name, 1)
+        await asyncio.sleep(3.0)
+        for name in NAMES[:2]:
+            await played.kill(name)
+        played.events.clear()
+        for name in NAMES[:2]:
+            start(played, name, 2)
+        start(played, "c", 1)
+        await asyncio.sleep(3.0)
+        await played.end()
+        return {event.learner: event.epoch for event in of(PeerStarted, played.events)}
+
+    started = play(main())
+    assert started["c"] >= min(started["a"], started["b"]) > 2
 
 
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
