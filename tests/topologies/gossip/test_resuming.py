@@ -19,6 +19,7 @@ from paceline.topologies.gossip.mass import FULL_MASS, MassEntry, MassState, Pus
 from paceline.topologies.gossip.peer_state import About, PeerState, of_peer
 from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.gossip.storage import PeerStorage
+from tests.topologies.gossip.masses import total_mass
 from tests.topologies.gossip.swarm import Swarm, play
 from tests.topologies.gossip.test_virtual import device, of
 
@@ -293,6 +294,25 @@ def test_a_peer_that_was_away_for_long_keeps_its_mass_and_mixes_what_is_newest(e
     else:
         assert again == before._progress.epoch + 1
         assert after._restored[1].held == before._exchange.account.state().held > 0
+
+
+def test_a_peer_whose_clock_was_put_back_is_not_given_the_same_share_again(tmp_path):
+    async def main():
+        played = Swarm(GossipJob(epochs=60, exchange="push-sum", min_peers=2, evaluate_samples=0), seed=1)
+        for name in NAMES[:2]:
+            start(played, name, 1)
+        await asyncio.sleep(2.0)
+        start(played, "c", 50)
+        await asyncio.sleep(2.0)
+        await played.kill("c")
+        start(played, "c", 1)
+        await asyncio.sleep(2.0)
+        await played.end()
+        return played
+
+    played = play(main())
+    assert 0 < played.begun["c"] < FULL_MASS
+    assert total_mass([peer._exchange.account for peer in played.peers]) == 2 * FULL_MASS
 
 
 # What is kept.
