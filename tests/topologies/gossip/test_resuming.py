@@ -6,19 +6,21 @@ import pytest
 import torch
 
 from paceline import run
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError, PacelineError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.report import RunFolder
+from paceline.topologies.base import Environment
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, GossipEnded, PeerEnded, PeerStarted
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.mass import FULL_MASS, MassEntry, MassState, Push
 from paceline.topologies.gossip.peer_state import About, PeerState, of_peer
 from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.gossip.storage import PeerStorage
+from paceline.topologies.gossip.topology import TOPOLOGY
 from tests.topologies.gossip.masses import total_mass
 from tests.topologies.gossip.swarm import Swarm, play
 from tests.topologies.gossip.test_virtual import device, of
@@ -149,12 +151,51 @@ def test_peers_that_are_slow_to_come_back_are_kept_again(tmp_path):
     assert {name.split("/")[0] for name in checkpoints.read(path)} == {"a", "b"}
 
 
+class FullDisk:
+    """Receives what is saved, but refuses it for some seconds of virtual time."""
+
+    def __init__(self, first, last):
+        self._first, self._last = first, last
+        self.saved = {}
+
+    def save(self, key, state, model=None):
+        if self._first <= asyncio.get_running_loop().time() < self._last:
+            raise DiskError("no space is left")
+        self.saved[key] = state
+
+
+def play_on(disk, **rules):
+    events = []
+    VirtualFleet([device("a", 50), device("b", 50)]).run(
+        TOPOLOGY.prepare(job(**rules)), Environment(emit=events.append, save=disk.save)
+    )
+    return events
+
+
+def test_peers_go_on_when_the_disk_is_full_for_a_moment():
+    disk = FullDisk(20, 50)
+    events = play_on(disk)
+    measured = [event for event in of(ConsensusMeasured, events) if event.epoch < 8]
+    assert not [event for event in measured if 20 <= event.at < 50]
+    assert {peers_name(event.epoch) for event in measured} <= set(disk.saved)  # so it can be resumed
+    assert max(event.at for event in measured) > 50
+    assert of(EpochEnded, [event for event in events if 20 <= event.at < 50])
+    assert of(GossipEnded, events)
+
+
+def test_a_disk_that_stays_full_ends_the_run():
+    with pytest.raises(DiskError, match="no space is left"):
+        play_on(FullDisk(20, 1e9), epochs=30)
+
+
 # A single peer, with a disk.
 
 
 def swarm(seed, folder, *, loss=0.2, **rules):
     small = {"epochs": 60, "batch_size": 16, "min_peers": 3, "probe_seconds": 1.0, "patience_seconds": 0.5}
-    return Swarm(GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=loss, seed=seed, disk=folder)
+    return Swarm(
+        GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=loss, seed=seed, disk=folder
+    )
 
 
 def start(swarm, name, life):
