@@ -374,7 +374,11 @@ class Host(Role):
         """Wait, but not long, until all devices have heard that the run is over."""
 
     def hear(self, event: Event) -> None:
-        """Take an event of a member that a fleet passes on, and record it."""
+        """Take an event of a member that a fleet passes on; it happens now, for the clock of a device may be wrong."""
+        self.note(msgspec.structs.replace(event, at=self.env.now()))
+
+    def note(self, event: Event) -> None:
+        """Record an event of a member."""
         self.env.emit(event)
 
     def connected(self) -> Collection[str]:

@@ -1,5 +1,6 @@
 """A run that was interrupted goes on where it was, and ends with the same model as one that was not."""
 
+import dataclasses
 import random
 
 import pytest
@@ -9,7 +10,7 @@ from paceline.errors import ConfigError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RoundSpent, RunEnded, RunStarted
 from tests.topologies.parallel.runs import closed, device, of, small_job
 
 JOB = small_job(rounds=6)
@@ -56,6 +57,24 @@ def test_runs_with_nothing_left_to_do_are_not_resumed(tmp_path):
     run.train(reached, fleet(), folder=tmp_path / "reached")
     with pytest.raises(ConfigError, match=r"target, accuracy >= 0.5, is reached; there is nothing to resume"):
         run.reopen(tmp_path / "reached")
+
+
+def test_the_record_has_the_time_of_the_host_whatever_clocks_devices_have(tmp_path):
+    prepared = run.prepare(JOB, tmp_path / "run")
+    make = prepared.plan.member
+
+    def member(node, host):
+        return make(dataclasses.replace(node, now=lambda: 1e9 + node.now()), host)
+
+    prepared.plan.member = member
+    with pytest.raises(Crash):
+        prepared.start(fleet(), [crash_at(RoundClosed, 3)])
+    kept = list(RunFolder.open(tmp_path / "run").events())
+    assert [event.at for event in kept] == sorted(event.at for event in kept)
+    assert of(RoundSpent, kept)
+    reopened = run.reopen(tmp_path / "run")
+    reopened.folder.close()
+    assert reopened.started_at == pytest.approx(closed(kept)[-1].at)
 
 
 def cut_off(folder, kind):

@@ -119,7 +119,7 @@ class JobPool(Orchestrator):
     def min_left(self) -> int:
         return 1
 
-    def hear(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         if isinstance(event, TrainingFailed):
             return  # it was reported, too
         job = self._by_name.get(getattr(event, "job", ""))
