@@ -16,6 +16,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.report import RunFolder
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.learned_model import LearnedModel
 from tests.topologies.parallel.runs import of, paid_fleet
 
 DATA = DataSpec(name="digits", shard_size=64)
@@ -191,6 +192,28 @@ def test_a_pool_whose_jobs_are_over_only_records_the_end(jobs_too, tmp_path):
     assert ended.metrics == whole.metrics
     with pytest.raises(ConfigError, match="all jobs of the pool are over; there is nothing to resume"):
         run.reopen(folder)
+
+
+def test_what_was_paid_for_a_round_that_ended_its_job_stays_paid(tmp_path, monkeypatch):
+    folder, aggregate = tmp_path / "killed", LearnedModel._aggregate
+
+    def fail(model, closed):
+        if model._job.name == "b" and closed.number == 2:
+            raise ConfigError("it fails")
+        aggregate(model, closed)
+
+    def copy(event, job):
+        if isinstance(event, events.JobEnded) and event.job == "b":
+            shutil.copytree(tmp_path / "run", folder)
+
+    monkeypatch.setattr(LearnedModel, "_aggregate", fail)
+    run.train(POOL, fleet(), folder=tmp_path / "run", callbacks=[copy], progress=False)
+    paid = of(events.LearnerPaid, RunFolder.open(folder).events())
+    assert math.fsum(line.amount for line in paid if (line.job, line.round) == ("b", 2)) > 0
+    ended = run.resume(folder, fleet(), progress=False)
+    lines = of(events.LearnerPaid, RunFolder.open(folder).events())
+    assert [line for line in lines if line.job == "b"] == [line for line in paid if line.job == "b"]
+    assert ended.metrics["spent"] == pytest.approx(math.fsum(line.amount for line in lines))
 
 
 def cut_off(folder, kind):

@@ -65,17 +65,19 @@ NEW = KeptPool()
 def recover_pool(events: Sequence[Event], load: Load) -> Recovered:
     """Choose the events of a pool that stay in its record when it goes on; see `Topology.recover`.
 
-    A round counts if its job goes on after it; what was paid for another is dropped, for that round happens again. Jobs
-    that were stopped go on, and an end of the pool is none.
+    A round counts if its job goes on after it, or does not go on; what was paid for another is dropped, for that round
+    happens again. Jobs that were stopped go on, and an end of the pool is none.
     """
     last = {name: last_closed(job.recovered.events) for name, job in load.jobs.items()}
+    ends = [event for event in events if isinstance(event, JobEnded)]
+    over = {event.job for event in ends if event.job in last and event.reason != STOPPED}
 
     def is_kept(event: Event) -> bool:
         match event:
             case LearnerPaid(job=job, round=round):
-                return round <= last.get(job, 0)
-            case JobEnded(job=job, reason=reason):
-                return job in last and reason != STOPPED
+                return job in over or round <= last.get(job, 0)  # what fails has no last round, and is paid for
+            case JobEnded(job=job):
+                return job in over
             case JobSubmitted(job=job):
                 return job in last
         return not isinstance(event, PoolEnded)
