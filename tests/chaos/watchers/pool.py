@@ -85,6 +85,8 @@ class PoolWatcher(OrchestratorWatcher):
             if not 0 <= line.shards <= line.num_shards or not math.isclose(line.amount, line.shards * line.price):
                 self._world.fail(f"a line of the ledger does not add up: {line}")
         ends = [event for event in record if isinstance(event, PoolEnded)]
+        if self._world.was_done and self.num_closed and len(ends) != 1:
+            self._world.fail("nothing is left to do, and the end of the pool is not recorded once")
         if self._world.error is None and not self._world.failures and not self._world.was_done:
             if len(ends) != 1 or not math.isclose(ends[0].spent, spent, abs_tol=_ROUNDING):
                 self._world.fail(f"{spent} was paid, and the pool ended with {ends}")
