@@ -252,7 +252,7 @@ class ClientConnection(HttpProtocol):
         if self._keep_alive and not self.is_closed:
             self._pool.release(self)
         else:
-            self.close()
+            self.abort()  # all has come; a parting by TLS would wait for the far side, and outlive the loop
 
 
 class _Chunks:
