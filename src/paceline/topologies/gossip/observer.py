@@ -189,8 +189,8 @@ class Observer(Host):
         self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
         self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
 
-    def hear(self, event: Event) -> None:
-        super().hear(event)
+    def note(self, event: Event) -> None:
+        super().note(event)
         self._last_at = event.at
         if isinstance(event, PeerStarted):
             self._training.add(event.learner)
