@@ -1,8 +1,8 @@
 """Events: small typed records of what happens in a run, the one thing that recorders, live tables and reports read.
 
 Times are seconds. `at` counts from the start of the run on the clock that the run uses, real or virtual; after a
-resume it goes on from the last recorded event. Each topology defines its own events beside its roles; a subclass of
-`Event` is registered by being defined.
+resume it goes on from the last recorded event. In the record of a host, it is the host's clock. Each topology defines
+its own events beside its roles; a subclass of `Event` is registered by being defined.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ def _reopened(folder: RunFolder, rounds: int | None) -> PreparedRun:
     try:
         load = _Load(folder)
         recovered = folder.topology.recover(job, events, load)
-        plan = folder.topology.resume(job, recovered.events, load)
+        plan = folder.topology.resume(job, recovered, load)
     except ConfigError as error:
         raise ConfigError(f"{folder.path}: {error}") from error
     folder.reopen(recovered.events, settings)

@@ -143,12 +143,15 @@ class World:
             yield VirtualDevice(**{**fields, "joins_at_seconds": joins_at})
 
     def _skew_clocks(self, plan):
-        """Have the clocks of devices go wrong: lives of peers are numbered by them; all else is timed by the loop."""
+        """Have the clocks of devices go wrong: they tell the time of events by them, and peers number their lives."""
         make = plan.member
 
         def member(node, host):
+            def now():
+                return node.now() + self._skews.get(node.name, 0.0)
+
             life = node.life + round(1e6 * self._skews.get(node.name, 0.0))
-            return make(dataclasses.replace(node, life=max(1, life)), host)
+            return make(dataclasses.replace(node, life=max(1, life), now=now), host)
 
         plan.member = member
 

@@ -69,7 +69,7 @@ def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change,
     opened, closed = (sum(isinstance(event, kind) for event in recorded) for kind in (RoundOpened, RoundClosed))
     assert number == signal.SIGINT or opened == closed  # SIGTERM leaves no round open
     out = printed(*shlex.split(line)[1:])
-    assert f"run resumed at round {closed + 1}" in out
+    assert f"run resumed after round {closed}" in out
     assert "ended: rounds done, 3 rounds" in out
 
 

@@ -191,7 +191,7 @@ class _Members:
     def _hear(self, name: str, event: Event) -> None:
         if isinstance(event, MemberListening):
             self._listening.put_nowait(event)
-        self._host.hear(msgspec.structs.replace(event, at=self._host.env.now()))
+        self._host.hear(event)
         if self._host.env.is_stopping() and not self._plan.topology.is_served:
             self._processes[name].stop()  # where there is a host, that ends the run
 

@@ -5,7 +5,9 @@ A disk that refuses them loses nothing, if it takes them again within a while: u
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ from paceline.events import Event
 from paceline.topologies.reporting.tables import GrowingTable, RecordedTable
 
 PATIENCE_SECONDS = 60.0
-"""Longest that a disk may refuse the record, on the clock of the run, before the run is to end."""
+"""Longest that a disk may refuse the record, on the clock of the host, before the run is to end."""
 
 MAX_WAITING_BYTES = 16 << 20
 """Most of the record that waits in memory for a disk that refuses it."""
@@ -43,6 +45,12 @@ def from_line(line: bytes) -> Event:
         return events.from_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from error
+
+
+def _now() -> float:
+    """Tell the host's time, whatever events say: that of the loop here; in other threads, it is the same clock."""
+    loop = asyncio._get_running_loop()
+    return time.monotonic() if loop is None else loop.time()
 
 
 class _WaitingFile:
@@ -118,10 +126,11 @@ class Recorder:
                     file.add(text.encode())
             if self._flush():
                 return
-            if self._failing_since is None:
-                self._failing_since = event.at
+            now = _now()
+            if self._failing_since is None or now < self._failing_since:  # virtual time begins with the run
+                self._failing_since = now
             num_bytes = sum(file.num_waiting_bytes for file in self._files)
-            self.has_given_up = event.at - self._failing_since > PATIENCE_SECONDS or num_bytes > MAX_WAITING_BYTES
+            self.has_given_up = now - self._failing_since > PATIENCE_SECONDS or num_bytes > MAX_WAITING_BYTES
 
     def sync(self) -> bool:
         """Write what waits, and wait until the disk has all events; returns whether it does."""

@@ -374,7 +374,11 @@ class Host(Role):
         """Wait, but not long, until all devices have heard that the run is over."""
 
     def hear(self, event: Event) -> None:
-        """Take an event of a member that a fleet passes on, and record it."""
+        """Take an event of a member that a fleet passes on; it happens now, for the clock of a device may be wrong."""
+        self.note(msgspec.structs.replace(event, at=self.env.now()))
+
+    def note(self, event: Event) -> None:
+        """Record an event of a member."""
         self.env.emit(event)
 
     def connected(self) -> Collection[str]:
@@ -395,11 +399,13 @@ class Recovered(NamedTuple):
         events: what stays in its record.
         lost: what cannot be gone on from, or is missing in the record, each in a sentence.
         damaged: rounds whose checkpoints are of no use, to be removed.
+        is_over: whether the record says that the run ended there.
     """
 
     events: list[Event]
     lost: Sequence[str] = ()
     damaged: Sequence[int] = ()
+    is_over: bool = False
 
 
 class Finished(NamedTuple):
@@ -573,13 +579,14 @@ class Topology(ABC, Generic[J]):
         """Return whether a run of this job can go on after it was interrupted."""
         return False
 
-    def resume(self, job: J, events: Sequence[Event], load: Load) -> Plan[Any]:
+    def resume(self, job: J, recovered: Recovered, load: Load) -> Plan[Any]:
         """Prepare a run that was interrupted, to go on after the last round in its events.
 
+        If nothing is left to do, and its end was not recorded, that is all that the run does: with no device.
         Raises `ConfigError` if there is nothing to go on with, or runs of this topology cannot.
 
         Args:
-            events: what `recover` chose.
+            recovered: what `recover` chose.
             load: reads the checkpoint of a round, and what else was kept.
         """
         raise ConfigError(f"a run of {self.name} cannot be resumed; what it saved is kept")

@@ -4,7 +4,14 @@ import dataclasses
 import functools
 
 from paceline.topologies.events import LearnerLeft
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, ShardsTaken, UpdateAccepted, UpdateAudited
+from paceline.topologies.parallel.events import (
+    RoundClosed,
+    RoundOpened,
+    RunEnded,
+    ShardsTaken,
+    UpdateAccepted,
+    UpdateAudited,
+)
 from tests.chaos.watchers.rounds import RoundsWatcher
 
 _MOST_SESSIONS_PER_NAME = 2  # the newest, and the one that it replaced
@@ -155,7 +162,7 @@ class OrchestratorWatcher:
         self._check_memory()
 
     def _check_record(self, record, rounds):
-        if self._world.was_done:  # the last round was saved, and the process ended before it could say so
+        if self._world.was_done:  # the process ended after it had said so
             self._check_done(record, rounds)
             return
         closed = [event for event in record if isinstance(event, RoundClosed)]
@@ -183,8 +190,10 @@ class OrchestratorWatcher:
 
     def _check_done(self, record, rounds):
         closed = [event.round for event in record if isinstance(event, RoundClosed)]
-        if closed != list(range(1, len(closed) + 1)) or len(closed) < rounds.job.rounds - 1:
+        if closed != list(range(1, rounds.job.rounds + 1)):
             self._world.fail(f"nothing is left to do, and the record has rounds {closed}")
+        if sum(isinstance(event, RunEnded) for event in record) != 1:
+            self._world.fail("nothing is left to do, and the end is not recorded once")
         rounds.check_last()
 
     def _check_memory(self):

@@ -223,8 +223,6 @@ class RoundsWatcher:
 
     def check_last(self):
         """Check the model of a run that was over when it was to go on after a crash."""
-        if self.num_closed == self.job.rounds - 1 and self.open is not None:
-            self._close([one for one in self._kept if one.round < self.open.number])
         if self.num_closed != self.job.rounds:
             self.fail(f"nothing is left to do after {self.num_closed} rounds of {self.job.rounds}")
         self.check_saved()

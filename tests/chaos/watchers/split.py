@@ -102,13 +102,13 @@ class SplitWatcher:
         folder, last = self._world.folder / "checkpoints", [self._world.job.epochs]
         if not (folder / "final.safetensors").is_file() and checkpoints.rounds(folder)[-1:] != last:
             self._world.fail("the run is over, and its final model is not there")
-        if self._world.was_done:
-            return
         job, ended = self._world.job, [event for event in record if isinstance(event, SplitEpochEnded)]
         if [event.epoch for event in ended] != list(range(1, job.epochs + 1)):
             self._world.fail(f"the record has epochs {[event.epoch for event in ended]} of {job.epochs}")
         if len([event for event in record if isinstance(event, SplitEnded)]) != 1:
             self._world.fail("the end is not recorded once")
+        if self._world.was_done:
+            return
         state = self._world.ended.state
         if not all(bool(tensor.isfinite().all()) for tensor in state.values()):
             self._world.fail("what was learned is not finite")

@@ -1,5 +1,6 @@
 """Runs on disks that fail: full for a while or for good, broken, and cut off between any two writes."""
 
+import asyncio
 import errno
 import gc
 import random
@@ -10,6 +11,7 @@ import pytest
 from paceline import files, run
 from paceline.errors import ConfigError, DiskError
 from paceline.events import to_line
+from paceline.fleets import virtual_loop
 from paceline.fleets.virtual import VirtualFleet
 from paceline.report import RunFolder
 from paceline.testing.disks import Crash, FaultyDisk
@@ -101,12 +103,18 @@ def test_a_disk_that_fails_for_good_ends_the_run_and_says_so(kind, number, whole
 def test_a_record_that_cannot_be_written_for_long_ends_runs_without_checkpoints_of_rounds(tmp_path):
     folder = RunFolder.create(tmp_path, "run", JOB.described())
     event = LearnerLeft(at=0.0, learner="a", reason="it said goodbye")
-    with files.written_to(FaultyDisk({"append": errno.ENOSPC})):
-        for at in (0.0, 30.0, 60.0):
+
+    async def fail():
+        for at in (0.0, 1e6, 30.0):  # one of them is of a clock that is wrong
             folder.record(LearnerLeft(at=at, learner="a", reason="it said goodbye"))
             assert not folder.has_failed
-        folder.record(LearnerLeft(at=60.1, learner="a", reason="it said goodbye"))
+            await asyncio.sleep(30.0)
+        await asyncio.sleep(0.1)  # 90.1 s after the first
+        folder.record(event)
         assert folder.has_failed
+
+    with files.written_to(FaultyDisk({"append": errno.ENOSPC})):
+        virtual_loop.run(fail())
     folder.record(event)
     with pytest.raises(DiskError, match=r"the record is not complete: .*events.jsonl cannot be written: No space left"):
         folder.close()

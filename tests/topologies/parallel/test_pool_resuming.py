@@ -16,6 +16,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.report import RunFolder
 from paceline.topologies.parallel import events
 from paceline.topologies.parallel.jobs import Job, Pool
+from paceline.topologies.parallel.learned_model import LearnedModel
 from tests.topologies.parallel.runs import of, paid_fleet
 
 DATA = DataSpec(name="digits", shard_size=64)
@@ -91,14 +92,10 @@ def killed(tmp_path_factory):
     return folders
 
 
-def are_all_over(folder):
-    return len(of(events.JobEnded, RunFolder.open(folder).events())) == len(POOL.jobs)
-
-
 def test_a_pool_that_is_killed_at_any_event_goes_on_to_the_same_end(killed):
     assert len(killed) >= 20
     for folder in killed.values():
-        if are_all_over(folder):
+        if of(events.PoolEnded, RunFolder.open(folder).events()):
             continue
         run.reopen(folder).start(fleet())
         pool, jobs, spent = check_record(folder)
@@ -170,6 +167,59 @@ def test_the_folder_of_a_job_that_is_not_whole_is_made_anew(tmp_path):
     (half / "versions.json").write_text("{}")
     run.reopen(folder).start(fleet())
     check_record(folder)
+
+
+@pytest.mark.parametrize("jobs_too", [False, True])
+def test_a_pool_whose_jobs_are_over_only_records_the_end(jobs_too, tmp_path):
+    """The process ended before the pool could say so; or a loss of power took what jobs had said last, too."""
+    folder = tmp_path / "run"
+    whole = run.train(POOL, fleet(), folder=folder, progress=False)
+    before, jobs_before, spent = check_record(folder)
+    cut_off(folder, "pool_ended")
+    for job in folder.glob("jobs/*") if jobs_too else ():
+        cut_off(job, "run_ended")
+    resumed = []
+    nobody = VirtualFleet([msgspec.structs.replace(device, joins_at_seconds=1e6) for device in paid_fleet(3)])
+    ended = run.resume(folder, nobody, callbacks=[lambda event, job: resumed.append(event)], progress=False)
+    pool, jobs, _ = check_record(folder)
+    assert of(events.JobEnded, pool) == of(events.JobEnded, before)
+    assert [(event.reason, event.spent) for event in of(events.PoolEnded, pool)] == [("all jobs are over", spent)]
+    assert not of(events.RoundOpened, resumed)
+    for name, happened in jobs.items():
+        assert of(events.RoundClosed, happened) == of(events.RoundClosed, jobs_before[name])
+        reasons = [(event.reason, event.rounds) for event in of(events.RunEnded, happened)]
+        assert reasons == [(event.reason, event.rounds) for event in of(events.RunEnded, jobs_before[name])]
+    assert ended.metrics == whole.metrics
+    with pytest.raises(ConfigError, match="all jobs of the pool are over; there is nothing to resume"):
+        run.reopen(folder)
+
+
+def test_what_was_paid_for_a_round_that_ended_its_job_stays_paid(tmp_path, monkeypatch):
+    folder, aggregate = tmp_path / "killed", LearnedModel._aggregate
+
+    def fail(model, closed):
+        if model._job.name == "b" and closed.number == 2:
+            raise ConfigError("it fails")
+        aggregate(model, closed)
+
+    def copy(event, job):
+        if isinstance(event, events.JobEnded) and event.job == "b":
+            shutil.copytree(tmp_path / "run", folder)
+
+    monkeypatch.setattr(LearnedModel, "_aggregate", fail)
+    run.train(POOL, fleet(), folder=tmp_path / "run", callbacks=[copy], progress=False)
+    paid = of(events.LearnerPaid, RunFolder.open(folder).events())
+    assert math.fsum(line.amount for line in paid if (line.job, line.round) == ("b", 2)) > 0
+    ended = run.resume(folder, fleet(), progress=False)
+    lines = of(events.LearnerPaid, RunFolder.open(folder).events())
+    assert [line for line in lines if line.job == "b"] == [line for line in paid if line.job == "b"]
+    assert ended.metrics["spent"] == pytest.approx(math.fsum(line.amount for line in lines))
+
+
+def cut_off(folder, kind):
+    """Leave of a record what comes before the last event of a kind, as a crash does."""
+    record = folder / "events.jsonl"
+    record.write_text(record.read_text().rpartition(f'{{"event":"{kind}"')[0])
 
 
 def test_a_round_that_is_saved_and_not_recorded_counts_and_is_paid_once(killed, tmp_path):

@@ -129,7 +129,7 @@ def test_a_resumed_run_and_one_that_is_not_over():
     facts = {"job": JOB, "clock": "live", "num_parameters": 1, "num_shards": 1, "paceline": "0"}
     started, again = (happened.RunStarted(at=at, first_round=number, **facts) for at, number in ((0, 1), (5, 2)))
     summary = summed_up(started, opened(), closed(), again, settings=JOB)
-    assert summary.tables["happenings"].records() == [{"at": 5, "what": "run resumed at round 2"}]
+    assert summary.tables["happenings"].records() == [{"at": 5, "what": "run resumed after round 1"}]
     assert (summary.ended, summary.seconds) == (None, 5)
     nothing = summed_up(settings=JOB)
     assert nothing.about == "digits-cnn on digits · shares by adaptive-dab · aggregation by fedavg · nothing recorded"

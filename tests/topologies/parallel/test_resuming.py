@@ -1,5 +1,6 @@
 """A run that was interrupted goes on where it was, and ends with the same model as one that was not."""
 
+import dataclasses
 import random
 
 import pytest
@@ -9,7 +10,7 @@ from paceline.errors import ConfigError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RoundSpent, RunEnded, RunStarted
 from tests.topologies.parallel.runs import closed, device, of, small_job
 
 JOB = small_job(rounds=6)
@@ -56,6 +57,54 @@ def test_runs_with_nothing_left_to_do_are_not_resumed(tmp_path):
     run.train(reached, fleet(), folder=tmp_path / "reached")
     with pytest.raises(ConfigError, match=r"target, accuracy >= 0.5, is reached; there is nothing to resume"):
         run.reopen(tmp_path / "reached")
+
+
+def test_the_record_has_the_time_of_the_host_whatever_clocks_devices_have(tmp_path):
+    prepared = run.prepare(JOB, tmp_path / "run")
+    make = prepared.plan.member
+
+    def member(node, host):
+        return make(dataclasses.replace(node, now=lambda: 1e9 + node.now()), host)
+
+    prepared.plan.member = member
+    with pytest.raises(Crash):
+        prepared.start(fleet(), [crash_at(RoundClosed, 3)])
+    kept = list(RunFolder.open(tmp_path / "run").events())
+    assert [event.at for event in kept] == sorted(event.at for event in kept)
+    assert of(RoundSpent, kept)
+    reopened = run.reopen(tmp_path / "run")
+    reopened.folder.close()
+    assert reopened.started_at == pytest.approx(closed(kept)[-1].at)
+
+
+def cut_off(folder, kind):
+    """Leave of a record what comes before the last event of a kind, as a crash does."""
+    events = folder / "events.jsonl"
+    events.write_text(events.read_text().rpartition(f'{{"event":"{kind}"')[0])
+
+
+@pytest.mark.parametrize("last", ["run_ended", "round_closed"])
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [(JOB, "rounds done"), (small_job(rounds=50, local_epochs=2, target="accuracy >= 0.5"), "target reached")],
+    ids=["rounds", "target"],
+)
+def test_a_run_whose_last_round_was_saved_only_records_its_end(job, reason, last, tmp_path):
+    folder = tmp_path / "run"
+    whole = run.train(job, fleet(), folder=folder)
+    was_closed, (end,) = closed(RunFolder.open(folder).events()), of(RunEnded, RunFolder.open(folder).events())
+    cut_off(folder, last)
+    resumed, nobody = [], VirtualFleet([device("a", joins_at_seconds=1e6)])
+    ended = run.resume(folder, nobody, callbacks=[resumed.append], progress=False)
+    assert list(map(type, resumed)) == [RunStarted, RunEnded]
+    recorded = list(RunFolder.open(folder).events())
+    assert closed(recorded) == was_closed
+    (again,) = of(RunEnded, recorded)
+    assert (again.reason, again.rounds, again.loss) == (reason, end.rounds, end.loss)
+    assert all(ended.state[name].equal(tensor) for name, tensor in whole.state.items())
+    assert ended.metrics == whole.metrics
+    with pytest.raises(ConfigError, match="there is nothing to resume"):
+        run.reopen(folder)
 
 
 def test_rounds_without_improvement_count_across_a_resume(tmp_path):

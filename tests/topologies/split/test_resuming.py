@@ -132,6 +132,26 @@ def test_runs_with_nothing_to_go_on_with_say_so(tmp_path):
         run.reopen(tmp_path / "bare")
 
 
+@pytest.mark.parametrize("rules", [{}, {"scheme": "gfl"}, {"scheme": "images"}, {"target": "accuracy >= 0.2"}], ids=str)
+def test_a_run_whose_last_epoch_was_recorded_only_records_its_end(rules, tmp_path):
+    folder = tmp_path / "run"
+    whole = run.train(job(epochs=2, **rules), VirtualFleet(fleet()), folder=folder, progress=False)
+    (end,) = of(SplitEnded, RunFolder.open(folder).events())
+    events, final = folder / "events.jsonl", folder / "checkpoints" / "final.safetensors"
+    events.write_text(events.read_text().rpartition('{"event":"split_ended"')[0])
+    final.unlink()
+    resumed, nobody = [], VirtualFleet([device(name, joins_at_seconds=1e6) for name in "abc"])
+    ended = run.resume(folder, nobody, callbacks=[resumed.append], progress=False)
+    assert not of(SplitEpochEnded, resumed)
+    (again,) = of(SplitEnded, RunFolder.open(folder).events())
+    assert (again.reason, again.epochs, again.loss) == (end.reason, end.epochs, end.loss)
+    assert farthest(ended.state, whole.state) == 0
+    assert farthest(checkpoints.read(final), whole.state) == 0
+    assert ended.metrics == whole.metrics
+    with pytest.raises(ConfigError, match="there is nothing to resume"):
+        run.reopen(folder)
+
+
 def test_what_is_kept_stays_small_and_a_copy_that_does_not_fit_is_refused(tmp_path):
     interrupted(tmp_path / "run", job(epochs=6), SplitEpochEnded, 4)
     folder = tmp_path / "run" / "checkpoints"

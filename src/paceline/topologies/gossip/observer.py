@@ -211,8 +211,8 @@ class Observer(Host):
         self._give_up_at = None
         return True
 
-    def hear(self, event: Event) -> None:
-        super().hear(event)
+    def note(self, event: Event) -> None:
+        super().note(event)
         self._last_at = event.at
         if isinstance(event, PeerStarted):
             self._training.add(event.learner)

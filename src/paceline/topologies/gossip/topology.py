@@ -12,7 +12,18 @@ from paceline.learning.datasets import importable
 from paceline.learning.shards import Shard
 from paceline.learning.sources import load_own
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.base import (
+    DeviceOptions,
+    Environment,
+    Host,
+    JobSpec,
+    Load,
+    Member,
+    Node,
+    Plan,
+    Recovered,
+    Topology,
+)
 from paceline.topologies.consent import Disclosure, check_consent
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES
@@ -46,8 +57,9 @@ class Gossip(Topology[GossipJob]):
     def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
         return events_to_keep(events)
 
-    def resume(self, job: GossipJob, events: Sequence[Event], load: Load) -> Plan[Any]:
-        return GossipPlan(prepare_job(job), kept_peers(events, load), goes_on=bool(events))
+    def resume(self, job: GossipJob, recovered: Recovered, load: Load) -> Plan[Any]:
+        kept = kept_peers(recovered.events, load)
+        return GossipPlan(prepare_job(job), kept, goes_on=bool(recovered.events))
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         found = [

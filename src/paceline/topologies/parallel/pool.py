@@ -119,7 +119,7 @@ class JobPool(Orchestrator):
     def min_left(self) -> int:
         return 1
 
-    def hear(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         if isinstance(event, TrainingFailed):
             return  # it was reported, too
         job = self._by_name.get(getattr(event, "job", ""))
@@ -152,11 +152,15 @@ class JobPool(Orchestrator):
         spec, kept = prepared.job, self._kept
         is_over = spec.name in kept.ended
         silent = replace(self.env, emit=lambda event: None, save=save_nothing)
-        env = silent if is_over else self.env.nested(spec)
+        is_told = is_over and spec.name not in kept.untold
+        env = silent if is_told else self.env.nested(spec)
         training = JobTraining(prepared, env, self._changes, kept.num_closed.get(spec.name, 0) + 1)
         job = self._by_name[spec.name] = PooledJob(spec.name, training)
         if is_over:
             job.is_over, (job.end_reason, job.end_detail) = True, kept.ended[spec.name]
+            if not is_told:
+                training.start()
+                training.end(kept.ended[spec.name][0])
             return job
         if spec.name not in kept.submitted:
             self._record(

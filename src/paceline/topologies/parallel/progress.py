@@ -54,7 +54,7 @@ def describe(event: Event) -> str | None:
         case events.RoundRolledBack():
             return describe_rollback(event)
         case events.RunStarted(first_round=number) if number > 1:
-            return f"run resumed at round {number}"
+            return f"run resumed after round {number - 1}"
     return describe_membership(event)
 
 

@@ -18,7 +18,7 @@ from paceline.learning.divergence import are_finite
 from paceline.learning.scores import Scores
 from paceline.learning.update_validation import why_unlike
 from paceline.topologies.base import Load, Recovered
-from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunStarted, UpdateKept
+from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted, UpdateKept
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
 from paceline.topologies.reporting.formatting import format_count
@@ -90,6 +90,7 @@ def events_to_keep(events: Sequence[Event]) -> list[Event]:
 def recover(job: Job, events: Sequence[Event], load: Load) -> Recovered:
     """Choose the newest round of which all is whole, and the events that stay; see `Topology.recover`."""
     closed = {event.round for event in events if isinstance(event, RoundClosed)}
+    ends = [event.rounds for event in events if isinstance(event, RunEnded)]
     damaged: list[str] = []
     for number in sorted(closed.union(load.rounds), reverse=True):
         try:
@@ -105,7 +106,7 @@ def recover(job: Job, events: Sequence[Event], load: Load) -> Recovered:
             raise ConfigError(
                 f"no round is whole, so there is nothing to go on from: {'; '.join(damaged[:_MAX_NAMED])}"
             )
-        return Recovered([])
+        return Recovered([], is_over=0 in ends)
     lost = [f"{one}; going on after round {number}" for one in damaged]
     without = len(set(range(1, number)) - closed)
     if without:
@@ -115,7 +116,8 @@ def recover(job: Job, events: Sequence[Event], load: Load) -> Recovered:
         until = [event for event in until if getattr(event, "round", 0) <= number]
         until.append(notes.closed)
     kept = list(_completed(events_to_keep(until), notes.started, job.deadline_seconds))
-    return Recovered(kept, lost, [one for one in load.rounds if one > number])
+    is_over = number in closed and number in ends
+    return Recovered(kept, lost, [one for one in load.rounds if one > number], is_over)
 
 
 def _completed(events: Sequence[Event], started: RunStarted, deadline_seconds: float) -> Iterator[Event]:
@@ -135,6 +137,17 @@ def _completed(events: Sequence[Event], started: RunStarted, deadline_seconds: f
 def last_closed(events: Sequence[Event]) -> int:
     """Return the number of the last round that was closed; 0 if none was."""
     return max((event.round for event in events if isinstance(event, RoundClosed)), default=0)
+
+
+def check_has_more(job: Job, last: int, load: Load) -> None:
+    """Raise `ConfigError` if a job has nothing to do after a round."""
+    if last >= job.rounds:
+        raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
+    match job.early_stopping(read_notes(load, last).history).reason:
+        case "target reached":
+            raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
+        case "no improvement":
+            raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
 
 
 def prepare_resumed(job: Job, last: int, load: Load) -> PreparedJob:

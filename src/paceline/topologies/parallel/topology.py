@@ -85,20 +85,15 @@ class Parallel(Topology[JobSpec]):
     def can_resume(self, job: JobSpec) -> bool:
         return isinstance(job, Job | Pool)
 
-    def resume(self, job: JobSpec, events: Sequence[Event], load: Load) -> Plan[Any]:
+    def resume(self, job: JobSpec, recovered: Recovered, load: Load) -> Plan[Any]:
         if isinstance(job, Pool):
-            return PoolPlan(job, *resumed_jobs(job, events, load))
+            return PoolPlan(job, *resumed_jobs(job, recovered, load))
         assert isinstance(job, Job)
-        last = resuming.last_closed(events)
+        last = resuming.last_closed(recovered.events)
         if not last:
             return JobPlan(prepare_job(job))
-        if last >= job.rounds:
-            raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
-        match job.early_stopping(resuming.read_notes(load, last).history).reason:
-            case "target reached":
-                raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
-            case "no improvement":
-                raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+        if recovered.is_over:
+            resuming.check_has_more(job, last, load)
         prepared = resuming.prepare_resumed(job, last, load)
         return JobPlan(prepared, first_round=last + 1)
 

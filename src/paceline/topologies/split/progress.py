@@ -82,7 +82,7 @@ class SplitProgress(Progress):
                 self._started = event
                 self._num_epochs = setting(settings, "split", "epochs")
                 if event.first_epoch > 1:
-                    yield f"goes on with epoch {event.first_epoch}"
+                    yield f"goes on after epoch {event.first_epoch - 1}"
                 yield _describe_parts(settings, event.num_parameters)
             case PhaseStarted(phase="benchmark") if self._started is None:
                 yield "joining …"

@@ -13,9 +13,9 @@ from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
 from paceline.learning.scores import Scores
-from paceline.topologies.base import Load
+from paceline.topologies.base import Load, Recovered
 from paceline.topologies.reporting.formatting import setting
-from paceline.topologies.split.events import CutChosen, SplitEpochEnded, SplitStarted
+from paceline.topologies.split.events import CutChosen, SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.topologies.split.jobs import SplitJob
 
 _SOURCE = "source/"  # before the name of a source; the value is its number
@@ -66,14 +66,22 @@ def events_to_keep(events: Sequence[Event]) -> list[Event]:
     return [*events[: last + 1], *rest]
 
 
-def resumed(job: SplitJob, events: Sequence[Event], load: Load) -> ResumedSplit | None:
-    """Read what a run goes on from; None for its beginning. Raises `ConfigError` if there is nothing left to do."""
+def recover(events: Sequence[Event]) -> Recovered:
+    """Choose the events that stay; see `Topology.recover`. A run whose sources went as it ended is not over."""
+    is_over = any(isinstance(event, SplitEnded) and event.reason != "sources gone" for event in events)
+    return Recovered(events_to_keep(events), is_over=is_over)
+
+
+def resumed(job: SplitJob, recovered: Recovered, load: Load) -> ResumedSplit | None:
+    """Read what a run goes on from; None for its beginning. Raises `ConfigError` if it is over."""
+    events = recovered.events
     ended = [event for event in events if isinstance(event, SplitEpochEnded)]
     if not ended:
         return None
     epoch = ended[-1].epoch
     history = [event.scores for event in ended if event.scores is not None]
-    _check_not_over(job, epoch, history)
+    if recovered.is_over:
+        _check_has_more(job, epoch, history)
     found = load(memory_name(epoch))
     sources = {name.removeprefix(_SOURCE): tensor for name, tensor in found.items() if name.startswith(_SOURCE)}
     numbers = {name: int(tensor) for name, tensor in sources.items()}
@@ -88,7 +96,7 @@ def resumed(job: SplitJob, events: Sequence[Event], load: Load) -> ResumedSplit 
     )
 
 
-def _check_not_over(job: SplitJob, epoch: int, history: Sequence[Scores]) -> None:
+def _check_has_more(job: SplitJob, epoch: int, history: Sequence[Scores]) -> None:
     if epoch >= job.epochs:
         raise ConfigError(f"all {job.epochs} epochs are done; there is nothing to resume")
     match job.early_stopping(history).reason:

@@ -9,7 +9,18 @@ from paceline.config import table_named
 from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.learning.datasets import importable
-from paceline.topologies.base import DeviceOptions, Environment, Host, JobSpec, Load, Member, Node, Plan, Topology
+from paceline.topologies.base import (
+    DeviceOptions,
+    Environment,
+    Host,
+    JobSpec,
+    Load,
+    Member,
+    Node,
+    Plan,
+    Recovered,
+    Topology,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.reporting.base import Reporting
 from paceline.topologies.split.disclosures import disclosures_of
@@ -17,7 +28,7 @@ from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.report import SplitReporting
-from paceline.topologies.split.resuming import ResumedSplit, events_to_keep, resumed
+from paceline.topologies.split.resuming import ResumedSplit, events_to_keep, recover, resumed
 from paceline.topologies.split.samples import Samples, load_samples, view_of
 from paceline.topologies.split.source import Source
 from paceline.topologies.split.trunk import Trunk
@@ -40,10 +51,13 @@ class Split(Topology[SplitJob]):
     def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
         return events_to_keep(events)
 
-    def resume(self, job: SplitJob, events: Sequence[Event], load: Load) -> Plan[Any]:
+    def recover(self, job: SplitJob, events: Sequence[Event], load: Load) -> Recovered:
+        return recover(events)
+
+    def resume(self, job: SplitJob, recovered: Recovered, load: Load) -> Plan[Any]:
         if not job.has_copies:
             raise ConfigError("backup_epochs is 0, so the trunk kept no copies of the branches to go on from")
-        return SplitPlan(prepare_split(job), resumed(job, events, load))
+        return SplitPlan(prepare_split(job), resumed(job, recovered, load))
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         table = table_named(tables, "split", "the job there")

@@ -75,6 +75,8 @@ class Trunk(Host, messages.TrunkService):
         self._bytes_received = 0
         history = () if resumed is None else resumed.history
         self._scores: Scores | None = history[-1] if history else None  # of the last test
+        self._lowest_loss = min((scores.loss for scores in history), default=None)
+        self._early_stopping = self._job.early_stopping(history)
         self._num_epochs = self._first_epoch - 1
         self._ended: events.SplitEnded | None = None
 
@@ -120,7 +122,8 @@ class Trunk(Host, messages.TrunkService):
             first_epoch=self._first_epoch,
             paceline=version,
         )
-        await self._until_ready()
+        if self._why_done is None:
+            await self._until_ready()
         if job.is_split and not self._cut:
             await self._choose_cut()
         self._scheme = await self._engine.run(self._make_scheme, 0)
@@ -148,31 +151,35 @@ class Trunk(Host, messages.TrunkService):
         )
         self._changes.notify()
 
+    @property
+    def _why_done(self) -> events.EndReason | None:
+        """Reason why there is no further epoch; None if there is one."""
+        if self._early_stopping.reason is not None:
+            return self._early_stopping.reason
+        return "epochs done" if self._num_epochs >= self._job.epochs else None
+
     async def _train(self) -> events.EndReason:
         """Train all epochs, and take what sources have learned; returns why it is over."""
-        history = () if self._resumed is None else self._resumed.history
-        early_stopping = self._job.early_stopping(history)
-        lowest_loss = min((scores.loss for scores in history), default=None)
-        reason: events.EndReason = "epochs done"
-        for epoch in range(self._first_epoch, self._job.epochs + 1):
-            ended = await self._train_epoch(epoch)
-            self._num_epochs = epoch
-            if ended.scores is not None:
-                self._scores, loss = ended.scores, ended.scores.loss
-                if has_exploded(loss, lowest_loss):
-                    where = f"epoch {epoch}, with {format_names(self._presence.ready)}"
-                    raise diverged(where, f"the loss is {loss:g}")
-                lowest_loss = loss if lowest_loss is None else min(loss, lowest_loss)
-                early_stopping.add(ended.scores)
-            if early_stopping.reason is not None:
-                reason = early_stopping.reason
-                break
-            if self.env.is_stopping():
-                reason = STOPPED
-                break
-        await self._sync_all(self._job.epochs + 1)
+        reason = self._why_done
+        if reason is None:
+            while reason is None:
+                await self._train_and_judge(self._num_epochs + 1)
+                reason = self._why_done or (STOPPED if self.env.is_stopping() else None)
+            await self._sync_all(self._job.epochs + 1)
         await until_saved(lambda: self.env.run_blocking(self._save_final))
         return reason
+
+    async def _train_and_judge(self, epoch: int) -> None:
+        ended = await self._train_epoch(epoch)
+        self._num_epochs = epoch
+        if ended.scores is None:
+            return
+        self._scores, loss = ended.scores, ended.scores.loss
+        if has_exploded(loss, self._lowest_loss):
+            where = f"epoch {epoch}, with {format_names(self._presence.ready)}"
+            raise diverged(where, f"the loss is {loss:g}")
+        self._lowest_loss = loss if self._lowest_loss is None else min(loss, self._lowest_loss)
+        self._early_stopping.add(ended.scores)
 
     def _save_final(self) -> None:
         self.env.save("final", self.current_state(), self._saved_model())
