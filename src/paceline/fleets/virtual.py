@@ -21,7 +21,7 @@ from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.links import LinkInUse
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.machines import Machine
-from paceline.errors import ConfigError, DivergedError, PacelineError
+from paceline.errors import ConfigError, DiskError, DivergedError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.devices import described, singles
@@ -223,7 +223,7 @@ class _VirtualRun:
                     finished = await loops.within(_until(device.dies_at_seconds), taking_part)
             except asyncio.TimeoutError:
                 back_after = None if device.returns_at_seconds is None else _until(device.returns_at_seconds) or 0.0
-            except ConfigError:
+            except (ConfigError, DiskError):  # no fault of the device: the run cannot go on
                 raise
             except CannotKeepUp as error:  # the run goes on without it, as with a real device
                 self._too_slow.append(error)

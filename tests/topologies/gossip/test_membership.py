@@ -50,8 +50,10 @@ def test_a_peer_is_not_passed_on_before_it_can_be_called():
 
 
 def test_records_without_an_address_or_beyond_the_job_are_not_believed(membership):
-    membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=11)])
+    membership.merge([record("b", address=""), record("c", epoch=11), record("d", first_epoch=12)])
     assert [one.name for one in membership.everybody()] == ["a"]
+    membership.merge([record("e", epoch=10, first_epoch=11)])  # it was interrupted when it had trained all
+    assert [one.name for one in membership.everybody()] == ["a", "e"]
 
 
 def figures(**changes):

@@ -6,19 +6,22 @@ import pytest
 import torch
 
 from paceline import run
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, DiskError, PacelineError
 from paceline.fleets.virtual import VirtualFleet
 from paceline.learning import checkpoints
 from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.report import RunFolder
+from paceline.topologies.base import Environment
 from paceline.topologies.gossip.events import ConsensusMeasured, EpochEnded, GossipEnded, PeerEnded, PeerStarted
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.mass import FULL_MASS, MassEntry, MassState, Push
 from paceline.topologies.gossip.peer_state import About, PeerState, of_peer
 from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.gossip.storage import PeerStorage
+from paceline.topologies.gossip.topology import TOPOLOGY
+from tests.topologies.gossip.masses import total_mass
 from tests.topologies.gossip.swarm import Swarm, play
 from tests.topologies.gossip.test_virtual import device, of
 
@@ -129,12 +132,70 @@ def test_the_target_that_a_peer_had_reached_counts_after_a_resume(tmp_path):
     assert max(event.epoch for event in of(EpochEnded, events)) <= 10
 
 
+def test_peers_that_are_slow_to_come_back_are_kept_again(tmp_path):
+    events = []
+
+    def crash_at_next(event):
+        events.append(event)
+        if isinstance(event, ConsensusMeasured):
+            raise Crash
+
+    both, options = VirtualFleet([device("a"), device("b")]), {"callbacks": [crash_at_next], "progress": False}
+    with pytest.raises(Crash):
+        run.train(job(exchange="push-sum"), both, folder=tmp_path / "run", **options)
+    events.clear()
+    with pytest.raises(Crash):
+        run.resume(tmp_path / "run", VirtualFleet([device("a"), device("b", 5.0)]), **options)
+    assert {event.learner for event in of(EpochEnded, events)} == {"a"}
+    path = tmp_path / "run" / "checkpoints" / f"{peers_name(events[-1].epoch)}.safetensors"
+    assert {name.split("/")[0] for name in checkpoints.read(path)} == {"a", "b"}
+
+
+class FullDisk:
+    """Receives what is saved, but refuses it for some seconds of virtual time."""
+
+    def __init__(self, first, last):
+        self._first, self._last = first, last
+        self.saved = {}
+
+    def save(self, key, state, model=None):
+        if self._first <= asyncio.get_running_loop().time() < self._last:
+            raise DiskError("no space is left")
+        self.saved[key] = state
+
+
+def play_on(disk, **rules):
+    events = []
+    VirtualFleet([device("a", 50), device("b", 50)]).run(
+        TOPOLOGY.prepare(job(**rules)), Environment(emit=events.append, save=disk.save)
+    )
+    return events
+
+
+def test_peers_go_on_when_the_disk_is_full_for_a_moment():
+    disk = FullDisk(20, 50)
+    events = play_on(disk)
+    measured = [event for event in of(ConsensusMeasured, events) if event.epoch < 8]
+    assert not [event for event in measured if 20 <= event.at < 50]
+    assert {peers_name(event.epoch) for event in measured} <= set(disk.saved)  # so it can be resumed
+    assert max(event.at for event in measured) > 50
+    assert of(EpochEnded, [event for event in events if 20 <= event.at < 50])
+    assert of(GossipEnded, events)
+
+
+def test_a_disk_that_stays_full_ends_the_run():
+    with pytest.raises(DiskError, match="no space is left"):
+        play_on(FullDisk(20, 1e9), epochs=30)
+
+
 # A single peer, with a disk.
 
 
-def swarm(seed, folder, **rules):
+def swarm(seed, folder, *, loss=0.2, **rules):
     small = {"epochs": 60, "batch_size": 16, "min_peers": 3, "probe_seconds": 1.0, "patience_seconds": 0.5}
-    return Swarm(GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=0.2, seed=seed, disk=folder)
+    return Swarm(
+        GossipJob(**{**small, "evaluate_samples": 0, "seed": seed, **rules}), loss=loss, seed=seed, disk=folder
+    )
 
 
 def start(swarm, name, life):
@@ -207,6 +268,50 @@ def test_all_peers_that_were_killed_go_on_together(exchange, tmp_path):
     assert all(event.at < 60 for event in played.events)
 
 
+async def killed_after_its_last_epoch(folder, exchange, speed_when_back):
+    """One of two peers has trained all epochs, the other has not; both are killed, and come back."""
+    played = swarm(1, folder, loss=0.0, exchange=exchange, epochs=4, min_peers=2)
+    played.start("a", ["b"], life=1, num_samples=128, samples_per_second=2000.0)
+    played.start("b", ["a"], life=1, num_samples=128, samples_per_second=40.0)
+    while ("a", 4) not in played.models:
+        await asyncio.sleep(0.01)
+    for name in "ab":
+        await played.kill(name)
+    assert ("b", 4) not in played.models
+    played.start("a", ["b"], life=2, num_samples=128, samples_per_second=speed_when_back)
+    played.start("b", ["a"], life=2, num_samples=128)
+    return await played.results()
+
+
+@pytest.mark.parametrize("speed_when_back", [10_000.0, 10.0])
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_peer_that_was_killed_after_its_last_epoch_is_not_waited_for(exchange, speed_when_back, tmp_path):
+    going_on = killed_after_its_last_epoch(tmp_path, exchange, speed_when_back)
+    results = play(asyncio.wait_for(going_on, 300))
+    assert {result.averaged for result in results.values()} == {("a", "b")}
+
+
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_who_joins_peers_that_go_on_begins_where_they_are(exchange, tmp_path):
+    async def main():
+        played = swarm(1, tmp_path, exchange=exchange, min_peers=2)
+        for name in NAMES[:2]:
+            start(played, name, 1)
+        await asyncio.sleep(3.0)
+        for name in NAMES[:2]:
+            await played.kill(name)
+        played.events.clear()
+        for name in NAMES[:2]:
+            start(played, name, 2)
+        start(played, "c", 1)
+        await asyncio.sleep(3.0)
+        await played.end()
+        return {event.learner: event.epoch for event in of(PeerStarted, played.events)}
+
+    started = play(main())
+    assert started["c"] >= min(started["a"], started["b"]) > 2
+
+
 @pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
 def test_a_peer_that_was_away_for_long_keeps_its_mass_and_mixes_what_is_newest(exchange, tmp_path):
     async def main():
@@ -230,6 +335,25 @@ def test_a_peer_that_was_away_for_long_keeps_its_mass_and_mixes_what_is_newest(e
     else:
         assert again == before._progress.epoch + 1
         assert after._restored[1].held == before._exchange.account.state().held > 0
+
+
+def test_a_peer_whose_clock_was_put_back_is_not_given_the_same_share_again(tmp_path):
+    async def main():
+        played = Swarm(GossipJob(epochs=60, exchange="push-sum", min_peers=2, evaluate_samples=0), seed=1)
+        for name in NAMES[:2]:
+            start(played, name, 1)
+        await asyncio.sleep(2.0)
+        start(played, "c", 50)
+        await asyncio.sleep(2.0)
+        await played.kill("c")
+        start(played, "c", 1)
+        await asyncio.sleep(2.0)
+        await played.end()
+        return played
+
+    played = play(main())
+    assert 0 < played.begun["c"] < FULL_MASS
+    assert total_mass([peer._exchange.account for peer in played.peers]) == 2 * FULL_MASS
 
 
 # What is kept.

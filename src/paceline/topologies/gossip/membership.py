@@ -225,7 +225,8 @@ class Membership:
         refused: dict[str, str] = {}
         for record in records:
             known = self._records.get(record.name)
-            if not record.address or max(record.epoch, record.first_epoch) > self._epochs:
+            # One that went on after its last epoch trains no more, so its first is the one after that.
+            if not record.address or max(record.epoch, record.first_epoch - 1) > self._epochs:
                 continue
             if known is not None and not record.is_newer_than(known):
                 continue

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import torch
 
 import paceline
+from paceline.errors import DiskError
 from paceline.events import Emit, Event
 from paceline.learning.averaging import RunningAverage, State
 from paceline.learning.divergence import diverged, has_exploded
@@ -28,7 +29,7 @@ from paceline.topologies.gossip.peer_state import PeerState, at_one_moment, pack
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.resuming import peers_name
 from paceline.topologies.reporting.formatting import format_names
-from paceline.topologies.saving import until_saved
+from paceline.topologies.saving import SAVING_SECONDS, until_saved
 from paceline.topologies.sessions import Changes
 
 OnEpoch: TypeAlias = Callable[[str, int, Vectors], None]
@@ -40,7 +41,8 @@ class Consensus:
 
     Args:
         evaluate: returns what a model achieves; None to leave that out.
-        on_average: receives the average, before it is compared.
+        on_average: receives the average, before it is compared; returns whether it is to be compared now, rather than
+            after the next epoch of a peer.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Consensus:
         emit: Emit,
         now: Callable[[], float],
         evaluate: Callable[[Vectors], Scores | None],
-        on_average: Callable[[int, Vectors], None] = lambda epoch, mean: None,
+        on_average: Callable[[int, Vectors], bool] = lambda epoch, mean: True,
     ) -> None:
         self._on_average = on_average
         self._emit = emit
@@ -63,13 +65,16 @@ class Consensus:
         """Measure nothing before this peer has trained an epoch, or is gone."""
         self._awaited.add(name)
 
+    def resume(self, name: str, epoch: int, parameters: Vectors) -> None:
+        """Take in the model that a peer goes on from, which is compared with those that others train."""
+        self._newest[name], self._epochs[name] = parameters, epoch
+
     def add(self, name: str, epoch: int, parameters: Vectors) -> None:
         """Take in the model of a peer after an epoch."""
         self._newest[name], self._epochs[name] = parameters, epoch
         self._awaited.discard(name)
         self._num_added += 1
         if not self._awaited and self._num_added >= len(self._newest):
-            self._num_added = 0
             self._measure(round(sum(self._epochs.values()) / len(self._epochs)))
 
     def forget(self, name: str) -> None:
@@ -83,7 +88,9 @@ class Consensus:
         for parameters in self._newest.values():
             average.add(parameters, 1.0)
         mean = average.result(next(iter(self._newest.values())))
-        self._on_average(epoch, mean)
+        if not self._on_average(epoch, mean):
+            return
+        self._num_added = 0
         squares = [_squared_distance(parameters, mean) for parameters in self._newest.values()]
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
         scores = self._evaluate(mean)
@@ -122,6 +129,7 @@ class Observer(Host):
         self._final: dict[str, State] = {}  # by the peer that ended with it
         self._reasons: list[EndReason] = []  # of peers that ended before the last epoch
         self._last_at = 0.0
+        self._give_up_at: float | None = None  # keeping what peers need, while the disk refuses it
         self._outcome: Outcome | None = None
 
     @property
@@ -180,14 +188,28 @@ class Observer(Host):
     def see(self, name: str, state_of: Callable[[], PeerState | None]) -> None:
         """Take note of how to learn what a peer in this process needs to go on."""
         self._states[name] = state_of
+        state = state_of()
+        if state is not None:  # it goes on, maybe only to the end: so nothing waits for an epoch of it
+            self._consensus.resume(name, state.about.epoch, state.parameters)
 
-    def _keep(self, epoch: int, mean: Vectors) -> None:
-        """Keep what all peers need to go on, at one moment of virtual time: so no mass counts twice."""
+    def _keep(self, epoch: int, mean: Vectors) -> bool:
+        """Keep what all peers need to go on, at one moment of virtual time: so no mass counts twice.
+
+        Returns whether that may be recorded; False if the disk refuses it, but not for long. Then peers go on.
+        """
         if not self.keeps:
-            return
-        found = [state_of() for name, state_of in sorted(self._states.items()) if name in self._training]
-        self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
-        self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
+            return True
+        found = [state_of() for _, state_of in sorted(self._states.items())]
+        try:
+            self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
+            self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
+        except DiskError:
+            self._give_up_at = self._give_up_at or self.env.now() + SAVING_SECONDS
+            if self.env.now() >= self._give_up_at:
+                raise
+            return False
+        self._give_up_at = None
+        return True
 
     def note(self, event: Event) -> None:
         super().note(event)
@@ -201,6 +223,7 @@ class Observer(Host):
 
     def member_ended(self, name: str, finished: Finished | None) -> None:
         self._training.discard(name)
+        self._states.pop(name, None)
         if finished is None:
             self._consensus.forget(name)
         elif finished.state is not None:

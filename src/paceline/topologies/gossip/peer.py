@@ -58,6 +58,10 @@ class _Progress:
     scores: Scores | None = None
 
 
+def _progress_of(state: PeerState) -> _Progress:
+    return _Progress(state.parameters, state.about.epoch)
+
+
 def _figures(found: _Progress | EpochResult) -> dict[str, Any]:
     """Return all that is recorded of it, by field: everything but the model and what that achieves."""
     return {name: value for name, value in vars(found).items() if name not in ("parameters", "scores")}
@@ -124,13 +128,13 @@ class Peer(Member, PeerService):
         trainer = node.machine.trainer(prepared.training)
         prepared.evaluate_on(node.machine.accelerator)
         start = prepared.begin(trainer)
-        self._progress = _Progress(start)
         self._early_stopping = job.early_stopping()
         self._history: list[Scores] = []
         storage = None if node.options.state_file is None else PeerStorage(node.options.state_file)
         self._is_kept = is_kept or storage is not None
         self._keeper = PeerKeeper(storage, given, node.run_blocking)
         self._restored = self._keeper.read(job=job.fingerprint, name=node.name, like=start)
+        self._progress = _Progress(start) if self._restored is None else _progress_of(self._restored[0])
         self._end_reason: events.PeerEndReason = "epochs done"
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
@@ -140,8 +144,9 @@ class Peer(Member, PeerService):
             life=node.life,
             fingerprint=node.fingerprint,
             parts=holding.parts,
-            # As late as can be, until it is known whether training has begun: nobody should wait for this peer.
-            first_epoch=job.epochs if node.contacts or self._restored is not None else 1,
+            # After all others, until it is known whether training has begun: nobody should wait for this peer.
+            first_epoch=job.epochs + 1 if node.contacts or self._restored is not None else 1,
+            epoch=self._progress.epoch,
         )
         signer = Signer(job.fingerprint, node.key, uses_tls=uses_tls(node))
         self._membership = Membership(me, self._report_change, epochs=job.epochs, signer=signer)
@@ -207,6 +212,7 @@ class Peer(Member, PeerService):
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
         introducer = await self._views.join(self._node.contacts)
+        await self._views.check_rival()  # or this one would be given the share of its former life again
         if introducer is None and self._restored is None:
             self._membership.amend(first_epoch=1)
         self._turn_to("benchmark", 0)
@@ -258,13 +264,12 @@ class Peer(Member, PeerService):
         If those that it mixes with are more than an epoch ahead, their newest model is taken, which knows what this one
         did. In push-sum, each goes on from its own, with its mass.
         """
-        about, progress = state.about, self._progress
-        progress.parameters, progress.epoch = state.parameters, about.epoch
+        about = state.about
         self._context.trainer.restore(state.trainer)
         self._data.go_on_after(about.num_drawn)
         for loss, metrics in about.figures:
             self._remember(Scores(loss, metrics))
-        self._membership.amend(epoch=about.epoch, first_epoch=about.epoch + 1, why_enough=about.why_enough)
+        self._membership.amend(first_epoch=about.epoch + 1, why_enough=about.why_enough)
         await self._views.reunite(about.others, [Contact(*contact) for contact in about.contacts])
         newest, last = max((record.epoch for record in self._membership.others()), default=0), about.epoch
         if self._job.exchange == "mixing" and newest > last + 1:  # in push-sum, nobody keeps step
