@@ -95,7 +95,7 @@ class WaitingForLearners(Event, frozen=True, tag="waiting_for_learners"):
 
 
 class StateLost(Event, frozen=True, tag="state_lost"):
-    """Of what an interrupted run had kept, something is damaged or missing as it goes on."""
+    """Something that an interrupted run had kept is damaged or missing as it goes on."""
 
     what: str
 
