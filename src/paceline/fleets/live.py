@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from paceline.axon import ServerIdentity, access, loops
-from paceline.axon.transports.base import DEFAULT_PORT
+from paceline.axon.transports.base import DEFAULT_PORT, Site
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.caller_thread import on_interrupt
@@ -26,7 +26,7 @@ T = TypeVar("T")
 TERMINATION_SECONDS = 60.0
 """Longest that a process goes on after SIGTERM, to finish what is open."""
 
-_OF_HOSTS = ("submit_token", "admin_token", "is_invite_only")  # what `HostAccess` is made of, besides the token
+_OF_HOSTS = ("submit_token", "admin_token", "is_invite_only", "make_sites")  # what members that listen do not have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class ListenOptions:
         identity: certificate to present, for TLS.
         insecure: whether callers on other machines need no token.
         hosts: further names of this machine, by which callers without a token may call it.
+        make_sites: make what else is served at a host's address, of its environment.
     """
 
     host: str = access.LOOPBACK
@@ -54,6 +55,7 @@ class ListenOptions:
     identity: ServerIdentity | None = None
     insecure: bool = False
     hosts: tuple[str, ...] = ()
+    make_sites: tuple[Callable[[Environment], Site], ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -110,8 +112,9 @@ class LiveFleet(Fleet):
             env = replace(env, clock="live", now=lambda: loop.time() - began_at, machine=machine, access=access)
             host = plan.host(env)
             self.termination.roles.append(host)
+            sites = [make(env) for make in self._listen.make_sites]
             async with (
-                serving(host, plan, HOST, **self._listen.settings) as address,
+                serving(host, plan, HOST, sites=sites, **self._listen.settings) as address,
                 self.members(host, plan, address) as trouble,
             ):
                 await _unless(trouble, host.run(address))

@@ -1,6 +1,6 @@
 """How requests travel: over HTTP, within this process, counted, or badly on purpose."""
 
-from paceline.axon.transports.base import Address, App, Listener, Transport, TransportWrapper
+from paceline.axon.transports.base import Address, App, Listener, Site, Transport, TransportWrapper
 from paceline.axon.transports.counted import CountedTransport
 from paceline.axon.transports.faulty import FaultyTransport
 from paceline.axon.transports.http import HttpTransport
@@ -18,6 +18,7 @@ __all__ = [
     "Listener",
     "MemoryNetwork",
     "MemoryTransport",
+    "Site",
     "Transport",
     "TransportWrapper",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +43,32 @@ class App(Protocol):
 
     async def handle(self, request: Request) -> Reply:
         """Answer a whole request. Cancelled when the asking side goes away."""
+
+
+class Site(App, Protocol):
+    """An app at the address of another one, which answers some of the requests there."""
+
+    def serves(self, head: Request) -> bool:
+        """Return whether a request is for this app."""
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class Sites(App):
+    """The first site that serves a request answers it; without one, the app does."""
+
+    def __init__(self, sites: Sequence[Site], app: App) -> None:
+        self._sites, self._app = sites, app
+
+    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        return self._find(head).admit(head, num_body_bytes)
+
+    async def handle(self, request: Request) -> Reply:
+        return await self._find(request).handle(request)
+
+    def _find(self, head: Request) -> App:
+        return next((site for site in self._sites if site.serves(head)), self._app)
 
 
 async def answer(app: App, request: Request) -> Reply:

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import platform
 import signal
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from paceline.axon import loops, modules, wire
 from paceline.axon.access import LOOPBACK, Access, TokenAccess, check_bind
 from paceline.axon.host_names import HostNames
 from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import DEFAULT_PORT, Address, Transport
+from paceline.axon.transports.base import DEFAULT_PORT, Address, Site, Sites, Transport
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
 from paceline.axon.worker.app import WorkerApp
@@ -71,6 +71,7 @@ class Worker:
         insecure: bool = False,
         hosts: Collection[str] = (),
         transport: Transport | None = None,
+        sites: Sequence[Site] = (),
         grace_seconds: float = 5.0,
     ) -> AsyncIterator[Address]:
         """Serve on the running loop while the block runs; gives the address.
@@ -84,6 +85,7 @@ class Worker:
             insecure: allow other machines to call without a token.
             hosts: further names of this machine, by which callers without a token may call it.
             transport: what carries requests; HTTP by default.
+            sites: apps at the same address, which are asked first and decide by themselves who may see them.
             grace_seconds: how long calls under way may go on after the block; then they are cancelled.
         """
         access = access or TokenAccess(token)
@@ -92,7 +94,9 @@ class Worker:
         app = WorkerApp(self.registry, self.device, access, transport, self._limits, HostNames(host, hosts))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
-            listener = await transport.listen(app, host, port, identity)
+            for site in sites:
+                stack.push_async_callback(site.close)
+            listener = await transport.listen(Sites(sites, app) if sites else app, host, port, identity)
             stack.push_async_callback(listener.close)
             stack.push_async_callback(app.close, grace_seconds)
             yield listener.address
