@@ -2,8 +2,7 @@
 
 from paceline import axon
 from paceline.axon.messages import Reply, Request
-from paceline.axon.transports import MemoryNetwork, MemoryTransport
-from paceline.axon.transports.base import Address
+from paceline.axon.transports import MemoryNetwork
 
 
 class Greeting:
@@ -24,19 +23,22 @@ class Greeting:
         self.is_closed = True
 
 
-async def test_a_site_is_asked_first_and_the_worker_has_the_rest():
-    worker, site = axon.Worker("pi"), Greeting()
-    transport = MemoryTransport(MemoryNetwork())
-    worker.rpc(name="double")(lambda x: 2 * x)
+def test_a_site_is_asked_first_and_the_worker_has_the_rest(run_virtual):
+    async def main():
+        worker, site, network = axon.Worker("hub"), Greeting(), MemoryNetwork()
+        worker.rpc(name="double")(lambda x: 2 * x)
+        transport = network.host("hub")
+        async with worker.serving(host="hub", port=0, token="S3cret", transport=transport, sites=[site]) as address:
 
-    async def get(path, **headers):
-        reply = await transport.request(Address("pi", 1), Request("GET", path, headers=headers), timeout=5)
-        return reply.status, bytes(reply.content)
+            async def get(path, **headers):
+                reply = await network.host("pi").request(address, Request("GET", path, headers=headers), timeout=5)
+                return reply.status, bytes(reply.content)
 
-    async with worker.serving(host="pi", port=1, token="S3cret", transport=transport, sites=[site]):
-        assert await get("/greeting", accept="text/plain") == (200, b"hello")
-        assert (await get("/greeting"))[0] == 406
-        assert (await get("/"))[0] == 401
-        status, listing = await get("/", authorization="Bearer S3cret")
-        assert status == 200 and b"double" in listing
-    assert site.is_closed
+            assert await get("/greeting", accept="text/plain") == (200, b"hello")
+            assert (await get("/greeting"))[0] == 406
+            assert (await get("/"))[0] == 401
+            status, listing = await get("/", authorization="Bearer S3cret")
+            assert status == 200 and b"double" in listing
+        assert site.is_closed
+
+    run_virtual(main())

@@ -60,6 +60,7 @@ class Line(Section, frozen=True, kw_only=True, tag="line"):
     """Curves, or upright columns, over a number.
 
     Attributes:
+        other_x: columns that the reader can choose in place of `x`.
         y: columns with a curve each.
         series: column whose values name curves of their own.
         bold: the value of `series` whose curve is drawn over the others.
@@ -73,8 +74,9 @@ class Line(Section, frozen=True, kw_only=True, tag="line"):
     shape: Literal["line", "columns"] = "line"
     is_log: bool = False
     deadline: float | None = None
+    other_x: tuple[str, ...] = ()
 
-    _fields_of_columns: ClassVar[tuple[str, ...]] = ("x", "y", "series")
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("x", "other_x", "y", "series")
 
 
 class Bars(Section, frozen=True, kw_only=True, tag="bars"):
@@ -134,6 +136,75 @@ class Gantt(Section, frozen=True, kw_only=True, tag="gantt"):
     _fields_of_columns: ClassVar[tuple[str, ...]] = ("row", "start", "end", "colour", "state")
 
 
+class Fleet(Section, frozen=True, kw_only=True, tag="fleet"):
+    """A lane per device: what it did in its round, what it does now, and the deadline; rows are never left out.
+
+    Attributes:
+        row: column that names the devices.
+        opened: column with the time of the run at which a device's round began; all seconds count from there.
+        parts: columns with the seconds that it spent on one thing after another.
+        doing: column with that one of the parts which goes on now; none if nothing does.
+        since: column with the second at which that began.
+        deadline: column with the second at which its work is due; None where nothing is.
+        expected: column with the second at which its work was expected, by what it did before.
+        arrival: column with the second at which it came.
+        state: column that says how it stands, in a word.
+        bad: values of `state` that are trouble.
+        counts: further columns to show.
+    """
+
+    row: str
+    opened: str
+    parts: tuple[str, ...]
+    doing: str
+    since: str
+    state: str
+    deadline: str | None = None
+    expected: str | None = None
+    arrival: str | None = None
+    bad: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+
+    _fields_of_columns: ClassVar[tuple[str, ...]] = (
+        *("row", "opened", "parts", "doing", "since", "state", "deadline", "expected", "arrival", "counts"),
+    )
+
+
+class Graph(Section, frozen=True, kw_only=True, tag="graph"):
+    """Nodes, and arrows from one to another: a row of the table each.
+
+    Attributes:
+        start: column with the node that an arrow comes from, and `end` with that which it goes to.
+        weight: column by which arrows are thick.
+        nodes: table of the nodes.
+        node: column of that table that names them; `node_state` says how they stand.
+        bad: values of `node_state` that are trouble.
+        level: column of that table with a node's place from left to right; without one, nodes are in a ring.
+        node_details: columns of that table shown for the node that the pointer is over.
+    """
+
+    start: str
+    end: str
+    nodes: str
+    node: str
+    weight: str | None = None
+    node_state: str | None = None
+    bad: tuple[str, ...] = ()
+    level: str | None = None
+    node_details: tuple[str, ...] = ()
+
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("start", "end", "weight")
+
+
+class Log(Section, frozen=True, kw_only=True, tag="log"):
+    """What happened in plain words, the newest first: columns of the time of the run, and of the text."""
+
+    at: str = "at"
+    text: str = "what"
+
+    _fields_of_columns: ClassVar[tuple[str, ...]] = ("at", "text")
+
+
 class TableSection(Section, frozen=True, kw_only=True, tag="table"):
     """Columns of a table as they are.
 
@@ -150,4 +221,4 @@ class TableSection(Section, frozen=True, kw_only=True, tag="table"):
     _fields_of_columns: ClassVar[tuple[str, ...]] = ("columns",)
 
 
-AnySection: TypeAlias = Tiles | Line | Bars | Grid | Gantt | TableSection
+AnySection: TypeAlias = Tiles | Line | Bars | Grid | Gantt | Fleet | Graph | Log | TableSection
