@@ -2,8 +2,8 @@
 
 Each case is a round of so many learners and parameters, in one process: each learner agrees with all others, masks its
 update, and helps to unmask the sum; the orchestrator does so twice, when all updates came and when a third did not.
-Beside it, the same updates are averaged as they are. Beside times of the clock are those of the processor, which other
-programs disturb less. Takes about forty minutes, most of it the largest case.
+Beside it, the same updates are averaged as they are. Times of the processor, which other programs disturb less, are
+beside those of the clock. A repeat takes about five minutes, most of them the largest case.
 """
 
 from __future__ import annotations
