@@ -39,7 +39,7 @@ class Device:
         return Node(**self._settings, emit=host.hear, now=host.env.now)
 
     def run(self):
-        env = Environment(emit=self.events.append, save=lambda key, state, model: self.saved.update({key: state}))
+        env = Environment(emit=self.events.append, save=lambda key, state, *_: self.saved.update({key: state}))
         self.outcome = self._fleet.run(self.plan, env)
 
     def start(self):

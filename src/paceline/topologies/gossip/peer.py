@@ -19,7 +19,7 @@ from paceline.learning.averaging import State
 from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.base import Contact, DeviceOptions, Finished, Member, Node
-from paceline.topologies.events import DeviceEvent, PhaseStarted
+from paceline.topologies.events import DeviceEvent, PhaseStarted, StateLost
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
 from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, uses_tls
@@ -211,6 +211,8 @@ class Peer(Member, PeerService):
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
+        if self._keeper.lost is not None:
+            self._node.record(StateLost, what=f"{self.name}: {self._keeper.lost}")
         introducer = await self._views.join(self._node.contacts)
         await self._views.check_rival()  # or this one would be given the share of its former life again
         if introducer is None and self._restored is None:
