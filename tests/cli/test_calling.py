@@ -14,7 +14,8 @@ def authority(tmp_path):
     return Authority(tmp_path, "fleet-ca")
 
 
-def test_each_command_shows_its_certificate(authority, served, printed, refused):
+def test_each_command_shows_its_certificate(authority, served, printed, refused, tmp_path):
+    (tmp_path / "third.toml").write_text((tmp_path / "small.toml").read_text())
     identity = ServerIdentity.from_files(*authority.issue("hub")).demand_certificates(authority.file)
     url, run = served("pool.toml", identity=identity, admin_token="b0ss")
     trust = ("--ca-file", authority.file, "--token", "b0ss")
@@ -24,7 +25,7 @@ def test_each_command_shows_its_certificate(authority, served, printed, refused)
         ("status", url),
         ("devices", url),
         ("invite", url, "--name", "pi4"),
-        ("submit", "small.toml", "--to", url),
+        ("submit", "third.toml", "--to", url),
         ("cancel", "small", "--to", url),
     ):
         error = refused(*command, *trust, code=1)
@@ -33,8 +34,8 @@ def test_each_command_shows_its_certificate(authority, served, printed, refused)
     assert "status" in printed("status", url, *shown)
     assert "name" in printed("devices", url, *shown)
     assert "pi4 may join" in printed("invite", url, "--name", "pi4", *shown)
-    name = json.loads(printed("submit", "job.toml", "--to", url, "--json", *shown))["job"]
-    for job in ("small", "large", name):
+    assert "third is in the pool" in printed("submit", "third.toml", "--to", url, *shown)
+    for job in ("small", "large", "third"):
         assert "is cancelled" in printed("cancel", job, "--to", url, *shown)
     run()
 
