@@ -80,6 +80,7 @@ class Trunk(Host, messages.TrunkService):
         self._early_stopping = self._job.early_stopping(history)
         self._num_epochs = self._first_epoch - 1
         self._started: events.SplitStarted | None = None
+        self._is_suspended = self._has_open = False
         self._ended: events.SplitEnded | None = None
 
     @property
@@ -104,6 +105,11 @@ class Trunk(Host, messages.TrunkService):
         if self._scheme is None:
             raise ValueError("training has not begun")
         return self._scheme.state()
+
+    async def suspend(self) -> None:
+        self._is_suspended = not self.env.is_stopping()
+        self._changes.notify()
+        await self._changes.until(lambda: not self._has_open)
 
     async def drain(self) -> None:
         await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)
@@ -165,11 +171,20 @@ class Trunk(Host, messages.TrunkService):
         reason = self._why_done
         if reason is None:
             while reason is None:
+                await self._unless_suspended()
                 await self._train_and_judge(self._num_epochs + 1)
                 reason = self._why_done or (STOPPED if self.env.is_stopping() else None)
             await self._sync_all(self._job.epochs + 1)
         await until_saved(lambda: self.env.run_blocking(self._save_final))
         return reason
+
+    async def _unless_suspended(self) -> None:
+        """Go on to another epoch, or wait to be cancelled if there is to be none, once the last can be gone on from."""
+        self._has_open = self._num_epochs >= self._first_epoch and not is_kept(self._job, self._num_epochs)
+        if self._is_suspended and not self._has_open:
+            self._changes.notify()
+            await asyncio.get_running_loop().create_future()
+        self._has_open = True
 
     async def _train_and_judge(self, epoch: int) -> None:
         ended = await self._train_epoch(epoch)
