@@ -357,6 +357,32 @@ def test_a_peer_whose_clock_was_put_back_is_not_given_the_same_share_again(tmp_p
     assert total_mass([peer._exchange.account for peer in played.peers]) == 2 * FULL_MASS
 
 
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_peer_that_is_told_to_end_finishes_its_epoch_and_keeps_it(exchange, tmp_path):
+    async def main():
+        played = swarm(1, tmp_path, exchange=exchange)
+        for name in NAMES:
+            start(played, name, 1)
+        await asyncio.sleep(1.9)
+        leaving = next(peer for peer in played.peers if peer.name == "c")
+        assert leaving._is_in_epoch
+        before = leaving._progress.epoch
+        await leaving.suspend()
+        assert leaving._progress.epoch == before + 1
+        await asyncio.sleep(2.0)
+        assert leaving._progress.epoch == before + 1  # it begins no other
+        await played.kill("c")
+        played.events.clear()
+        start(played, "c", 2)
+        await asyncio.sleep(1.0)
+        begun = [event.epoch for event in of(PeerStarted, played.events) if event.learner == "c"]
+        await played.end()
+        return before, begun[0]
+
+    before, again = play(main())
+    assert again >= before + 2
+
+
 # What is kept.
 
 

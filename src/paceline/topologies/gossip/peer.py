@@ -38,7 +38,7 @@ from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
 from paceline.topologies.gossip.storage import PeerStorage
 from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
-from paceline.topologies.sessions import check_name
+from paceline.topologies.sessions import Changes, check_name
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
@@ -136,6 +136,8 @@ class Peer(Member, PeerService):
         self._restored = self._keeper.read(job=job.fingerprint, name=node.name, like=start)
         self._progress = _Progress(start) if self._restored is None else _progress_of(self._restored[0])
         self._end_reason: events.PeerEndReason = "epochs done"
+        self._changes = Changes()
+        self._is_suspended = self._is_in_epoch = False
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
         me = PeerRecord(
@@ -183,6 +185,10 @@ class Peer(Member, PeerService):
             self._keeper.discard()
         return Finished(self._end_reason, self._prepared.state(average.parameters))
 
+    async def suspend(self) -> None:
+        self._is_suspended = not self._node.is_stopping()
+        await self._changes.until(lambda: not self._is_in_epoch)
+
     async def leave(self) -> None:
         await self._views.say_goodbye()
 
@@ -195,7 +201,12 @@ class Peer(Member, PeerService):
                 if self._node.is_stopping() or self._membership.why_over() is not None:
                     break
                 await self._views.check_rival()
+                if self._is_suspended:
+                    await asyncio.get_running_loop().create_future()
+                self._is_in_epoch = True
                 await self._train(epoch)
+                self._is_in_epoch = False
+                self._changes.notify()
             self._end_reason = self._why_ended()
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
