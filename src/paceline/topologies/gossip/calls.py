@@ -103,6 +103,11 @@ class PeerCalls:
         self._calls: dict[asyncio.Future[Any], PeerRecord] = {}
         membership.watch(self._hang_up)
 
+    @property
+    def longest_seconds(self) -> float:
+        """Longest that a call may take of which nothing is known."""
+        return self._patience_seconds + self.transfers.longest_seconds
+
     def reach(self, contact: Contact) -> axon.Remote:
         """Return whoever is at an address, to be called; raises `ConfigError` for what is no address.
 
@@ -111,10 +116,7 @@ class PeerCalls:
         if self._uses_tls and not contact.address.startswith("https://"):
             raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
-            PeerService,
-            timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,
-            contact=contact,
-            limits=self._limits,
+            PeerService, timeout_seconds=self.longest_seconds, contact=contact, limits=self._limits
         )
 
     def remote(self, record: PeerRecord) -> axon.Remote:
