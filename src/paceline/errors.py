@@ -14,6 +14,7 @@
     │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large
     │   │   └── Busy              it has no room for one more now; nothing was run, and trying again later may help
     │   └── BadReply              an answer came that is not one a worker gives
+    ├── TurnedAway                a device took part, and is not let in again: it was revoked, say
     └── RemoteError               the far function itself raised
 
 A message says what failed, where, with which value, and what to try. Errors of libraries are translated
@@ -109,6 +110,10 @@ class Busy(Refused):
 
 class BadReply(TransportError):
     """The far side answered something that no worker of this version answers."""
+
+
+class TurnedAway(PacelineError):
+    """A device took part, and is not let in again; the message says why."""
 
 
 class RemoteError(PacelineError):

@@ -16,11 +16,12 @@ import typer.main
 
 import paceline
 from paceline.cli.options import flag
-from paceline.errors import ConfigError, PacelineError, one_line
+from paceline.errors import Busy, ConfigError, PacelineError, Refused, TlsFailed, TurnedAway, one_line
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
+EXIT_REFUSED = 4
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
@@ -81,8 +82,8 @@ app = typer.Typer(
     name="paceline",
     cls=_LazyGroup,
     help="Train PyTorch models on fleets of unequal edge devices, all done by the deadline.",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted, 143 "
-    "terminated.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 4 refused, 130 "
+    "interrupted, 143 terminated.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -119,10 +120,17 @@ def _run(arguments: list[str], is_debug: bool) -> int:
     except PacelineError as error:
         if is_debug:
             raise
-        return _fail(str(error), EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED)
+        return _fail(str(error), _code_of(error))
     except _UsageError as error:
         return _fail(error.format_message(), EXIT_BAD_INPUT)
     return _fail("interrupted", code) if code == EXIT_INTERRUPTED else code  # typer makes a code of an interrupt
+
+
+def _code_of(error: PacelineError) -> int:
+    if isinstance(error, ConfigError):
+        return EXIT_BAD_INPUT
+    is_final = isinstance(error, (Refused, TlsFailed, TurnedAway)) and not isinstance(error, Busy)
+    return EXIT_REFUSED if is_final else EXIT_FAILED
 
 
 def _fail(message: str, code: int) -> int:
