@@ -2,6 +2,7 @@
 
     PacelineError
     ├── ConfigError               a setting, file or argument that a user can mend
+    │   └── NothingToResume       a run that is to go on is over
     ├── DivergedError             training led to NaN, infinity or an exploding loss
     ├── DiskError                 a file of a run cannot be written: no space, no permission, a broken disk
     ├── OutOfMemory               training took more memory than the device has, or gives (also a built-in MemoryError)
@@ -46,6 +47,10 @@ class PacelineError(Exception):
 
 class ConfigError(PacelineError):
     """A setting, file or argument is wrong; the message names it, its value and what is allowed."""
+
+
+class NothingToResume(ConfigError):
+    """A run that is to go on is over; the message says why."""
 
 
 class DivergedError(PacelineError):

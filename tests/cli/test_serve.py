@@ -130,3 +130,31 @@ def test_a_file_comes_before_the_environment_and_should_be_secret(tmp_path, monk
     assert (
         capsys.readouterr().err == f"warning: all users of this machine can read {token}; chmod 600 keeps it secret\n"
     )
+
+
+def test_a_service_begins_a_run_goes_on_with_it_and_knows_that_it_is_over(paceline_in, refused, monkeypatch, tmp_path):
+    started = []
+
+    def start(prepared, fleet, **settings):
+        """Stop as the run begins, after it was announced."""
+        fleet._announce("https://127.0.0.1:4711")
+        started.append((prepared.folder.path, fleet._listen.token))
+        prepared.folder.close()
+
+    serve = ("serve", "job.toml", "--folder", "run", "--resume", "--host", "0.0.0.0", "--port", "4711", "--tls")
+    with monkeypatch.context() as patch:
+        patch.setattr("paceline.cli.show_run.start_and_show", start)
+        for _ in range(2):
+            code, _, err = paceline_in(*serve)
+            assert code == 0, err
+    (first, token), again = started
+    assert first == Path("run")
+    assert again == (first, token)  # made up once
+    paceline_in("simulate", "job.toml", "fleet.toml", "--folder", "over")
+    over = paceline_in("serve", "job.toml", "--folder", "over", "--resume")
+    assert over == (0, "", "over: all 2 rounds are done; there is nothing to resume\n")
+    assert "--resume goes on with the run in --folder: name that" in refused("serve", "job.toml", "--resume")
+    both = refused("serve", "job.toml", "--folder", "run", "--resume", "--overwrite")
+    assert "leave --overwrite out" in both
+    (tmp_path / "run" / "job.json").unlink()
+    assert "run is not a run folder" in refused("serve", "job.toml", "--folder", "run", "--resume")
