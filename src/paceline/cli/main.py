@@ -47,10 +47,15 @@ COMMANDS = {
     "allocate": "Solve one allocation problem, given as JSON.",
     "reproduce": "Reproduce a figure of a paper and check it against the paper.",
     "report": "Write a report on a run, as one HTML page that needs no network.",
+    "install-service": "Print or write a systemd unit that runs a command from each boot on.",
     "export": "Write the model that a run learned as an ONNX file.",
     "axon": "Serve functions of a Python file, or call those of others.",
 }
 """Every command, with the first line of its help; see `function_of`."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "install-service": {"allow_interspersed_args": False}  # what follows its first argument is another command's
+}
 
 _FILES = {"devices": "device_list"}  # in place of its name: cli/devices.py is about the device that a command runs
 
@@ -60,21 +65,23 @@ class _LazyGroup(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
-            self.commands[args[0]] = _load(args[0])
+            self.commands[args[0]] = load(args[0])
         return super().resolve_command(ctx, args)
 
 
 def function_of(name: str) -> Any:
     """Return a command: what has that name, in the file of that name or the one in `_FILES`."""
-    return getattr(importlib.import_module(f"paceline.cli.{_FILES.get(name, name)}"), name)
+    own = name.replace("-", "_")
+    return getattr(importlib.import_module(f"paceline.cli.{_FILES.get(name, own)}"), own)
 
 
-def _load(name: str) -> Any:
+def load(name: str) -> Any:
+    """Return a command, ready to parse its arguments."""
     command = function_of(name)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(command)
+    alone.command(name, context_settings=_SETTINGS.get(name))(command)
     return typer.main.get_command(alone)
 
 
