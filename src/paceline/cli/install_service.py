@@ -18,8 +18,9 @@ from paceline.errors import ConfigError
 from paceline.files import reason_of
 from paceline.learning.memory import parse_bytes
 from paceline.spelling import suggest
+from paceline.topologies.base import COMMAND_WITHOUT_HOST
 
-SERVICES = ("join", "gossip", "serve")
+SERVICES = ("join", COMMAND_WITHOUT_HOST, "serve")
 """Commands that may run as services."""
 
 _CREDENTIALS = {
@@ -47,9 +48,9 @@ def install_service(
     memory: Annotated[str | None, option("SIZE", "Most memory, as in 1.5G.")] = None,
     cpus: Annotated[float | None, option("N", "Most cores, as in 1.5.", min=0.01)] = None,
 ) -> None:
-    """Print or write a systemd unit that runs a command from each boot on.
+    """Have systemd run a command, from each boot on.
 
-    Its own options come before COMMAND, those of the command after it.
+    Prints a unit, or writes it. Its own options come before COMMAND, those of the command after it.
 
     Example: paceline install-service --memory 1.5G join URL --name pi4 --token-file /etc/paceline/token
     """
@@ -103,7 +104,7 @@ def _parse(command: str, arguments: Sequence[str]) -> dict[str, Any]:
             )
     if given.get("overwrite"):
         raise ConfigError("--overwrite would delete the run at each start: leave it out")
-    if command == "gossip" and given["folder"] is not None:
+    if command == COMMAND_WITHOUT_HOST and given["folder"] is not None:
         raise ConfigError("--folder of a peer is refused from the second start on: leave it out")
     if command != "serve" and given["name"] is None:
         raise ConfigError("a service needs --name: without it, the device has another name after each start")
@@ -114,7 +115,7 @@ def _added(command: str, given: dict[str, Any], memory: str | None) -> list[str]
     """Return options without which a command would not come back, or not know its bound."""
     if command == "serve":
         return [*([] if given["folder"] else ["--folder", "run"]), *([] if given["resume"] else ["--resume"])]
-    state = ["--state", "peer-state"] if command == "gossip" and given["state"] is None else []
+    state = ["--state", "peer-state"] if command == COMMAND_WITHOUT_HOST and given["state"] is None else []
     return [*state, *(["--max-memory", memory] if memory is not None and given["max_memory"] is None else [])]
 
 
