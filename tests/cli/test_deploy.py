@@ -143,9 +143,8 @@ def test_the_jobs_that_are_deployed_are_jobs(tmp_path):
     assert load_job(DEPLOY / "job.toml") == load_job(tmp_path / "job.toml")
 
 
-def test_an_array_of_slurm_joins_under_names_of_its_indices(served, paceline_in, change):
+def test_a_task_of_slurm_joins_under_a_name_of_its_index(served, paceline_in):
     """The body of the script, with Slurm's variables, and ``srun`` replaced by what runs its arguments here."""
-    change("job.toml", "rounds = 2", "rounds = 2\nmin_learners = 2")
     url, run = served("job.toml")
     folder = paceline_in.folder
     (folder / "bin").mkdir()
@@ -154,28 +153,14 @@ def test_an_array_of_slurm_joins_under_names_of_its_indices(served, paceline_in,
         (folder / "bin" / name).chmod(stat.S_IRWXU)
     (folder / "token").touch(mode=0o600)
     (folder / "token").write_text("S3cret\n")
-    slurm = {"SLURM_CPUS_PER_TASK": "1", "SLURM_MEM_PER_NODE": "4096", "XDG_STATE_HOME": str(folder / "state")}
-    tasks = [
-        subprocess.Popen(
-            ["bash", SCRIPT, url, folder / "token"],
-            env={
-                **os.environ,
-                **slurm,
-                "SLURM_ARRAY_TASK_ID": str(number),
-                "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    for number, task in enumerate(tasks):
-        out, err = task.communicate(timeout=120)
-        assert (task.returncode, err) == (0, "")
-        assert f"its name, learner-{number}, its public key" in out
-        assert "the run is over" in out
-        assert (folder / f"state/paceline/learner-{number}.pem").exists()
+    slurm = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_CPUS_PER_TASK": "1", "SLURM_MEM_PER_NODE": "4096"}
+    here = {"XDG_STATE_HOME": str(folder / "state"), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    command, options = ["bash", SCRIPT, url, folder / "token"], {"capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run(command, env={**os.environ, **slurm, **here}, **options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "its name, learner-3, its public key" in done.stdout
+    assert "the run is over" in done.stdout
+    assert (folder / "state/paceline/learner-3.pem").exists()
     run()
-    without = subprocess.run(["bash", SCRIPT], capture_output=True, text=True)
+    without = subprocess.run(["bash", SCRIPT], **options)
     assert (without.returncode, "the address that paceline serve prints" in without.stderr) == (1, True)

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -181,20 +182,30 @@ def test_an_interpreter_in_a_home_is_refused_unless_its_owner_runs_it(install, u
     assert (settings["Service"]["User"], settings["Service"]["ProtectHome"]) == (["ann"], ["read-only"])
 
 
+def test_the_documentation_shows_the_unit_that_is_printed(unit, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/opt/paceline/bin/python")
+    page = (Path(__file__).parents[2] / "docs/how-to/deploy.md").read_text()
+    (command,) = re.findall(r"^\$ paceline install-service (.*)$", page, re.M)
+    (shown,) = re.findall(r'```ini title="paceline-join.service"\n(.*?)```', page, re.S)
+    assert unit(*shlex.split(command))[0] == shown
+
+
 def test_writing_a_unit(install, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    path = tmp_path / "config/systemd/user/paceline-join.service"
+    path, token = tmp_path / "config/systemd/user/paceline-join.service", tmp_path / "token"
+    write = ("--write", "--user", "join", HUB, "--name", "pi4", "--token-file", token)
+    assert f"--token-file {token} cannot be read" in install(*write)[2]
+    assert not path.exists()
+    token.touch(mode=0o600)
+    token.write_text("S3cret\n")
     for _ in range(2):
-        code, out, _ = install("--write", "--user", *JOIN)
+        code, out, _ = install(*write)
         assert (code, out.splitlines()[0]) == (0, str(path))
         assert "systemctl --user daemon-reload && systemctl --user enable --now paceline-join" in out
     assert path.read_text().startswith(HEADER)
     assert path.stat().st_mode & 0o777 == 0o644
     path.write_text("[Unit]\n")
-    assert (
-        "is there, and paceline did not make it: name the service otherwise (--unit)"
-        in install("--write", "--user", *JOIN)[2]
-    )
-    monkeypatch.setattr("paceline.cli.install_service._SYSTEM_UNITS", tmp_path / "run.toml" / "x")
-    (tmp_path / "run.toml").touch()
-    assert "cannot be written: Not a directory; write as root, or" in install("--write", *JOIN)[2]
+    assert "is there, and paceline did not make it: name the service otherwise (--unit)" in install(*write)[2]
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("paceline.cli.install_service._SYSTEM_UNITS", tmp_path / "file" / "system")
+    assert "cannot be written: Not a directory; write as root, or" in install("--write", *write[2:])[2]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from paceline.cli.main import load
-from paceline.cli.options import flag, option
+from paceline.cli.options import flag, option, read_token
 from paceline.cli.units import HEADER, Service, credential, literal
 from paceline.errors import ConfigError
 from paceline.files import reason_of
@@ -82,6 +82,7 @@ def install_service(
         max_cpus=cpus,
     )
     if write:
+        read_token(None, given["token_file"])  # first: what is wrong with it should not wait for the start
         _write(service, own)
     else:
         print(service.unit(), end="")
