@@ -21,7 +21,7 @@ from paceline.cli.main import EXIT_BAD_INPUT, EXIT_REFUSED, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-KUBERNETES = "1.34"
+KUBERNETES = ("1.33", "1.37")  # the oldest that the page names, and the newest that there are schemas of
 SCRIPT = DEPLOY / "learners.sbatch"
 IMAGE = (DEPLOY / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -65,8 +65,8 @@ def test_compose_and_manifests_fit_their_schemas():
         jsonschema.validate(
             {"services": {"it": {"replicas": 4}}}, json.loads((schemas / "compose-spec.json").read_text())
         )
-    for manifest in MANIFESTS:
-        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    for manifest, version in itertools.product(MANIFESTS, KUBERNETES):
+        kubernetes_validate.validate(manifest, version, strict=True)
 
 
 def commands():
