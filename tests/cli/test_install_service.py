@@ -71,7 +71,17 @@ def analyze(tmp_path):
     [
         JOIN,
         ("--memory", "1.5G", "--cpus", "1.5", "--always", "--unit", "pi", *JOIN, "--device", "cuda"),
-        ("--run-as", "pi", "join", HUB, "--name", "a 'b' \"c\" 100% $HOME \\", "--ca-file=/etc/ssl/ca.pem"),
+        (
+            "--run-as",
+            "pi",
+            "join",
+            HUB,
+            "--name",
+            "a b",
+            "--data",
+            "/srv/b 'c' \"d\" 100% $HOME \\",
+            "--ca-file=/etc/ca.pem",
+        ),
         ("--user", *JOIN, "--private"),
         ("gossip", "/etc/paceline/job.toml", "--name", "p1", "--listen", "10.0.0.3:7223", *TOKEN),
         ("serve", "/etc/paceline/job.toml", "--host", "0.0.0.0", "--tls", *TOKEN),
@@ -126,8 +136,12 @@ def test_arguments_reach_the_command_as_they_were_given():
     (line,) = re.findall("^ExecStart=(.*)$", text, re.M)
     assert [word.replace("%%", "%") for word in shlex.split(line)] == odd
     assert "Description=50 %%\n" in text
-    with pytest.raises(ConfigError, match="cannot stand in a unit"):
-        Service(name="odd", description="", arguments=["/bin/sh", "a\nUser=root"]).unit()
+    for settings in (
+        {"arguments": ["/bin/sh", "a\nUser=root"]},
+        {"arguments": ["/bin/sh"], "credentials": {"token": "/etc/token\\"}},
+    ):
+        with pytest.raises(ConfigError, match="cannot stand in a unit"):
+            Service(name="odd", description="", **settings).unit()
 
 
 def test_bounds_reach_systemd_and_the_command(unit):
@@ -158,6 +172,7 @@ def test_a_host_goes_on_with_its_run_and_a_peer_with_its_state(unit):
         (("join", "--name", "pi4"), "Missing argument 'URL'"),
         (("join", HUB, "--name", "pi4", "--token", "S3cret"), "--token would stand in the unit"),
         (("join", HUB), "a service needs --name"),
+        (("join", HUB, "--name", "a/b"), "name is 'a/b'; allowed: 1 to 64 letters"),
         (("serve", "job.toml"), "JOB is 'job.toml'; a service starts in a folder of its own, so its path must be"),
         (("serve", "/etc/job.toml", "--token-file", "t"), "--token-file is 't'; a service starts in"),
         (("serve", "/etc/job.toml", "--folder", "r", "--overwrite"), "--overwrite would delete the run at each start"),

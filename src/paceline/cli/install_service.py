@@ -19,6 +19,7 @@ from paceline.files import reason_of
 from paceline.learning.memory import parse_bytes
 from paceline.spelling import suggest
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
+from paceline.topologies.sessions import check_name
 
 SERVICES = ("join", COMMAND_WITHOUT_HOST, "serve")
 """Commands that may run as services."""
@@ -107,8 +108,10 @@ def _parse(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         raise ConfigError("--overwrite would delete the run at each start: leave it out")
     if command == COMMAND_WITHOUT_HOST and given["folder"] is not None:
         raise ConfigError("--folder of a peer is refused from the second start on: leave it out")
-    if command != "serve" and given["name"] is None:
-        raise ConfigError("a service needs --name: without it, the device has another name after each start")
+    if command != "serve":
+        if given["name"] is None:
+            raise ConfigError("a service needs --name: without it, the device has another name after each start")
+        check_name(given["name"])
     return given
 
 

@@ -15,6 +15,31 @@ HEADER = "# Made by paceline install-service: run that again, or add to it by sy
 _PLAIN = re.compile(r"[\w@%+=:,./#~${}^&()-]+")
 _BUSY_SHARE = 20  # of the processor and the disk, where 100 is usual: a fifth while others want them
 
+_FOR_ALL = (
+    "NoNewPrivileges=yes",
+    "UMask=0077",
+    "LockPersonality=yes",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallErrorNumber=EPERM",
+)
+_FOR_THE_MACHINE = (  # a user's own manager may not mount
+    "CapabilityBoundingSet=",
+    "PrivateTmp=yes",
+    "ProtectSystem=strict",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectProc=invisible",
+    "RemoveIPC=yes",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
@@ -56,7 +81,7 @@ class Service:
         return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
     def _order(self) -> Iterator[str]:
-        yield f"Description={_escaped(self.description)}"
+        yield f"Description={_unquoted(self.description)}"
         if not self.is_own:  # whose manager does not know when the network is there
             yield "Wants=network-online.target"
             yield "After=network-online.target"
@@ -66,7 +91,7 @@ class Service:
         yield "Type=exec"
         yield f"ExecStart={' '.join(map(_quoted, self.arguments))}"
         for name, path in self.credentials.items():
-            yield f"LoadCredential={name}:{_escaped(path)}"
+            yield f"LoadCredential={name}:{_unquoted(path)}"
         for name, value in {"PYTHONUNBUFFERED": "1", **self.environment}.items():
             yield f"Environment={name}={value}"
         yield f"StateDirectory={self.name}"
@@ -99,37 +124,17 @@ class Service:
             yield f"CPUQuota={100 * self.max_cpus:g}%"
 
     def _isolation(self) -> Iterator[str]:
-        yield "NoNewPrivileges=yes"
-        yield "UMask=0077"
-        yield "LockPersonality=yes"
-        yield "RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX"
-        yield "RestrictNamespaces=yes"
-        yield "RestrictRealtime=yes"
-        yield "RestrictSUIDSGID=yes"
-        yield "SystemCallArchitectures=native"
-        yield "SystemCallFilter=@system-service"
-        yield "SystemCallErrorNumber=EPERM"
+        yield from _FOR_ALL
         yield "# Not MemoryDenyWriteExecute: PyTorch makes machine code while it runs."
         if self.is_own:
             return
-        yield from (
-            ("DynamicUser=yes", "ProtectHome=yes")
-            if self.user is None
-            else (f"User={self.user}", "ProtectHome=read-only")
-        )
-        yield "CapabilityBoundingSet="
-        yield "PrivateTmp=yes"
+        if self.user is None:
+            yield from ("DynamicUser=yes", "ProtectHome=yes")
+        else:
+            yield from (f"User={self.user}", "ProtectHome=read-only")
+        yield from _FOR_THE_MACHINE
         if not self.needs_devices:
-            yield "PrivateDevices=yes"
-        yield "ProtectSystem=strict"
-        yield "ProtectClock=yes" if not self.needs_devices else "# Not ProtectClock: it hides device files."
-        yield "ProtectControlGroups=yes"
-        yield "ProtectHostname=yes"
-        yield "ProtectKernelLogs=yes"
-        yield "ProtectKernelModules=yes"
-        yield "ProtectKernelTunables=yes"
-        yield "ProtectProc=invisible"
-        yield "RemoveIPC=yes"
+            yield from ("PrivateDevices=yes", "ProtectClock=yes")  # which hides device files, too
 
 
 def credential(name: str) -> str:
@@ -147,6 +152,12 @@ def _quoted(argument: str) -> str:
     if _PLAIN.fullmatch(escaped):
         return escaped
     return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _unquoted(text: str) -> str:
+    if "\\" in text:
+        raise ConfigError(f"{text[:80]!r} cannot stand in a unit: no backslashes are allowed")  # one joins two lines
+    return _escaped(text)
 
 
 def _escaped(text: str) -> str:
