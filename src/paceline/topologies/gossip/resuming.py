@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.errors import ConfigError
+from paceline.errors import NothingToResume
 from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
@@ -81,6 +81,6 @@ def kept_peers(recovered: Recovered, load: Load) -> State | None:
     Raises `ConfigError` if the run is over.
     """
     if recovered.is_over:
-        raise ConfigError("the run is over; there is nothing to resume")
+        raise NothingToResume("the run is over; there is nothing to resume")
     number = last_number(recovered.events)
     return load(peers_name(number)) if number else None
