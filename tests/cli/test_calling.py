@@ -28,7 +28,7 @@ def test_each_command_shows_its_certificate(authority, served, printed, refused,
         ("submit", "third.toml", "--to", url),
         ("cancel", "small", "--to", url),
     ):
-        error = refused(*command, *trust, code=1)
+        error = refused(*command, *trust, code=4)
         assert "demands a certificate of its callers: give yours, with --cert and --key" in error
         assert "--cert and --key belong together: give both" in refused(*command, *trust, "--cert", cert)
     assert "status" in printed("status", url, *shown)
