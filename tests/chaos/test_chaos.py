@@ -26,6 +26,11 @@ def test_a_peer_joins_over_a_link_on_which_that_takes_longer_than_its_patience()
     assert playing.play(Schedule("push-sum", 568, rules, devices, ())).failures == ()
 
 
+def test_a_newcomer_tries_again_who_took_all_others_for_gone():
+    """On links that are slower than their patience, after a crash that only one of two peers goes on from."""
+    assert playing.play_seed("mixing", 5209).failures == ()
+
+
 def test_schedules_have_all_that_can_go_wrong():
     faults = [fault for seed in range(200) for fault in draw("served", seed).faults]
     assert {fault.kind for fault in faults} == {*KINDS, "lose power"}

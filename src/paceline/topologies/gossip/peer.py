@@ -42,6 +42,7 @@ from paceline.topologies.sessions import Changes, check_name
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
+_CATCH_UP_SECONDS = 10.0  # that a newcomer tries to get a model
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
 _MAX_TEXT = 200  # characters, of what another sends
 _KEPT_CONTACTS = 16  # addresses of others that a peer keeps, to find them again
@@ -264,10 +265,14 @@ class Peer(Member, PeerService):
 
     async def _catch_up(self, introducer: str) -> int:
         """Take the newest model of a peer, with a share of its mass; returns the epoch to begin with."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CATCH_UP_SECONDS
         others = [record.name for record in self._membership.others() if record.name != introducer]
-        reply = await self._adopt([introducer, *others], with_share=True)
-        if reply is None:
-            raise PacelineError("all peers that train this job have gone; join again when others are there")
+        while (reply := await self._adopt([introducer, *others], with_share=True)) is None:
+            if loop.time() >= until:
+                raise PacelineError("all peers that train this job have gone; join again when others are there")
+            await self._views.join(self._node.contacts)  # over a slow link, they may have been taken for gone too soon
+            others = [record.name for record in self._membership.others() if record.name != introducer]
         self._exchange.begin(reply.mass)
         return await self._begin_after(self._epoch_with_others(reply.epoch) - 1)
 
