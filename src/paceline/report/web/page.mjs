@@ -1,5 +1,8 @@
 // The page: its header, then sections under their headings. Content comes as plain data, embedded here.
-const content = JSON.parse(document.getElementById("content").textContent);
+import { write } from "./format.mjs";
+import { add, el, svg, openTable, tipBox, showPicked, makeTable } from "./elements.mjs";
+import { drawLine, watchCharts } from "./curves.mjs";
+import { drawBars, drawGrid, drawGantt } from "./figures.mjs";
 
 const drawTiles = (section, { column, rows }) =>
   el(
@@ -19,7 +22,7 @@ const drawTable = (section, data) => {
 };
 const DRAWERS = { tiles: drawTiles, line: drawLine, bars: drawBars, grid: drawGrid, gantt: drawGantt, table: drawTable };
 
-const drawHeader = () => {
+const drawHeader = (content) => {
   const state = content.ended === null ? ["open", "not finished: no end was recorded"] : ["done", `finished: ${content.ended}`];
   return el(
     "header",
@@ -43,8 +46,8 @@ const hatchings = () =>
       ),
     ),
   );
-const drawPage = (root) => {
-  root.replaceChildren(drawHeader(), hatchings());
+export const drawPage = (root, content) => {
+  root.replaceChildren(drawHeader(content), hatchings());
   let group = null;
   let holder = root;
   let pair = null;
@@ -64,5 +67,3 @@ const drawPage = (root) => {
   watchCharts();
   showPicked();
 };
-drawPage(document.getElementById("report"));
-document.documentElement.classList.add("drawn");

@@ -1,4 +1,8 @@
 // Lying bars, grids and Gantt charts, drawn as SVG in per cent of the width.
+import { NONE, digits, percent, duration, write, writeOnAxis, writeInCell } from "./format.mjs";
+import { set, el, svg, place, describeRow, distinct, MAX_NAMES, tipped, pickers, pick, frame, legend, swatch, colourOf, colourNumber } from "./elements.mjs";
+import { charts, indexOf } from "./curves.mjs";
+
 const ROW_PIXELS = 26;
 
 // A label needs some room, and phones have little.
@@ -45,7 +49,7 @@ const barRows = (section, rows, view) => {
   return ended.length ? ended : rows;
 };
 
-const drawBars = (section, data) => {
+export const drawBars = (section, data) => {
   const { column, rows } = data;
   const names = lanes(section, rows);
   const byName = new Map(names.map((name) => [name, []]));
@@ -140,7 +144,7 @@ const makePicker = (section, column, values, draw) => {
 // --- grids -----------------------------------------------------------------------------------------------------------
 const MAX_COLUMNS = 120;
 
-const drawGrid = (section, data) => {
+export const drawGrid = (section, data) => {
   const { column, rows } = data;
   const names = lanes(section, rows);
   const value = column[section.value];
@@ -186,7 +190,7 @@ const drawGrid = (section, data) => {
 };
 
 // --- Gantt -----------------------------------------------------------------------------------------------------------
-const drawGantt = (section, data) => {
+export const drawGantt = (section, data) => {
   const { column, rows } = data;
   const names = lanes(section, rows);
   const lane = new Map(names.map((name, index) => [name, index]));

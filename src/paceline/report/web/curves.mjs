@@ -1,9 +1,12 @@
 // Curves and upright columns, drawn by uPlot.
+import { write, writeOnAxis } from "./format.mjs";
+import { set, el, describeRow, distinct, showTip, pick, frame, legend, swatch, colourOf, colourNumber } from "./elements.mjs";
+
 const theme = () => {
   const style = getComputedStyle(document.documentElement);
   return (name) => style.getPropertyValue(`--${name}`).trim();
 };
-const charts = [];
+export const charts = [];
 
 // Curves that are drawn: a name, the rows, and the column of y.
 const curvesOf = (section, rows) => {
@@ -16,7 +19,7 @@ const curvesOf = (section, rows) => {
     .filter((one) => one.rows.length);
 };
 
-const indexOf = (section, curve, index) => (section.series && section.bold === null ? colourNumber(section.series, curve.name) : index);
+export const indexOf = (section, curve, index) => (section.series && section.bold === null ? colourNumber(section.series, curve.name) : index);
 const seriesStyle = (section, curve, at, colour) => {
   const index = indexOf(section, curve, at);
   const isThin = section.bold !== null && curve.name !== section.bold;
@@ -122,7 +125,7 @@ const makeChart = (section, { column }, curves, holder) => {
   );
 };
 
-const drawLine = (section, data) => {
+export const drawLine = (section, data) => {
   const curves = curvesOf(section, data.rows);
   const holder = el("div", { class: "curves", role: "img" });
   const names = [section.x, section.series, ...section.y, ...section.details];
@@ -150,7 +153,7 @@ const drawCharts = () => {
   }
 };
 let drawnWidth = 0;
-const watchCharts = () => {
+export const watchCharts = () => {
   drawnWidth = document.documentElement.clientWidth;
   drawCharts();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);

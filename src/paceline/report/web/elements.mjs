@@ -1,37 +1,39 @@
 // Elements of the page: text is always set as text, never as markup.
-const add = (parent, children) => {
+import { write } from "./format.mjs";
+
+export const add = (parent, children) => {
   for (const child of children.flat()) if (child !== null && child !== undefined) parent.append(child);
   return parent;
 };
-const set = (element, attributes) => {
+export const set = (element, attributes) => {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
   return element;
 };
-const el = (name, attributes = {}, ...children) => add(set(document.createElement(name), attributes), children);
-const svg = (name, attributes = {}, ...children) =>
+export const el = (name, attributes = {}, ...children) => add(set(document.createElement(name), attributes), children);
+export const svg = (name, attributes = {}, ...children) =>
   add(set(document.createElementNS("http://www.w3.org/2000/svg", name), attributes), children);
-const place = (ratio) => `${Number((100 * Math.min(Math.max(ratio, 0), 1)).toPrecision(6))}%`;
+export const place = (ratio) => `${Number((100 * Math.min(Math.max(ratio, 0), 1)).toPrecision(6))}%`;
 
 // Rows of a table as objects, and its columns by name.
-const openTable = (table) => {
+export const openTable = (table) => {
   const column = Object.fromEntries(table.columns.map((one) => [one.name, one]));
   const rows = table.rows.map((row) => Object.fromEntries(table.columns.map((one, index) => [one.name, row[index]])));
   return { column, rows };
 };
-const describeRow = (row, names, column) =>
+export const describeRow = (row, names, column) =>
   names
     .filter((name) => row[name] !== null && row[name] !== undefined)
     .map((name) => `${column[name].title}: ${write(row[name], column[name])}`)
     .join("\n");
-const distinct = (values) => [...new Set(values)];
-const MAX_NAMES = 40;
+export const distinct = (values) => [...new Set(values)];
+export const MAX_NAMES = 40;
 
 // --- a box beside the pointer says what is under it --------------------------------------------------------------
 const tips = new WeakMap();
-const tipBox = el("div", { class: "tip-box", hidden: true, role: "tooltip" });
-const showTip = (text, event) => {
+export const tipBox = el("div", { class: "tip-box", hidden: true, role: "tooltip" });
+export const showTip = (text, event) => {
   tipBox.hidden = !text;
   if (!text) return;
   tipBox.textContent = text;
@@ -41,7 +43,7 @@ const showTip = (text, event) => {
   tipBox.style.left = `${Math.max(left, 6)}px`;
   tipBox.style.top = `${top < 6 ? event.clientY + 18 : top}px`;
 };
-const tipped = (element, text) => {
+export const tipped = (element, text) => {
   element.classList.add("tip");
   tips.set(element, text);
   return element;
@@ -57,23 +59,23 @@ document.addEventListener("pointerdown", hover);
 document.addEventListener("scroll", () => showTip(""), { passive: true });
 
 // --- one round can be picked, by a click or by the address (#round=3) ----------------------------------------------
-const pickers = [];
+export const pickers = [];
 const picked = () => {
   const found = location.hash.match(/^#(\w+)=(\w+)$/);
   return found ? { column: found[1], value: found[2] } : null;
 };
-const showPicked = () => {
+export const showPicked = () => {
   const choice = picked();
   for (const update of pickers) update(choice);
 };
-const pick = (column, value) => {
+export const pick = (column, value) => {
   history.replaceState(null, "", `#${column}=${value}`);
   showPicked();
 };
 window.addEventListener("hashchange", showPicked);
 
 // --- frames --------------------------------------------------------------------------------------------------------
-const makeTable = (section, { column, rows }, names, total) => {
+export const makeTable = (section, { column, rows }, names, total) => {
   const isNumber = (name) => column[name].kind !== "text" && column[name].kind !== "bool";
   const style = (name) => ({ class: isNumber(name) ? "number" : column[name].kind });
   const cells = (row) =>
@@ -95,7 +97,7 @@ const makeTable = (section, { column, rows }, names, total) => {
   );
 };
 // A figure with its title, a note, the drawing, the sentence below it, and its numbers as a table.
-const frame = (section, data, drawing, names) => {
+export const frame = (section, data, drawing, names) => {
   const numbers = el("details", {}, el("summary", {}, "Numbers"));
   numbers.addEventListener("toggle", () => {
     if (numbers.children.length < 2) {
@@ -113,18 +115,18 @@ const frame = (section, data, drawing, names) => {
     numbers,
   );
 };
-const legend = (entries) => el("ul", { class: "legend" }, entries.map(([mark, label]) => el("li", {}, mark, label)));
-const swatch = (style, number = "") =>
+export const legend = (entries) => el("ul", { class: "legend" }, entries.map(([mark, label]) => el("li", {}, mark, label)));
+export const swatch = (style, number = "") =>
   svg(
     "svg",
     { class: "swatch", width: 18, height: 15, "aria-hidden": "true" },
     svg("rect", { class: style, width: "100%", height: "100%", rx: 3 }),
     number ? svg("text", { class: "swatch-number", x: "50%", y: "50%", dy: "3.5" }, String(number)) : null,
   );
-const colourOf = (index) => `colour-${(index % 8) + 1}`;
+export const colourOf = (index) => `colour-${(index % 8) + 1}`;
 // A name has the same colour in all figures.
 const colourNumbers = new Map();
-const colourNumber = (column, name) => {
+export const colourNumber = (column, name) => {
   if (!colourNumbers.has(column)) colourNumbers.set(column, new Map());
   const known = colourNumbers.get(column);
   if (!known.has(name)) known.set(name, known.size);
