@@ -14,8 +14,8 @@ import msgspec
 
 _MAIN = "main.mjs"
 # What modules may write, one to a line and without renaming; frontend/eslint.config.js holds them to it.
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.mjs)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) )", re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w-]+\.mjs)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export const (\w+)", re.MULTILINE)
 
 
 def make_document(title: str, boot: Mapping[str, Any], plain: str = "") -> str:
@@ -49,23 +49,22 @@ def make_document(title: str, boot: Mapping[str, Any], plain: str = "") -> str:
 
 
 def join_modules(main: str = _MAIN) -> str:
-    """Join a module of ``web/`` and all that it imports to one script, each after those that it needs.
-
-    All share one scope, so a name at the top of a module is there once; a second one is a syntax error.
-    """
+    """Join a module of ``web/`` and all that it imports to one script: a function each, after those that it needs."""
     joined: dict[str, str] = {}
 
     def add(name: str) -> None:
-        if name not in joined:
-            text = _file(name)
-            joined[name] = ""  # a circle ends here
-            for needed in _IMPORT.findall(text):
-                add(needed)
-            del joined[name]
-            joined[name] = _EXPORT.sub("", _IMPORT.sub("", text))
+        if name in joined:
+            return
+        text = _file(name)
+        joined[name] = ""  # a module that needs itself in the end gets nothing, and the browser says so
+        for _, needed in _IMPORT.findall(text):
+            add(needed)
+        del joined[name]
+        body = _EXPORT.sub(r"const \1", _IMPORT.sub(r'const \1 = modules["\2"];', text))
+        joined[name] = f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(_EXPORT.findall(text))} }};\n}})();\n'
 
     add(main)
-    return '(() => {\n"use strict";\n' + "\n".join(joined.values()) + "})();\n"
+    return '(() => {\n"use strict";\nconst modules = {};\n' + "".join(joined.values()) + "})();\n"
 
 
 def _file(name: str) -> str:

@@ -1,45 +1,52 @@
-// Curves and upright columns, drawn by uPlot.
+// Curves and upright columns over a number, drawn by uPlot; the reader picks the axis and which curves are shown.
+import { colourNumber, colourOf, el, selectField, set, setText, swatch } from "./elements.mjs";
+import { describeRow, distinct, extent, isKnown } from "./content.mjs";
 import { write, writeOnAxis } from "./format.mjs";
-import { set, el, describeRow, distinct, showTip, pick, frame, legend, swatch, colourOf, colourNumber } from "./elements.mjs";
+import { pick } from "./picking.mjs";
+import { showTip } from "./tips.mjs";
 
-const theme = () => {
-  const style = getComputedStyle(document.documentElement);
-  return (name) => style.getPropertyValue(`--${name}`).trim();
-};
-export const charts = [];
+/** @typedef {{name: any, label: string, index: number, y: string, rows: Row[]}} Curve */
+/** @typedef {{section: Section, data: Data, x: string, curves: Curve[], hidden: Set<any>, colour: (name: string) => string}} Plot */
 
-// Curves that are drawn: a name, the rows, and the column of y.
-const curvesOf = (section, rows) => {
-  const known = (name, some) => some.filter((row) => row[name] !== null && row[name] !== undefined);
-  if (!section.series) return section.y.map((y) => ({ name: y, y, rows: known(y, rows) })).filter((one) => one.rows.length);
-  const [y] = section.y;
-  const names = distinct(rows.map((row) => row[section.series])).sort((a, b) => (a === section.bold) - (b === section.bold));
-  return names
-    .map((name) => ({ name, y, rows: known(y, rows.filter((row) => row[section.series] === name)) }))
-    .filter((one) => one.rows.length);
-};
+const MAX_SHOWN_TOGETHER = 8; // curves whose values at one place the tip lists
+const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6];
+const TIME_STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
-export const indexOf = (section, curve, index) => (section.series && section.bold === null ? colourNumber(section.series, curve.name) : index);
-const seriesStyle = (section, curve, at, colour) => {
-  const index = indexOf(section, curve, at);
-  const isThin = section.bold !== null && curve.name !== section.bold;
-  const main = isThin ? colour("soft") : colour(section.bold === null ? `colour-${(index % 8) + 1}` : "accent");
-  const style = { label: String(curve.name), stroke: main, width: isThin ? 1 : 2.2, spanGaps: true, alpha: isThin ? 0.55 : 1 };
-  if (section.shape === "columns") {
-    const bad = (value) => section.deadline !== null && value > section.deadline;
-    const values = (chart, at) => chart.data[at].map((value) => colour(bad(value) ? "bad" : "train"));
-    const disp = { fill: { unit: 3, values }, stroke: { unit: 3, values } };
-    return { ...style, paths: uPlot.paths.bars({ size: [0.7, 60], disp }), points: { show: false } };
+/**
+ * Return the curves of a section: one for each column of y, or for each value of its series.
+ * @param {Section} section
+ * @param {Data} data
+ * @param {string} x
+ * @returns {Curve[]}
+ */
+export const curvesOf = (section, { column, rows }, x) => {
+  const points = (y, some) =>
+    some.filter((row) => isKnown(row[x]) && isKnown(row[y])).sort((a, b) => a[x] - b[x]);
+  if (!section.series) {
+    return section.y
+      .map((y, index) => ({ name: y, label: column[y].title, index, y, rows: points(y, rows) }))
+      .filter((curve) => curve.rows.length);
   }
-  if (index && section.bold === null) style.dash = [6 + 3 * index, 4]; // not told apart by colour alone
-  return { ...style, points: { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") } };
+  const [y] = section.y;
+  return distinct(rows.map((row) => row[section.series]))
+    .sort((a, b) => Number(a === section.bold) - Number(b === section.bold))
+    .map((name, index) => ({
+      ...{ name, label: String(name), y, rows: points(y, rows.filter((row) => row[section.series] === name)) },
+      index: section.bold === null ? colourNumber(section.series, name) : index,
+    }))
+    .filter((curve) => curve.rows.length);
 };
 
-const limits = (section, column, curves) => {
+/**
+ * Return the range of y that shows all of these curves, the deadline, and the base of columns.
+ * @param {Section} section
+ * @param {Data} data
+ * @param {Curve[]} curves
+ */
+export const limits = (section, { column }, curves) => {
   const values = curves.flatMap((curve) => curve.rows.map((row) => row[curve.y]));
-  let [low, high] = [Math.min(...values), Math.max(...values)];
+  let [low, high] = extent(section.deadline === null ? values : [...values, section.deadline]);
   if (section.shape === "columns") [low, high] = [Math.min(low, 0), Math.max(high, 0)];
-  if (section.deadline !== null) [low, high] = [Math.min(low, section.deadline), Math.max(high, section.deadline)];
   if (low === high) [low, high] = [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
   const room = 0.06 * (high - low);
   const isBase = (value) => section.shape === "columns" && value === 0 && section.deadline === null;
@@ -49,13 +56,26 @@ const limits = (section, column, curves) => {
   return isPart ? [Math.max(low, 0), Math.min(high, 1.02)] : [low, high];
 };
 
-const drawDeadline = (section, colour) => (chart) => {
+const seriesStyle = ({ section, hidden, colour }, curve) => {
+  const isThin = section.bold !== null && curve.name !== section.bold;
+  const main = isThin ? colour("soft") : colour(section.bold === null ? colourOf(curve.index) : "accent");
+  const style = { show: !hidden.has(curve.name), stroke: main, width: isThin ? 1 : 2.2, spanGaps: true, alpha: isThin ? 0.55 : 1 };
+  if (section.shape === "columns") {
+    const isLate = (value) => section.deadline !== null && value > section.deadline;
+    const values = (chart, at) => chart.data[at].map((value) => colour(isLate(value) ? "bad" : "train"));
+    const disp = { fill: { unit: 3, values }, stroke: { unit: 3, values } };
+    return { ...style, paths: uPlot.paths.bars({ size: [0.7, 60], disp }), points: { show: false } };
+  }
+  if (curve.index && section.bold === null) style.dash = [6 + 3 * (curve.index % 8), 4]; // not told apart by colour alone
+  return { ...style, points: { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") } };
+};
+
+const drawDeadline = ({ section, colour }) => (chart) => {
   if (section.deadline === null) return;
   const y = chart.valToPos(section.deadline, "y", true);
   const { ctx, bbox } = chart;
   ctx.save();
-  ctx.strokeStyle = colour("ink");
-  ctx.fillStyle = colour("ink");
+  ctx.strokeStyle = ctx.fillStyle = colour("ink");
   ctx.lineWidth = 2 * devicePixelRatio;
   ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
   ctx.beginPath();
@@ -68,97 +88,223 @@ const drawDeadline = (section, colour) => (chart) => {
   ctx.restore();
 };
 
-const nearest = (chart, curves, section, left, top) => {
-  let best = null;
-  let distance = 40;
-  for (const curve of curves) {
-    for (const row of curve.rows) {
-      const [x, y] = [chart.valToPos(row[section.x], "x"), chart.valToPos(row[curve.y], "y")];
-      const away = section.shape === "columns" ? Math.abs(x - left) : Math.hypot(x - left, y - top);
-      if (away < distance) [best, distance] = [row, away];
-    }
-  }
-  return best;
+const axesOf = ({ section, data: { column }, x, curves, colour }) => {
+  const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", ticks: { show: false } };
+  const label = (name) => (chart, ticks) => ticks.map((tick) => (tick === null ? "" : writeOnAxis(tick, column[name])));
+  const steps = { count: WHOLE_STEPS, seconds: TIME_STEPS }[column[x].kind];
+  // As wide as the longest label, so that none is cut and no room is lost.
+  const size = (chart, labels) => 14 + 7 * Math.max(3, ...(labels ?? []).map((one) => one.length));
+  return [
+    { ...axis, grid: { show: false }, size: 34, space: 64, incrs: steps, values: label(x) },
+    { ...axis, grid: { stroke: colour("grid"), width: 1 }, size, values: label(curves[0].y) },
+  ];
 };
 
-const makeChart = (section, { column }, curves, holder) => {
-  const colour = theme();
-  const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", ticks: { show: false } };
-  const grid = { stroke: colour("grid"), width: 1 };
-  const xs = distinct(curves.flatMap((curve) => curve.rows.map((row) => row[section.x]))).sort((a, b) => a - b);
-  const at = new Map(xs.map((x, index) => [x, index]));
-  const data = curves.map((curve) => {
-    const values = new Array(xs.length).fill(null);
-    for (const row of curve.rows) values[at.get(row[section.x])] = row[curve.y];
-    return values;
+/**
+ * @param {Plot} plot
+ * @param {HTMLElement} holder
+ */
+const makeChart = (plot, holder) => {
+  const { section, data, x, curves, hidden } = plot;
+  const xs = distinct(curves.flatMap((curve) => curve.rows.map((row) => row[x]))).sort((a, b) => a - b);
+  const at = new Map(xs.map((one, index) => [one, index]));
+  const values = curves.map((curve) => {
+    const column = new Array(xs.length).fill(null);
+    for (const row of curve.rows) column[at.get(row[x])] = row[curve.y];
+    return column;
   });
-  const isWhole = column[section.x].kind === "count";
-  const step = xs.length > 1 ? Math.min(...xs.slice(1).map((x, index) => x - xs[index])) : 1;
+  const step = xs.length > 1 ? extent(xs.slice(1).map((one, index) => one - xs[index]))[0] : 1;
   const side = section.shape === "columns" ? 0.6 * step : xs.length > 1 ? 0 : 0.5;
-  const [low, high] = limits(section, column, curves);
-  const y = section.is_log ? { distr: 3 } : { range: () => [low, high] };
-  const show = (chart) => {
-    const { left, top } = chart.cursor;
-    const row = left >= 0 ? nearest(chart, curves, section, left, top) : null;
-    const box = chart.over.getBoundingClientRect();
-    const text = row ? describeRow(row, section.details.length ? section.details : [section.x, ...section.y], column) : "";
-    showTip(text, { clientX: box.left + left, clientY: box.top + top });
-    holder.dataset.at = row ? row[section.x] : "";
-  };
+  const visible = curves.filter((curve) => !hidden.has(curve.name));
+  const [low, high] = limits(section, data, visible.length ? visible : curves);
   return new uPlot(
     {
-      width: Math.max(holder.clientWidth, 160),
-      height: 220,
-      legend: { show: false },
-      cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-      scales: { x: { time: false, range: () => [xs[0] - side, xs[xs.length - 1] + side] }, y },
-      axes: [
-        { ...axis, grid: { show: false }, size: 34, space: 46, incrs: isWhole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] : undefined,
-          values: (chart, ticks) => ticks.map((tick) => (section.is_log && tick === null ? "" : writeOnAxis(tick, column[section.x]))) },
-        { ...axis, grid, size: 64, values: (chart, ticks) => ticks.map((tick) => (tick === null ? "" : writeOnAxis(tick, column[curves[0].y]))) },
-      ],
-      series: [{}, ...curves.map((curve, index) => seriesStyle(section, curve, index, colour))],
-      hooks: { draw: [drawDeadline(section, colour)], setCursor: [show] },
+      ...{ width: Math.max(holder.clientWidth - 24, 160), height: 220, legend: { show: false }, cursor: { show: false } },
+      scales: {
+        x: { time: false, range: () => [xs[0] - side, xs[xs.length - 1] + side] },
+        y: section.is_log ? { distr: 3 } : { range: () => [low, high] },
+      },
+      axes: axesOf(plot),
+      series: [{}, ...curves.map((curve) => seriesStyle(plot, curve))],
+      hooks: { draw: [drawDeadline(plot)] },
     },
-    [xs, ...data],
+    [xs, ...values],
     holder,
   );
 };
 
-export const drawLine = (section, data) => {
-  const curves = curvesOf(section, data.rows);
-  const holder = el("div", { class: "curves", role: "img" });
-  const names = [section.x, section.series, ...section.y, ...section.details];
-  if (!curves.length) return frame(section, data, el("p", { class: "empty" }, "Nothing was measured yet."), names);
-  const ends = [curves[curves.length - 1].rows[0], curves[curves.length - 1].rows.slice(-1)[0]];
-  const { y } = curves[curves.length - 1];
-  const said = ends.map((row) => `${write(row[y], data.column[y])} at ${data.column[section.x].title} ${write(row[section.x], data.column[section.x])}`);
-  set(holder, { "aria-label": `${section.title}: from ${said[0]} to ${said[1]}` });
-  holder.addEventListener("click", () => holder.dataset.at && pick(section.x, holder.dataset.at));
-  charts.push({ section, data, curves, holder, chart: null });
-  const label = (one) => (section.series ? one.name : data.column[one.y].title);
-  const entries = section.bold === null
-    ? curves.map((one, at) => [swatch(colourOf(indexOf(section, one, at))), `${label(one)}${indexOf(section, one, at) ? " (dashed)" : ""}`])
-    : [[swatch("accent-fill"), section.bold], [swatch("soft-fill"), `each ${data.column[section.series].title}`]];
-  const marks = curves.length > 1 ? legend(entries) : null;
-  const over = el("p", { class: "over-axis" }, data.column[section.x].title);
-  return frame(section, data, el("div", {}, marks, holder, over), names);
+const describePoint = ({ section, data, x, curves, hidden }, { curve, row }) => {
+  const names = section.details.length ? [...section.details] : [section.series, ...(section.series ? [curve.y] : section.y)];
+  const text = describeRow(row, distinct([x, ...names]).filter(Boolean), data.column);
+  const isAlone = section.bold !== null || !section.series || curves.length > MAX_SHOWN_TOGETHER;
+  const others = isAlone ? [] : curves.filter((one) => one !== curve && !hidden.has(one.name));
+  const beside = others.flatMap((one) => {
+    const there = one.rows.find((other) => other[x] === row[x]);
+    return there ? [`${one.label}: ${write(there[one.y], data.column[one.y])}`] : [];
+  });
+  return [text, ...beside].join("\n");
 };
 
-// Charts need the width of the page, and are drawn again when it or the colours change.
-const drawCharts = () => {
-  for (const one of charts) {
-    if (one.chart) one.chart.destroy();
-    one.chart = makeChart(one.section, one.data, one.curves, one.holder);
-  }
+/** A cross and a dot at one point of a chart, moved by the pointer or by the arrow keys. */
+const makeCursor = (holder) => {
+  const [cross, dot] = [el("div", { class: "cross" }), el("div", { class: "dot" })];
+  /** @type {{chart: any, plot: Plot} | null} */
+  let drawn = null;
+  /** @type {{curve: Curve, row: Row} | null} */
+  let at = null;
+  const visible = () => drawn.plot.curves.filter((curve) => !drawn.plot.hidden.has(curve.name));
+  const placeOf = ({ curve, row }) => [drawn.chart.valToPos(row[drawn.plot.x], "x"), drawn.chart.valToPos(row[curve.y], "y")];
+  const show = (point) => {
+    at = point;
+    cross.hidden = dot.hidden = !point;
+    set(holder, { "data-at": point ? point.row[drawn.plot.section.x] : null });
+    if (!point) return showTip("");
+    const [left, top] = placeOf(point);
+    [cross.style.left, dot.style.left, dot.style.top] = [left, left, top].map((one) => `${one}px`);
+    const box = drawn.chart.over.getBoundingClientRect();
+    return showTip(describePoint(drawn.plot, point), { clientX: box.left + left, clientY: box.top + top });
+  };
+  const nearest = (left, top) => {
+    let [best, distance] = [null, 60];
+    for (const curve of visible()) {
+      for (const row of curve.rows) {
+        const [x, y] = placeOf({ curve, row });
+        const away = drawn.plot.section.shape === "columns" ? Math.abs(x - left) : Math.hypot(x - left, y - top);
+        if (away < distance) [best, distance] = [{ curve, row }, away];
+      }
+    }
+    return best;
+  };
+  const point = (event) => {
+    if (!drawn) return;
+    const box = drawn.chart.over.getBoundingClientRect();
+    show(nearest(event.clientX - box.left, event.clientY - box.top));
+  };
+  const walk = (event) => {
+    const curves = drawn ? visible() : [];
+    if (!curves.length) return;
+    const curve = curves.find((one) => one.name === at?.curve.name) ?? curves[curves.length - 1];
+    const index = at ? curve.rows.findIndex((row) => row[drawn.plot.x] >= at.row[drawn.plot.x]) : -1;
+    const last = curve.rows.length - 1;
+    const next = { ArrowLeft: Math.max(index - 1, 0), ArrowRight: Math.min(index + 1, last), Home: 0, End: last }[event.key];
+    const turn = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (event.key === "Escape") return void show(null);
+    if (next === undefined && (!turn || !at)) return;
+    event.preventDefault();
+    if (next !== undefined) return void show({ curve, row: curve.rows[next] });
+    const other = curves[(curves.indexOf(curve) + turn + curves.length) % curves.length];
+    const x = at.row[drawn.plot.x];
+    show({ curve: other, row: other.rows.find((row) => row[drawn.plot.x] >= x) ?? other.rows[other.rows.length - 1] });
+  };
+  holder.addEventListener("pointermove", point);
+  holder.addEventListener("pointerdown", point);
+  holder.addEventListener("pointerleave", () => show(null));
+  holder.addEventListener("blur", () => show(null));
+  holder.addEventListener("keydown", walk);
+  const pickHere = () => holder.dataset.at && drawn.plot.x === drawn.plot.section.x && pick(drawn.plot.x, holder.dataset.at);
+  holder.addEventListener("click", pickHere);
+  holder.addEventListener("keydown", (event) => event.key === "Enter" && pickHere());
+  /** Follow a chart that takes the place of the last. */
+  return (chart, plot) => {
+    drawn = { chart, plot };
+    chart.over.append(cross, dot);
+    if (!at) cross.hidden = dot.hidden = true;
+  };
 };
-let drawnWidth = 0;
+
+const colours = () => {
+  const style = getComputedStyle(document.documentElement);
+  return (name) => style.getPropertyValue(`--${name}`).trim();
+};
+
+/** @type {Set<() => void>} */
+const redraws = new Set();
+let chosenX = ""; // for all charts, so that they can be compared
+
+/** @returns {View} */
+export const lineView = () => {
+  const keys = el("ul", { class: "legend" });
+  const holder = el("div", { class: "curves", role: "img", tabindex: 0 });
+  const [over, empty] = [el("p", { class: "over-axis" }), el("p", { class: "empty" }, "Nothing was measured yet.")];
+  const axis = selectField("Horizontal axis", [], (value) => {
+    chosenX = value;
+    for (const redraw of redraws) redraw();
+  });
+  const hidden = new Set();
+  const follow = makeCursor(holder);
+  let section, data, chart;
+
+  const toggle = (name) => {
+    if (!hidden.delete(name)) hidden.add(name);
+    draw();
+  };
+  const drawKeys = (curves) => {
+    const isBold = section.bold !== null;
+    const dashed = (curve) => (curve.index && section.shape !== "columns" ? " (dashed)" : "");
+    const entries = isBold
+      ? [["accent-fill", section.bold], ["soft-fill", `each ${data.column[section.series].title}`]]
+      : curves.map((curve) => [colourOf(curve.index), curve.label + dashed(curve), curve.name]);
+    keys.hidden = curves.length < 2;
+    if (keys.dataset.names !== entries.join("\n")) {
+      keys.dataset.names = entries.join("\n");
+      const button = (name, ...inner) => {
+        const made = el("button", { type: "button" }, ...inner);
+        made.addEventListener("click", () => toggle(name));
+        return made;
+      };
+      const item = ([style, label, name]) => [swatch(style), el("bdi", {}, label)];
+      keys.replaceChildren(...entries.map((one) => el("li", {}, isBold ? item(one) : button(one[2], ...item(one)))));
+    }
+    if (!isBold) [...keys.querySelectorAll("button")].forEach((one, index) => set(one, { "aria-pressed": String(!hidden.has(entries[index][2])) }));
+  };
+  const drawAxis = (x) => {
+    const choices = [section.x, ...section.other_x];
+    if (choices.length === 1) return setText(over, data.column[x].title);
+    if (axis.dataset.choices !== choices.join()) {
+      axis.dataset.choices = choices.join();
+      axis.replaceChildren(...choices.map((value) => el("option", { value }, data.column[value].title)));
+      over.replaceChildren("over ", axis);
+    }
+    axis.value = x;
+    return undefined;
+  };
+  const draw = () => {
+    const x = section.other_x.includes(chosenX) ? chosenX : section.x;
+    const curves = curvesOf(section, data, x);
+    chart?.destroy();
+    chart = null;
+    empty.hidden = curves.length > 0;
+    holder.hidden = over.hidden = !curves.length;
+    drawKeys(curves);
+    drawAxis(x);
+    if (!curves.length) return;
+    const last = curves[curves.length - 1];
+    const said = [last.rows[0], last.rows[last.rows.length - 1]].map(
+      (row) => `${write(row[last.y], data.column[last.y])} at ${data.column[x].title} ${write(row[x], data.column[x])}`,
+    );
+    set(holder, { "aria-label": `${section.title}: from ${said[0]} to ${said[1]}` });
+    if (!holder.isConnected) return; // drawn once it has a width
+    const plot = { section, data, x, curves, hidden, colour: colours() };
+    chart = makeChart(plot, holder);
+    follow(chart, plot);
+  };
+  redraws.add(() => section && draw());
+  return {
+    element: el("div", {}, keys, holder, empty, over),
+    update(...given) {
+      [section, data] = given;
+      draw();
+    },
+  };
+};
+
+/** Draw curves again when the width of the page or its colours change. */
 export const watchCharts = () => {
-  drawnWidth = document.documentElement.clientWidth;
-  drawCharts();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+  let width = document.documentElement.clientWidth;
+  const redraw = () => redraws.forEach((one) => one());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("resize", () => {
-    if (drawnWidth !== document.documentElement.clientWidth) drawCharts();
-    drawnWidth = document.documentElement.clientWidth;
+    if (width !== document.documentElement.clientWidth) redraw();
+    width = document.documentElement.clientWidth;
   });
 };

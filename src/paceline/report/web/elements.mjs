@@ -1,121 +1,112 @@
 // Elements of the page: text is always set as text, never as markup.
-import { write } from "./format.mjs";
 
-export const add = (parent, children) => {
-  for (const child of children.flat()) if (child !== null && child !== undefined) parent.append(child);
-  return parent;
-};
+/**
+ * @template {Element} T
+ * @param {T} element
+ * @param {Record<string, any>} attributes
+ * @returns {T}
+ */
 export const set = (element, attributes) => {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+    if (value === null || value === undefined || value === false) element.removeAttribute(name);
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
   return element;
 };
-export const el = (name, attributes = {}, ...children) => add(set(document.createElement(name), attributes), children);
+
+const append = (parent, children) => {
+  parent.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return parent;
+};
+
+/**
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export const el = (name, attributes = {}, ...children) => append(set(document.createElement(name), attributes), children);
+
+/**
+ * @param {string} name
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {SVGElement}
+ */
 export const svg = (name, attributes = {}, ...children) =>
-  add(set(document.createElementNS("http://www.w3.org/2000/svg", name), attributes), children);
+  append(set(document.createElementNS("http://www.w3.org/2000/svg", name), attributes), children);
+
+/**
+ * Write a place along a drawing in per cent, so that it stretches with the page.
+ * @param {number} ratio
+ */
 export const place = (ratio) => `${Number((100 * Math.min(Math.max(ratio, 0), 1)).toPrecision(6))}%`;
 
-// Rows of a table as objects, and its columns by name.
-export const openTable = (table) => {
-  const column = Object.fromEntries(table.columns.map((one) => [one.name, one]));
-  const rows = table.rows.map((row) => Object.fromEntries(table.columns.map((one, index) => [one.name, row[index]])));
-  return { column, rows };
+/**
+ * Set a text only if it is another, since that is cheaper and leaves selections alone.
+ * @param {Element} element
+ * @param {string} text
+ */
+export const setText = (element, text) => {
+  if (element.textContent !== text) element.textContent = text;
 };
-export const describeRow = (row, names, column) =>
-  names
-    .filter((name) => row[name] !== null && row[name] !== undefined)
-    .map((name) => `${column[name].title}: ${write(row[name], column[name])}`)
-    .join("\n");
-export const distinct = (values) => [...new Set(values)];
-export const MAX_NAMES = 40;
 
-// --- a box beside the pointer says what is under it --------------------------------------------------------------
-const tips = new WeakMap();
-export const tipBox = el("div", { class: "tip-box", hidden: true, role: "tooltip" });
-export const showTip = (text, event) => {
-  tipBox.hidden = !text;
-  if (!text) return;
-  tipBox.textContent = text;
-  const { offsetWidth: width, offsetHeight: height } = tipBox;
-  const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - width - 6);
-  const top = event.clientY - height - 12;
-  tipBox.style.left = `${Math.max(left, 6)}px`;
-  tipBox.style.top = `${top < 6 ? event.clientY + 18 : top}px`;
+/**
+ * @param {string} label
+ * @param {(text: string) => void} onInput  called with what is typed, in lower case
+ */
+export const searchField = (label, onInput) => {
+  const field = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false" });
+  field.addEventListener("input", () => onInput(field.value.trim().toLowerCase()));
+  return field;
 };
-export const tipped = (element, text) => {
-  element.classList.add("tip");
-  tips.set(element, text);
-  return element;
-};
-const hover = (event) => {
-  const mark = event.target.closest ? event.target.closest(".tip") : null;
-  if (!mark && event.target.closest && event.target.closest(".u-over")) return; // curves show their own
-  const text = mark && tips.get(mark);
-  showTip(typeof text === "function" ? text() : text, event);
-};
-document.addEventListener("pointermove", hover);
-document.addEventListener("pointerdown", hover);
-document.addEventListener("scroll", () => showTip(""), { passive: true });
 
-// --- one round can be picked, by a click or by the address (#round=3) ----------------------------------------------
-export const pickers = [];
-const picked = () => {
-  const found = location.hash.match(/^#(\w+)=(\w+)$/);
-  return found ? { column: found[1], value: found[2] } : null;
+/**
+ * @param {string} label
+ * @param {string[][]} options  values and their texts
+ * @param {(value: string) => void} onChange
+ */
+export const selectField = (label, options, onChange) => {
+  const field = el("select", { "aria-label": label }, options.map(([value, text]) => el("option", { value }, text)));
+  field.addEventListener("change", () => onChange(field.value));
+  return field;
 };
-export const showPicked = () => {
-  const choice = picked();
-  for (const update of pickers) update(choice);
-};
-export const pick = (column, value) => {
-  history.replaceState(null, "", `#${column}=${value}`);
-  showPicked();
-};
-window.addEventListener("hashchange", showPicked);
 
-// --- frames --------------------------------------------------------------------------------------------------------
-export const makeTable = (section, { column, rows }, names, total) => {
-  const isNumber = (name) => column[name].kind !== "text" && column[name].kind !== "bool";
-  const style = (name) => ({ class: isNumber(name) ? "number" : column[name].kind });
-  const cells = (row) =>
-    names.map((name, index) =>
-      index ? el("td", style(name), write(row[name], column[name])) : el("th", { scope: "row", ...style(name) }, el("bdi", {}, write(row[name], column[name]))),
-    );
-  const heads = names.map((name) => el("th", { scope: "col", ...style(name) }, column[name].title));
-  const sum = total && names.map((name, index) => el("td", style(name), total[index] === "" ? "" : write(total[index], column[name])));
-  return el(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": section.title },
-    el(
-      "table",
-      { class: names.length > 11 ? "many" : null },
-      el("thead", {}, el("tr", {}, heads)),
-      el("tbody", {}, rows.map((row) => el("tr", {}, cells(row)))),
-      sum ? el("tfoot", {}, el("tr", {}, sum)) : null,
-    ),
-  );
+// --- colours ---------------------------------------------------------------------------------------------------------
+/** @param {number} index */
+export const colourOf = (index) => `colour-${(index % 8) + 1}`;
+
+const colourNumbers = new Map();
+
+/**
+ * Number the values of a column, so that a name has the same colour in all figures.
+ * @param {string} column
+ * @param {any} name
+ * @returns {number}
+ */
+export const colourNumber = (column, name) => {
+  if (!colourNumbers.has(column)) colourNumbers.set(column, new Map());
+  const known = colourNumbers.get(column);
+  if (!known.has(name)) known.set(name, known.size);
+  return known.get(name);
 };
-// A figure with its title, a note, the drawing, the sentence below it, and its numbers as a table.
-export const frame = (section, data, drawing, names) => {
-  const numbers = el("details", {}, el("summary", {}, "Numbers"));
-  numbers.addEventListener("toggle", () => {
-    if (numbers.children.length < 2) {
-      const rows = data.rows.slice(0, 200);
-      const known = names.filter((name) => name && data.column[name]);
-      numbers.append(makeTable(section, { column: data.column, rows }, distinct(known)));
-    }
-  });
-  return el(
-    "figure",
-    { class: `card figure-${section.type}`, "aria-label": section.title },
-    el("figcaption", {}, el("b", {}, section.title), section.note ? el("span", {}, section.note) : null),
-    drawing,
-    section.caption ? el("p", { class: "sentence" }, section.caption) : null,
-    numbers,
-  );
-};
+
+const KNOWN_PARTS = new Set(["wait", "benchmark", "download", "train", "upload", "working", "lost", "idle"]);
+
+/**
+ * @param {string} name
+ * @param {number} index
+ */
+export const partStyle = (name, index) => (KNOWN_PARTS.has(name) ? `part ${name}` : `part ${colourOf(index)}`);
+
+/** @param {any[][]} entries  marks and their labels */
 export const legend = (entries) => el("ul", { class: "legend" }, entries.map(([mark, label]) => el("li", {}, mark, label)));
+
+/**
+ * @param {string} style
+ * @param {string | number} number
+ */
 export const swatch = (style, number = "") =>
   svg(
     "svg",
@@ -123,12 +114,3 @@ export const swatch = (style, number = "") =>
     svg("rect", { class: style, width: "100%", height: "100%", rx: 3 }),
     number ? svg("text", { class: "swatch-number", x: "50%", y: "50%", dy: "3.5" }, String(number)) : null,
   );
-export const colourOf = (index) => `colour-${(index % 8) + 1}`;
-// A name has the same colour in all figures.
-const colourNumbers = new Map();
-export const colourNumber = (column, name) => {
-  if (!colourNumbers.has(column)) colourNumbers.set(column, new Map());
-  const known = colourNumbers.get(column);
-  if (!known.has(name)) known.set(name, known.size);
-  return known.get(name);
-};

@@ -1,6 +1,20 @@
-// Begins a page with what is embedded in it.
-import { drawPage } from "./page.mjs";
+// Begins a page with what is embedded in it: the content of a finished page, where a live one comes from, or a login.
+import { clean } from "./content.mjs";
+import { watchCharts } from "./curves.mjs";
+import { follow, onceAFrame } from "./live.mjs";
+import { makeLogin, takeToken } from "./login.mjs";
+import { makePage } from "./page.mjs";
+import { watchPointer } from "./tips.mjs";
 
+const token = takeToken();
 const boot = JSON.parse(document.getElementById("content").textContent);
-drawPage(document.getElementById("report"), boot.content);
-document.documentElement.classList.add("drawn");
+const root = document.getElementById("report");
+watchPointer();
+watchCharts();
+if (boot.content) {
+  const content = clean(boot.content);
+  const page = makePage(root, () => content.at, onceAFrame(() => page.draw(content)));
+  page.draw(content);
+  document.documentElement.classList.add("drawn");
+} else if (boot.login) makeLogin(root, token);
+else follow(root, boot);

@@ -1,37 +1,29 @@
-// The page: its header, then sections under their headings. Content comes as plain data, embedded here.
-import { write } from "./format.mjs";
-import { add, el, svg, openTable, tipBox, showPicked, makeTable } from "./elements.mjs";
-import { drawLine, watchCharts } from "./curves.mjs";
-import { drawBars, drawGrid, drawGantt } from "./figures.mjs";
+// The page of one run, or of several compared: its header, then sections under their headings. It is drawn once; then
+// only what changed is drawn again.
+import { openTable } from "./content.mjs";
+import { el, setText, svg } from "./elements.mjs";
+import { barsView } from "./bars.mjs";
+import { lineView } from "./curves.mjs";
+import { fleetView } from "./fleet.mjs";
+import { makeFrame, tableView, tilesView } from "./frames.mjs";
+import { ganttView } from "./gantt.mjs";
+import { graphView } from "./graph.mjs";
+import { gridView } from "./grid.mjs";
+import { logView } from "./log.mjs";
 
-const drawTiles = (section, { column, rows }) =>
-  el(
-    "dl",
-    { class: "tiles" },
-    section.tiles.map((tile) =>
-      el("div", { class: "card" }, el("dt", {}, column[tile.column].title), el("dd", {}, el("b", {}, write(rows[0][tile.column], column[tile.column])), el("span", {}, tile.note))),
-    ),
-  );
-const drawTable = (section, data) => {
-  const names = section.columns.length ? section.columns : Object.keys(data.column);
-  const rows = data.rows.slice(0, 200);
-  const title = section.title === section.group ? null : el("b", {}, section.title);
-  const top = title || section.note ? el("figcaption", {}, title, section.note ? el("span", {}, section.note) : null) : null;
-  const about = section.caption ? el("p", { class: "sentence" }, section.caption) : null;
-  return el("div", { class: "card table" }, top, makeTable(section, { ...data, rows }, names, section.total.length ? section.total : null), about);
+/** @type {Record<string, [() => View, (section: Section) => (string | null)[]]>} */
+const KINDS = {
+  bars: [barsView, (one) => [one.pick, one.row, ...one.parts, one.deadline, one.end]],
+  fleet: [fleetView, (one) => [one.row, one.state, ...one.counts, ...one.parts, one.deadline, one.expected, one.arrival]],
+  gantt: [ganttView, (one) => [one.row, one.start, one.end, one.colour, one.state]],
+  graph: [graphView, (one) => [one.start, one.end, one.weight, ...one.details]],
+  grid: [gridView, (one) => [one.row, one.x, one.value, one.state]],
+  line: [lineView, (one) => [one.x, ...one.other_x, one.series, ...one.y, ...one.details]],
+  log: [logView, (one) => [one.at, one.text]],
+  table: [tableView, () => []],
 };
-const DRAWERS = { tiles: drawTiles, line: drawLine, bars: drawBars, grid: drawGrid, gantt: drawGantt, table: drawTable };
+const MOST_OF_THE_TIME = 0.1; // that one section may spend on being drawn
 
-const drawHeader = (content) => {
-  const state = content.ended === null ? ["open", "not finished: no end was recorded"] : ["done", `finished: ${content.ended}`];
-  return el(
-    "header",
-    {},
-    el("p", { class: "over" }, `Paceline ${content.kind}`),
-    el("h1", {}, content.name),
-    el("p", {}, el("span", { class: `state ${state[0]}` }, state[1]), ` ${content.about}`),
-  );
-};
 // Hatchings, so that nothing is told apart by colour alone.
 const hatchings = () =>
   svg(
@@ -46,24 +38,110 @@ const hatchings = () =>
       ),
     ),
   );
-export const drawPage = (root, content) => {
-  root.replaceChildren(drawHeader(content), hatchings());
-  let group = null;
-  let holder = root;
-  let pair = null;
-  for (const section of content.sections) {
-    if (section.group !== group) {
-      group = section.group;
-      holder = group ? el("section", {}, el("h2", {}, group)) : root;
-      if (group) root.append(holder);
-      pair = null;
+
+const makeHeader = () => {
+  const [over, title, state, about] = [el("p", { class: "over" }), el("h1"), el("span"), el("span")];
+  const notices = el("ul", { class: "notices", role: "status" });
+  return {
+    element: el("header", {}, over, title, el("p", {}, state, " ", about), notices),
+    /** @param {PageContent} content */
+    update(content) {
+      const standing = {
+        running: ["running", "running"],
+        ended: ["done", `finished: ${content.ended}`],
+        interrupted: ["open", "not finished: no end was recorded"],
+      }[content.state];
+      setText(over, `Paceline ${content.kind}`);
+      setText(title, content.name);
+      setText(state, standing[1]);
+      state.className = `state ${standing[0]}`;
+      setText(about, content.about);
+      if (notices.textContent !== content.notices.join("")) notices.replaceChildren(...content.notices.map((one) => el("li", {}, one)));
+    },
+  };
+};
+
+const keyOf = (section) => `${section.type} ${section.group} ${section.title} ${section.is_half}`;
+
+const makeSection = (section) => {
+  if (section.type === "tiles") return tilesView();
+  const [makeView, shownColumns] = KINDS[section.type];
+  return makeFrame(section, makeView(), shownColumns);
+};
+
+/** One section, and what it was last drawn from; one that is out of sight waits until it is seen. */
+const makePart = (section, drawLater) => {
+  const view = makeSection(section);
+  let [isSeen, drawn, freeAt] = [true, [], 0];
+  const part = {
+    element: view.element,
+    setSeen(is) {
+      isSeen = is;
+      if (is) drawLater();
+    },
+    update(section, page) {
+      const { tables } = page.content;
+      const from = [section, tables[section.table], tables[section.nodes]];
+      if (from.every((one, index) => one === drawn[index]) || (drawn.length && !isSeen)) return;
+      const start = performance.now();
+      if (start < freeAt) return void setTimeout(drawLater, freeAt - start);
+      view.update(section, openTable(from[1]), page);
+      drawn = from;
+      freeAt = performance.now() + (performance.now() - start) / MOST_OF_THE_TIME;
+    },
+  };
+  return part;
+};
+
+/**
+ * Make a page.
+ * @param {Element} root
+ * @param {() => number} now  the run's clock
+ * @param {() => void} drawLater  called when the page should be drawn again
+ */
+export const makePage = (root, now, drawLater) => {
+  const [header, body] = [makeHeader(), el("div")];
+  root.replaceChildren(header.element, hatchings(), body);
+  const parts = new Map();
+  let arranged = "";
+  const seen = new IntersectionObserver(
+    (entries) => entries.forEach((one) => [...parts.values()].find((part) => part.element === one.target)?.setSeen(one.isIntersecting)),
+    { rootMargin: "300px" },
+  );
+
+  const arrange = (sections) => {
+    body.replaceChildren();
+    /** @type {[string | null, HTMLElement, HTMLElement | null]} */
+    let [group, holder, pair] = [null, body, null];
+    for (const section of sections) {
+      if (section.group !== group) {
+        group = section.group;
+        holder = group ? el("section", {}, el("h2", {}, group)) : body;
+        if (group) body.append(holder);
+        pair = null;
+      }
+      if (!section.is_half) pair = null;
+      else if (!pair) holder.append((pair = el("div", { class: "two" })));
+      (pair ?? holder).append(parts.get(keyOf(section)).element);
     }
-    const drawn = DRAWERS[section.type](section, openTable(content.tables[section.table]));
-    if (!section.is_half) pair = null;
-    else if (!pair) holder.append((pair = el("div", { class: "two" })));
-    (section.is_half ? pair : holder).append(drawn);
-  }
-  document.body.append(tipBox);
-  watchCharts();
-  showPicked();
+  };
+  return {
+    /** @param {PageContent} content */
+    draw(content) {
+      document.title = `${content.name} – Paceline ${content.kind}`;
+      header.update(content);
+      const sections = content.sections.filter((section) => content.tables[section.table]);
+      const keys = new Set(sections.map(keyOf));
+      for (const [key, part] of parts) if (!keys.has(key)) (seen.unobserve(part.element), parts.delete(key));
+      for (const section of sections) {
+        if (parts.has(keyOf(section))) continue;
+        const part = makePart(section, drawLater);
+        parts.set(keyOf(section), part);
+        seen.observe(part.element);
+      }
+      if (arranged !== [...keys].join("\n")) arrange(sections);
+      arranged = [...keys].join("\n");
+      for (const section of sections) parts.get(keyOf(section)).update(section, { content, now });
+    },
+  };
 };
