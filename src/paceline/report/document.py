@@ -61,7 +61,9 @@ def join_modules(main: str = _MAIN) -> str:
             add(needed)
         del joined[name]
         body = _EXPORT.sub(r"const \1", _IMPORT.sub(r'const \1 = modules["\2"];', text))
-        joined[name] = f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(_EXPORT.findall(text))} }};\n}})();\n'
+        joined[name] = (
+            f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(_EXPORT.findall(text))} }};\n}})();\n'
+        )
 
     add(main)
     return '(() => {\n"use strict";\nconst modules = {};\n' + "".join(joined.values()) + "})();\n"

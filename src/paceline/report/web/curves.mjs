@@ -1,5 +1,5 @@
 // Curves and upright columns over a number, drawn by uPlot; the reader picks the axis and which curves are shown.
-import { colourNumber, colourOf, el, selectField, set, setText, swatch } from "./elements.mjs";
+import { colourNumber, colourOf, el, lineSwatch, selectField, set, setText, swatch } from "./elements.mjs";
 import { describeRow, distinct, extent, isKnown } from "./content.mjs";
 import { write, writeOnAxis } from "./format.mjs";
 import { pick } from "./picking.mjs";
@@ -56,6 +56,9 @@ export const limits = (section, { column }, curves) => {
   return isPart ? [Math.max(low, 0), Math.min(high, 1.02)] : [low, high];
 };
 
+// Not told apart by colour alone.
+const dashOf = (index) => (index ? [3 + 3 * (index % 6), 4] : []);
+
 const seriesStyle = ({ section, hidden, colour }, curve) => {
   const isThin = section.bold !== null && curve.name !== section.bold;
   const main = isThin ? colour("soft") : colour(section.bold === null ? colourOf(curve.index) : "accent");
@@ -66,8 +69,7 @@ const seriesStyle = ({ section, hidden, colour }, curve) => {
     const disp = { fill: { unit: 3, values }, stroke: { unit: 3, values } };
     return { ...style, paths: uPlot.paths.bars({ size: [0.7, 60], disp }), points: { show: false } };
   }
-  if (curve.index && section.bold === null) style.dash = [6 + 3 * (curve.index % 8), 4]; // not told apart by colour alone
-  return { ...style, points: { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") } };
+  return { ...style, dash: section.bold === null ? dashOf(curve.index) : [], points: { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") } };
 };
 
 const drawDeadline = ({ section, colour }) => (chart) => {
@@ -240,10 +242,9 @@ export const lineView = () => {
   };
   const drawKeys = (curves) => {
     const isBold = section.bold !== null;
-    const dashed = (curve) => (curve.index && section.shape !== "columns" ? " (dashed)" : "");
     const entries = isBold
       ? [["accent-fill", section.bold], ["soft-fill", `each ${data.column[section.series].title}`]]
-      : curves.map((curve) => [colourOf(curve.index), curve.label + dashed(curve), curve.name]);
+      : curves.map((curve) => [colourOf(curve.index), curve.label, curve.name, dashOf(curve.index)]);
     keys.hidden = curves.length < 2;
     if (keys.dataset.names !== entries.join("\n")) {
       keys.dataset.names = entries.join("\n");
@@ -252,7 +253,7 @@ export const lineView = () => {
         made.addEventListener("click", () => toggle(name));
         return made;
       };
-      const item = ([style, label, name]) => [swatch(style), el("bdi", {}, label)];
+      const item = ([style, label, , dash]) => [dash ? lineSwatch(style, dash) : swatch(style), el("bdi", {}, label)];
       keys.replaceChildren(...entries.map((one) => el("li", {}, isBold ? item(one) : button(one[2], ...item(one)))));
     }
     if (!isBold) [...keys.querySelectorAll("button")].forEach((one, index) => set(one, { "aria-pressed": String(!hidden.has(entries[index][2])) }));

@@ -100,6 +100,18 @@ const KNOWN_PARTS = new Set(["wait", "benchmark", "download", "train", "upload",
  */
 export const partStyle = (name, index) => (KNOWN_PARTS.has(name) ? `part ${name}` : `part ${colourOf(index)}`);
 
+/**
+ * Return a piece of a curve for the legend.
+ * @param {string} style
+ * @param {number[]} dash
+ */
+export const lineSwatch = (style, dash) =>
+  svg(
+    "svg",
+    { class: "swatch", width: 26, height: 15, "aria-hidden": "true" },
+    svg("line", { stroke: `var(--${style})`, "stroke-dasharray": dash.join(" "), x2: "100%", y1: "50%", y2: "50%" }),
+  );
+
 /** @param {any[][]} entries  marks and their labels */
 export const legend = (entries) => el("ul", { class: "legend" }, entries.map(([mark, label]) => el("li", {}, mark, label)));
 

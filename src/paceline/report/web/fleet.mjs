@@ -118,7 +118,7 @@ export const fleetView = () => {
   const drawTicks = () => {
     const column = { kind: /** @type {"seconds"} */ ("seconds"), unit: "" };
     const text = (tick) => svg("text", { class: tick ? "x" : "x first", x: place(tick / full), y: 14 }, writeOnAxis(tick, column));
-    ticks.replaceChildren(...niceTicks(0, full * 0.96, 5).map(text));
+    ticks.replaceChildren(...niceTicks(0, full * 0.96, list.clientWidth < 560 ? 2 : 5).map(text));
   };
   const drawStates = () => {
     const chips = countStates(lanes).map(({ state, isBad, count }) => {

@@ -115,8 +115,7 @@ export const makeFrame = (first, view, shownColumns) => {
     if (!numbers.open || !now) return;
     const { section, data } = now;
     if (!table) numbers.append((table = makeTable(section.title)).element);
-    const rows = section.type === "fleet" || section.type === "log" ? data.rows : data.rows.slice(0, MAX_ROWS);
-    table.update({ ...data, rows }, distinct(shownColumns(section).filter((name) => name && data.column[name])));
+    table.update(data, distinct(shownColumns(section).filter((name) => name && data.column[name])));
   };
   numbers.addEventListener("toggle", drawNumbers);
   return {

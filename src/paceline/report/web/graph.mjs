@@ -38,7 +38,8 @@ export const placeNodes = (names, levels, width) => {
 };
 
 /**
- * Return the path of an arrow; both ends leave room for the nodes, and it bends so that the one back is another.
+ * Return the path of an arrow, and where its label goes; both ends leave room for the nodes. It bends, so that the one
+ * back is another, or goes from side to side where its nodes are of different levels.
  * @param {Place} from
  * @param {Place} to
  * @param {{width: number, height: number}} node
@@ -46,13 +47,19 @@ export const placeNodes = (names, levels, width) => {
  */
 export const arrowPath = (from, to, node, bend) => {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const round = (one) => one.toFixed(1);
+  if (!bend && Math.abs(dx) > node.width) {
+    const [x1, x2] = [from.x + (Math.sign(dx) * node.width) / 2, to.x - Math.sign(dx) * (node.width / 2 + 6)];
+    const half = round((x1 + x2) / 2);
+    const path = `M${round(x1)} ${round(from.y)}C${half} ${round(from.y)} ${half} ${round(to.y)} ${round(x2)} ${round(to.y)}`;
+    return { path, middle: { x: x1 + 0.3 * (x2 - x1), y: from.y + 0.2 * dy } };
+  }
   const length = Math.hypot(dx, dy) || 1;
   // Where a line towards the other node leaves this one's box.
   const room = Math.min(node.width / 2 / Math.abs(dx || 1e-9), node.height / 2 / Math.abs(dy || 1e-9)) + 3 / length;
   const end = room + 6 / length;
   const [x1, y1, x2, y2] = [from.x + dx * room, from.y + dy * room, to.x - dx * end, to.y - dy * end];
   const middle = { x: (x1 + x2) / 2 - dy * bend, y: (y1 + y2) / 2 + dx * bend };
-  const round = (one) => one.toFixed(1);
   return { path: `M${round(x1)} ${round(y1)}Q${round(middle.x)} ${round(middle.y)} ${round(x2)} ${round(y2)}`, middle };
 };
 
@@ -61,7 +68,7 @@ const shorten = (text, pixels) => {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 };
 
-const drawNode = (name, state, isBad, place, box) => {
+const drawNode = (name, state, isBad, place, box, width) => {
   const style = isBad ? "node bad" : state && state !== "ok" ? "node marked" : "node";
   if (box) {
     const size = { x: place.x - box.width / 2, y: place.y - box.height / 2, width: box.width, height: box.height, rx: 8 };
@@ -71,7 +78,7 @@ const drawNode = (name, state, isBad, place, box) => {
   }
   const anchor = ["side-left", "side-none", "side-right"][place.side + 1];
   const below = place.side === 0 ? (place.y < 100 ? -16 : 26) : 4;
-  const text = shorten(state && state !== "ok" ? `${name} (${state})` : name, place.side ? 84 : 160);
+  const text = shorten(state && state !== "ok" ? `${name} (${state})` : name, place.side ? Math.min(place.x, width - place.x) - 16 : 160);
   const title = svg("text", { class: `node-name ${anchor}${isBad ? " bad" : ""}`, x: place.x + 16 * place.side, y: place.y, dy: below }, text);
   return svg("g", { class: "graph-node" }, svg("circle", { class: style, cx: place.x, cy: place.y, r: 10 }), title);
 };
@@ -95,7 +102,7 @@ export const graphView = () => {
     const weight = section.weight && data.column[section.weight];
     const [, heaviest] = extent(arrows.map((row) => (weight ? row[weight.name] || 0 : 1)));
     const [labels, marks] = [[], []];
-    arrows.forEach((row, index) => {
+    arrows.forEach((row) => {
       const [from, to] = [places.get(String(row[section.start])), places.get(String(row[section.end]))];
       const { path, middle } = arrowPath(from, to, box ?? { width: 22, height: 22 }, box ? 0 : 0.07);
       const size = weight && heaviest ? 1 + (3 * (row[weight.name] || 0)) / heaviest : 1.4;
@@ -103,15 +110,13 @@ export const graphView = () => {
       const details = section.details.length ? section.details : [section.start, section.end, section.weight].filter(Boolean);
       marks.push(tipped(svg("g", { class: "link" }, svg("path", { class: "grip", d: path }), arrow), describeRow(row, details, data.column)));
       const isLabelled = weight && isKnown(row[weight.name]) && numLevels && arrows.length <= MAX_LABELLED && width > 500;
-      // Arrows to one node meet: labels nearer to where each comes from lie apart.
-      const at = (one) => from[one] + (middle[one] - from[one]) * 0.95;
-      if (isLabelled) labels.push(svg("text", { class: "weight", x: at("x"), y: at("y"), dy: index % 2 ? -4 : 4 }, write(row[weight.name], weight)));
+      if (isLabelled) labels.push(svg("text", { class: "weight", ...middle, dy: 4 }, write(row[weight.name], weight)));
     });
     nodes.rows.forEach((row, index) => {
       const state = section.node_state ? String(row[section.node_state] ?? "") : "";
       const isBad = section.bad.includes(state);
       const shown = section.node_details.length ? section.node_details : [section.node, section.node_state].filter(Boolean);
-      marks.push(tipped(drawNode(names[index], state, isBad, places.get(names[index]), box), describeRow(row, shown, nodes.column)));
+      marks.push(tipped(drawNode(names[index], state, isBad, places.get(names[index]), box, width), describeRow(row, shown, nodes.column)));
     });
     const head = svg("defs", {}, svg("marker", ARROW, svg("path", { class: "arrow-head", d: "M0 0L8 4L0 8Z" })));
     holder.replaceChildren(svg("svg", { width: "100%", height, "aria-hidden": "true" }, head, marks, labels));
