@@ -76,10 +76,11 @@ const makePicker = (onPick) => {
   const element = el("div", { class: "controls" }, el("span", {}, "Show"), select, earlier, later);
   const follow = (choice) => {
     const isHere = choice?.column === column && [...select.options].some((one) => one.value === choice.value);
-    select.value = isHere ? choice.value : "mean";
+    const shown = isHere ? choice.value : "mean";
+    select.value = shown;
     earlier.disabled = select.selectedIndex <= 0;
     later.disabled = select.selectedIndex === select.options.length - 1;
-    onPick(select.value);
+    onPick(shown);
   };
   pickers.add(follow);
   return {

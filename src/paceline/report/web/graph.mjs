@@ -28,7 +28,7 @@ export const placeNodes = (names, levels, width) => {
     });
     return { height, places };
   }
-  const radius = Math.max(60, Math.min(width / 2 - 90, 30 + 14 * names.length, 190));
+  const radius = Math.max(60, Math.min(width / 2 - 80, 30 + 14 * names.length, 190));
   const turn = (index) => (2 * Math.PI * index) / names.length - Math.PI / 2;
   const place = (angle) => {
     const [cos, sin] = [Math.cos(angle), Math.sin(angle)];

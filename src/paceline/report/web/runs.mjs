@@ -51,7 +51,7 @@ const makeRow = (name, onCheck) => {
   const texts = Object.fromEntries(Object.keys(COLUMNS).filter((key) => COLUMNS[key].text).map((key) => [key, el("td", { "data-title": COLUMNS[key].title })]));
   const { started, took, loss, metrics } = texts;
   const first = el("th", { scope: "row" }, el("bdi", {}, link), about, error);
-  const element = el("tr", {}, el("td", { class: "check" }, check), first, el("td", { "data-title": "state" }, state), el("td", { "data-title": "done" }, progress, share));
+  const element = el("tr", {}, el("td", { class: "check" }, check), first, el("td", { class: "standing" }, state), el("td", { "data-title": "done" }, progress, share));
   element.append(started, took, loss, metrics);
   return {
     element,
