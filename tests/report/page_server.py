@@ -70,6 +70,7 @@ class PageServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.0"  # a connection ends with its answer
+            timeout = 0.5  # for requests: browsers open connections in advance and may never use them
 
             def do_GET(self) -> None:
                 path, query = urlsplit(self.path).path, urlsplit(self.path).query
@@ -87,7 +88,9 @@ class PageServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if msgspec.json.decode(body) == {"token": TOKEN}:
-                    self._answer(204, "text/plain", b"", [("Set-Cookie", "session=1; HttpOnly; SameSite=Strict")])
+                    self._answer(
+                        204, "text/plain", b"", [("Set-Cookie", "session=1; Path=/; HttpOnly; SameSite=Strict")]
+                    )
                 else:
                     self._answer(401, "application/json", b'{"error": "this token opens nothing here"}')
 

@@ -79,13 +79,13 @@ const makePart = (section, drawLater) => {
       isSeen = is;
       if (is) drawLater();
     },
-    update(section, page) {
-      const { tables } = page.content;
-      const from = [section, tables[section.table], tables[section.nodes]];
+    update(next, page) {
+      const { tables, state } = page.content;
+      const from = [next, tables[next.table], tables[next.nodes], state];
       if (from.every((one, index) => one === drawn[index]) || (drawn.length && !isSeen)) return;
       const start = performance.now();
       if (start < freeAt) return void setTimeout(drawLater, freeAt - start);
-      view.update(section, openTable(from[1]), page);
+      view.update(next, openTable(tables[next.table]), page);
       drawn = from;
       freeAt = performance.now() + (performance.now() - start) / MOST_OF_THE_TIME;
     },
