@@ -8,7 +8,7 @@ export default [
     rules: {
       curly: ["error", "multi-line"],
       eqeqeq: "error",
-      "max-len": ["error", { code: 120 }],
+      "max-len": ["error", { code: 130 }],
       "max-lines": ["error", 320],
       "no-else-return": "error",
       "no-shadow": "error",

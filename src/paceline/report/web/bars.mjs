@@ -44,7 +44,8 @@ const barRow = (section, column, parts, { name, chosen, ends }, { deadline, full
     const text = `${column[part].title}: ${write(length, column[part])}`;
     const left = Math.min(start / full, 1);
     const width = place(Math.min((start + length) / full, 1) - left);
-    marks.push(tipped(svg("rect", { class: partStyle(part, index), x: place(left), width, y: 4, height: 20 }), `${name}\n${text}`));
+    const rect = svg("rect", { class: partStyle(part, index), x: place(left), width, y: 4, height: 20 });
+    marks.push(tipped(rect, `${name}\n${text}`));
     said.push(text);
     start += length;
     if (!section.idle.includes(part)) busy += length;
@@ -92,7 +93,8 @@ const makePicker = (onPick) => {
       if (!element.hidden && select.options.length !== values.length + 1) {
         const { title } = data.column[column];
         const option = (value, text) => el("option", { value }, text);
-        select.replaceChildren(option("mean", `mean of all ${title}s`), ...values.map((value) => option(value, `${title} ${value}`)));
+        const options = values.map((value) => option(value, `${title} ${value}`));
+        select.replaceChildren(option("mean", `mean of all ${title}s`), ...options);
         set(select, { "aria-label": `Show ${title}` });
       }
       follow(picked());

@@ -106,3 +106,24 @@ export const compareValues = (a, b, direction) => {
   if (!isKnown(a) || !isKnown(b)) return Number(!isKnown(a)) - Number(!isKnown(b));
   return direction * (typeof a === "string" || typeof b === "string" ? compareNames(a, b) : a - b);
 };
+
+/** @typedef {{column: string, direction: number}} Sort  no column: as the rows came */
+
+/**
+ * Return what a click on a heading sorts by: ascending, then descending, then as the rows came.
+ * @param {Sort} sort
+ * @param {string} column
+ */
+export const nextSort = (sort, column) => {
+  if (sort.column !== column) return { column, direction: 1 };
+  return sort.direction === 1 ? { column, direction: -1 } : { column: "", direction: 1 };
+};
+
+/**
+ * @param {Sort} sort
+ * @param {string} column
+ */
+export const ariaSort = (sort, column) => {
+  if (sort.column !== column) return null;
+  return sort.direction === 1 ? "ascending" : "descending";
+};

@@ -6,11 +6,11 @@ import { pick } from "./picking.mjs";
 import { showTip } from "./tips.mjs";
 
 /** @typedef {{name: any, label: string, index: number, y: string, rows: Row[]}} Curve */
-/** @typedef {{section: Section, data: Data, x: string, curves: Curve[], hidden: Set<any>, colour: (name: string) => string}} Plot */
+/** @typedef {{section: Section, data: Data, x: string, curves: Curve[], hidden: Set<any>, colour: (name: string) => any}} Plot */
 
 const MAX_SHOWN_TOGETHER = 8; // curves whose values at one place the tip lists
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6];
-const TIME_STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+const TIME_STEPS = [0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
 /**
  * Return the curves of a section: one for each column of y, or for each value of its series.
@@ -62,14 +62,16 @@ const dashOf = (index) => (index ? [3 + 3 * (index % 6), 4] : []);
 const seriesStyle = ({ section, hidden, colour }, curve) => {
   const isThin = section.bold !== null && curve.name !== section.bold;
   const main = isThin ? colour("soft") : colour(section.bold === null ? colourOf(curve.index) : "accent");
-  const style = { show: !hidden.has(curve.name), stroke: main, width: isThin ? 1 : 2.2, spanGaps: true, alpha: isThin ? 0.55 : 1 };
+  const [width, alpha] = isThin ? [1, 0.55] : [2.2, 1];
+  const style = { show: !hidden.has(curve.name), stroke: main, width, alpha, spanGaps: true };
   if (section.shape === "columns") {
     const isLate = (value) => section.deadline !== null && value > section.deadline;
     const values = (chart, at) => chart.data[at].map((value) => colour(isLate(value) ? "bad" : "train"));
     const disp = { fill: { unit: 3, values }, stroke: { unit: 3, values } };
     return { ...style, paths: uPlot.paths.bars({ size: [0.7, 60], disp }), points: { show: false } };
   }
-  return { ...style, dash: section.bold === null ? dashOf(curve.index) : [], points: { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") } };
+  const points = { show: !isThin && curve.rows.length <= 60, size: 7, fill: colour("card") };
+  return { ...style, points, dash: section.bold === null ? dashOf(curve.index) : [] };
 };
 
 const drawDeadline = ({ section, colour }) => (chart) => {
@@ -90,7 +92,7 @@ const drawDeadline = ({ section, colour }) => (chart) => {
   ctx.restore();
 };
 
-const axesOf = ({ section, data: { column }, x, curves, colour }) => {
+const axesOf = ({ data: { column }, x, curves, colour }) => {
   const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", ticks: { show: false } };
   const label = (name) => (chart, ticks) => ticks.map((tick) => (tick === null ? "" : writeOnAxis(tick, column[name])));
   const steps = { count: WHOLE_STEPS, seconds: TIME_STEPS }[column[x].kind];
@@ -136,7 +138,8 @@ const makeChart = (plot, holder) => {
 };
 
 const describePoint = ({ section, data, x, curves, hidden }, { curve, row }) => {
-  const names = section.details.length ? [...section.details] : [section.series, ...(section.series ? [curve.y] : section.y)];
+  const own = section.series ? [section.series, curve.y] : section.y;
+  const names = section.details.length ? section.details : own;
   const text = describeRow(row, distinct([x, ...names]).filter(Boolean), data.column);
   const isAlone = section.bold !== null || !section.series || curves.length > MAX_SHOWN_TOGETHER;
   const others = isAlone ? [] : curves.filter((one) => one !== curve && !hidden.has(one.name));
@@ -256,7 +259,7 @@ export const lineView = () => {
       const item = ([style, label, , dash]) => [dash ? lineSwatch(style, dash) : swatch(style), el("bdi", {}, label)];
       keys.replaceChildren(...entries.map((one) => el("li", {}, isBold ? item(one) : button(one[2], ...item(one)))));
     }
-    if (!isBold) [...keys.querySelectorAll("button")].forEach((one, index) => set(one, { "aria-pressed": String(!hidden.has(entries[index][2])) }));
+    keys.querySelectorAll("button").forEach((one, index) => set(one, { "aria-pressed": String(!hidden.has(entries[index][2])) }));
   };
   const drawAxis = (x) => {
     const choices = [section.x, ...section.other_x];

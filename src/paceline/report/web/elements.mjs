@@ -57,7 +57,7 @@ export const setText = (element, text) => {
  * @param {(text: string) => void} onInput  called with what is typed, in lower case
  */
 export const searchField = (label, onInput) => {
-  const field = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false" });
+  const field = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off" });
   field.addEventListener("input", () => onInput(field.value.trim().toLowerCase()));
   return field;
 };

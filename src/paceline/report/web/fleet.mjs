@@ -1,5 +1,5 @@
-// The fleet now: a lane per device against its deadline. Only the rows in sight are elements, so that thousands are smooth,
-// and what goes on grows by the browser's clock.
+// The fleet now: a lane per device against its deadline. Only the rows in sight are elements, so that thousands are
+// smooth, and what goes on grows by the browser's clock.
 import { describeRow } from "./content.mjs";
 import { el, legend, partStyle, place, searchField, selectField, set, setText, svg, swatch } from "./elements.mjs";
 import { duration, write, writeOnAxis } from "./format.mjs";
@@ -13,7 +13,9 @@ const TICK_MILLISECONDS = matchMedia("(prefers-reduced-motion: reduce)").matches
 const EXPECTED = "M0 -5L4 0L0 5L-4 0Z"; // a diamond
 const ARRIVAL = "M-5 9L0 2L5 9Z"; // an arrow head from below
 
-const sign = (style, path) => svg("svg", { class: "swatch", width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" }, svg("path", { class: style, d: path }));
+const SIGN = { class: "swatch", width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" };
+const sign = (style, path) => svg("svg", SIGN, svg("path", { class: style, d: path }));
+const cellOf = (style, role, ...inner) => el("span", { class: style, role }, ...inner);
 
 /** A row of the list, which shows one device after another as the list scrolls. */
 const makeRow = (section, id) => {
@@ -25,10 +27,10 @@ const makeRow = (section, id) => {
     svg("svg", { overflow: "visible", y: ROW / 2 }, svg("path", { class: style, d: path })),
   );
   const picture = svg("svg", { width: "100%", height: ROW, "aria-hidden": "true" }, rects, line, expected, arrival);
-  const counts = section.counts.map(() => el("span", { class: "count", role: "gridcell" }));
+  const counts = section.counts.map(() => cellOf("count", "gridcell"));
   const state = el("span", { class: "word" });
-  const element = el("div", { role: "row", class: "lane", id }, el("span", { class: "name", role: "rowheader" }, name));
-  element.append(el("span", { class: "track", role: "gridcell" }, picture), ...counts, el("span", { class: "standing", role: "gridcell" }, state));
+  const cells = [cellOf("name", "rowheader", name), cellOf("track", "gridcell", picture), ...counts];
+  const element = el("div", { role: "row", class: "lane", id }, cells, cellOf("standing", "gridcell", state));
   const mark = (one, seconds, full) => set(one, { x: place((seconds ?? 0) / full), display: seconds === null ? "none" : null });
   return {
     element,
@@ -45,7 +47,8 @@ const makeRow = (section, id) => {
     show(lane, index, full, column, isSelected) {
       this.lane = lane;
       element.style.transform = `translateY(${index * ROW}px)`;
-      set(element, { "aria-rowindex": index + 2, "aria-selected": String(isSelected), class: `lane${isSelected ? " selected" : ""}` });
+      set(element, { "aria-rowindex": index + 2, "aria-selected": String(isSelected) });
+      element.classList.toggle("selected", isSelected);
       setText(name, lane.name);
       setText(state, lane.state);
       state.className = lane.isBad ? "word bad" : "word";
@@ -88,12 +91,13 @@ export const fleetView = () => {
     if (section) draw();
   };
   const search = searchField("Filter by name or state", (text) => choose({ text }));
-  const sort = selectField("Sort by", [["slowest", "slowest"], ["name", "name"], ["state", "state"]], (value) => choose({ sort: value }));
+  const sort = selectField("Sort by", ["slowest", "name", "state"].map((one) => [one, one]), (value) => choose({ sort: value }));
   const trouble = el("input", { type: "checkbox", checked: true });
   trouble.addEventListener("change", () => choose({ isTroubleFirst: trouble.checked }));
-  const controls = el("div", { class: "controls" }, search, el("label", {}, "sort by ", sort), el("label", {}, trouble, " trouble first"));
+  const labels = [el("label", {}, "sort by ", sort), el("label", {}, trouble, " trouble first")];
+  const controls = el("div", { class: "controls" }, search, labels);
   const [states, keys] = [el("div", { class: "chips", role: "group", "aria-label": "States" }), el("div")];
-  const [ticks, nameTitle] = [svg("svg", { width: "100%", height: 20, "aria-hidden": "true" }), el("span", { class: "name", role: "columnheader" })];
+  const ticks = svg("svg", { width: "100%", height: 20, "aria-hidden": "true" });
   const head = el("div", { class: "lane head", role: "row" });
   const body = el("div", { class: "lanes", role: "rowgroup" });
   const list = el("div", { class: "fleet", role: "grid", tabindex: 0 }, head, body);
@@ -106,10 +110,10 @@ export const fleetView = () => {
 
   const drawHead = () => {
     const { column } = data;
-    const title = (name) => el("span", { class: "count", role: "columnheader" }, column[name].title);
-    const track = el("span", { class: "track", role: "columnheader", "aria-label": "seconds since the round opened" }, ticks);
-    head.replaceChildren(nameTitle, track, ...section.counts.map(title), el("span", { class: "standing", role: "columnheader" }, column[section.state].title));
-    setText(nameTitle, column[section.row].title);
+    const title = (style, name) => cellOf(style, "columnheader", column[name].title);
+    const track = set(cellOf("track", "columnheader", ticks), { "aria-label": "seconds since the round opened" });
+    const counts = section.counts.map((name) => title("count", name));
+    head.replaceChildren(title("name", section.row), track, ...counts, title("standing", section.state));
     keys.replaceChildren(drawLegend(section, column));
     set(list, { "aria-label": section.title });
     rows = [];
@@ -117,15 +121,15 @@ export const fleetView = () => {
   };
   const drawTicks = () => {
     const column = { kind: /** @type {"seconds"} */ ("seconds"), unit: "" };
-    const text = (tick) => svg("text", { class: tick ? "x" : "x first", x: place(tick / full), y: 14 }, writeOnAxis(tick, column));
+    const where = (tick) => ({ class: tick ? "x" : "x first", x: place(tick / full), y: 14 });
+    const text = (tick) => svg("text", where(tick), writeOnAxis(tick, column));
     ticks.replaceChildren(...niceTicks(0, full * 0.96, list.clientWidth < 560 ? 2 : 5).map(text));
   };
   const drawStates = () => {
     const chips = countStates(lanes).map(({ state, isBad, count }) => {
-      const chip = el("button", { type: "button", class: isBad ? "chip bad" : "chip", "aria-pressed": String(choice.text === state.toLowerCase()) });
-      chip.append(el("b", {}, count.toLocaleString("en-US")), ` ${state}`);
-      chip.dataset.state = state;
-      return chip;
+      const isChosen = String(choice.text === state.toLowerCase());
+      const how = { type: "button", class: isBad ? "chip bad" : "chip", "data-state": state, "aria-pressed": isChosen };
+      return el("button", how, el("b", {}, count.toLocaleString("en-US")), ` ${state}`);
     });
     const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset?.state;
     const hadFocus = states.contains(document.activeElement);
@@ -164,7 +168,8 @@ export const fleetView = () => {
     body.style.height = `${shown.length * ROW}px`;
     drawRows();
     const lane = lanes.find((one) => one.name === selected);
-    setText(said, lane ? describeLane(section, lane, data.column).replaceAll("\n", " · ") : shown.length ? "" : "No device matches.");
+    const nothing = shown.length ? "" : "No device matches.";
+    setText(said, lane ? describeLane(section, lane, data.column).replaceAll("\n", " · ") : nothing);
     said.hidden = !said.textContent;
   };
   const grow = () => {
@@ -193,10 +198,11 @@ export const fleetView = () => {
   list.addEventListener("keydown", (event) => {
     const at = shown.findIndex((lane) => lane.name === selected);
     const jump = Math.max(Math.floor(list.clientHeight / ROW) - 1, 1);
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + jump, PageUp: at - jump, Home: 0, End: shown.length - 1 }[event.key];
-    if (next === undefined) return;
+    const last = shown.length - 1;
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: jump, PageUp: -jump, Home: -at, End: last - at }[event.key];
+    if (by === undefined) return;
     event.preventDefault();
-    select(Math.min(Math.max(next, 0), shown.length - 1));
+    select(Math.min(Math.max(at + by, 0), last));
   });
   new ResizeObserver(() => shown && drawRows()).observe(list);
   return {

@@ -7,7 +7,8 @@ const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 export const printable = (text) =>
   text.replace(HIDDEN, (one) => {
     const code = one.codePointAt(0).toString(16);
-    return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+    const [sign, length] = code.length > 4 ? ["U", 8] : code.length > 2 ? ["u", 4] : ["x", 2];
+    return `\\${sign}${code.padStart(length, "0")}`;
   });
 
 const counted = (value) => Math.round(value).toLocaleString("en-US");

@@ -1,5 +1,5 @@
 // Frames of sections: a title, a note, the drawing, the sentence below it, and its numbers as a table.
-import { compareValues, distinct } from "./content.mjs";
+import { ariaSort, compareValues, distinct, nextSort } from "./content.mjs";
 import { el, set, setText } from "./elements.mjs";
 import { write } from "./format.mjs";
 
@@ -13,7 +13,7 @@ export const makeTable = (label) => {
   const [head, body, foot] = [el("thead"), el("tbody"), el("tfoot")];
   const table = el("table", {}, head, body, foot);
   const element = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
-  let [shown, sortedBy, direction] = ["", "", 1];
+  let [shown, choice] = ["", { column: "", direction: 1 }];
   /** @type {{data: Data, names: string[], total: any[]}} */
   let now;
 
@@ -24,7 +24,7 @@ export const makeTable = (label) => {
   const heading = (name) => {
     const button = el("button", { type: "button" }, now.data.column[name].title);
     button.addEventListener("click", () => {
-      [sortedBy, direction] = sortedBy !== name ? [name, 1] : direction === 1 ? [name, -1] : ["", 1];
+      choice = nextSort(choice, name);
       draw();
     });
     return el("th", { scope: "col", ...style(name) }, button);
@@ -41,10 +41,12 @@ export const makeTable = (label) => {
       table.classList.toggle("many", names.length > 11);
     }
     [...head.rows[0].cells].forEach((one, index) => {
-      set(one, { "aria-sort": names[index] !== sortedBy ? null : direction === 1 ? "ascending" : "descending" });
+      set(one, { "aria-sort": ariaSort(choice, names[index]) });
     });
-    const rows = sortedBy ? [...data.rows].sort((a, b) => compareValues(a[sortedBy], b[sortedBy], direction)) : data.rows;
-    body.replaceChildren(...rows.slice(0, MAX_ROWS).map((row) => el("tr", {}, names.map((name, index) => cell(row, name, index)))));
+    const { column, direction } = choice;
+    const rows = column ? [...data.rows].sort((a, b) => compareValues(a[column], b[column], direction)) : data.rows;
+    const line = (row) => el("tr", {}, names.map((name, index) => cell(row, name, index)));
+    body.replaceChildren(...rows.slice(0, MAX_ROWS).map(line));
     const sum = (name, index) => el("td", style(name), total[index] === "" ? "" : write(total[index], data.column[name]));
     foot.replaceChildren(...(total.length ? [el("tr", {}, names.map(sum))] : []));
   };
@@ -82,7 +84,8 @@ export const tilesView = () => {
   return {
     element,
     update(section, { column, rows }) {
-      const tiles = section.tiles.map(({ column: name, note }) => [column[name].title, write(rows[0]?.[name], column[name]), note]);
+      const textsOf = ({ column: name, note }) => [column[name].title, write(rows[0]?.[name], column[name]), note];
+      const tiles = section.tiles.map(textsOf);
       if (element.children.length !== tiles.length) {
         element.replaceChildren(...tiles.map(() => el("div", { class: "card" }, el("dt"), el("dd", {}, el("b"), el("span")))));
       }

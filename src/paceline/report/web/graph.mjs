@@ -73,17 +73,21 @@ const drawNode = (name, state, isBad, place, box, width) => {
   if (box) {
     const size = { x: place.x - box.width / 2, y: place.y - box.height / 2, width: box.width, height: box.height, rx: 8 };
     const title = svg("text", { class: "node-name", x: place.x, y: place.y, dy: state ? -2 : 4 }, shorten(name, box.width - 8));
-    const word = state ? svg("text", { class: isBad ? "node-state bad" : "node-state", x: place.x, y: place.y, dy: 13 }, shorten(state, box.width - 8)) : null;
-    return svg("g", { class: "graph-node" }, svg("rect", { class: style, ...size }), title, word);
+    const word = { class: isBad ? "node-state bad" : "node-state", x: place.x, y: place.y, dy: 13 };
+    const text = state ? svg("text", word, shorten(state, box.width - 8)) : null;
+    return svg("g", { class: "graph-node" }, svg("rect", { class: style, ...size }), title, text);
   }
   const anchor = ["side-left", "side-none", "side-right"][place.side + 1];
   const below = place.side === 0 ? (place.y < 100 ? -16 : 26) : 4;
-  const text = shorten(state && state !== "ok" ? `${name} (${state})` : name, place.side ? Math.min(place.x, width - place.x) - 16 : 160);
-  const title = svg("text", { class: `node-name ${anchor}${isBad ? " bad" : ""}`, x: place.x + 16 * place.side, y: place.y, dy: below }, text);
+  const room = place.side ? Math.min(place.x, width - place.x) - 16 : 160;
+  const text = shorten(state && state !== "ok" ? `${name} (${state})` : name, room);
+  const where = { x: place.x + 16 * place.side, y: place.y, dy: below };
+  const title = svg("text", { class: `node-name ${anchor}${isBad ? " bad" : ""}`, ...where }, text);
   return svg("g", { class: "graph-node" }, svg("circle", { class: style, cx: place.x, cy: place.y, r: 10 }), title);
 };
 
-const ARROW = { id: "arrow", viewBox: "0 0 8 8", refX: 2, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" };
+const SIZE = { viewBox: "0 0 8 8", refX: 2, refY: 4, markerWidth: 8, markerHeight: 8 };
+const ARROW_HEAD = { id: "arrow", ...SIZE, markerUnits: "userSpaceOnUse", orient: "auto" };
 
 /** @returns {View} */
 export const graphView = () => {
@@ -108,7 +112,8 @@ export const graphView = () => {
       const size = weight && heaviest ? 1 + (3 * (row[weight.name] || 0)) / heaviest : 1.4;
       const arrow = svg("path", { class: "arrow", d: path, "stroke-width": size.toFixed(1), "marker-end": "url(#arrow)" });
       const details = section.details.length ? section.details : [section.start, section.end, section.weight].filter(Boolean);
-      marks.push(tipped(svg("g", { class: "link" }, svg("path", { class: "grip", d: path }), arrow), describeRow(row, details, data.column)));
+      const link = svg("g", { class: "link" }, svg("path", { class: "grip", d: path }), arrow);
+      marks.push(tipped(link, describeRow(row, details, data.column)));
       const isLabelled = weight && isKnown(row[weight.name]) && numLevels && arrows.length <= MAX_LABELLED && width > 500;
       if (isLabelled) labels.push(svg("text", { class: "weight", ...middle, dy: 4 }, write(row[weight.name], weight)));
     });
@@ -116,10 +121,11 @@ export const graphView = () => {
       const state = section.node_state ? String(row[section.node_state] ?? "") : "";
       const isBad = section.bad.includes(state);
       const shown = section.node_details.length ? section.node_details : [section.node, section.node_state].filter(Boolean);
-      marks.push(tipped(drawNode(names[index], state, isBad, places.get(names[index]), box, width), describeRow(row, shown, nodes.column)));
+      const node = drawNode(names[index], state, isBad, places.get(names[index]), box, width);
+      marks.push(tipped(node, describeRow(row, shown, nodes.column)));
     });
-    const head = svg("defs", {}, svg("marker", ARROW, svg("path", { class: "arrow-head", d: "M0 0L8 4L0 8Z" })));
-    holder.replaceChildren(svg("svg", { width: "100%", height, "aria-hidden": "true" }, head, marks, labels));
+    const head = svg("marker", ARROW_HEAD, svg("path", { class: "arrow-head", d: "M0 0L8 4L0 8Z" }));
+    holder.replaceChildren(svg("svg", { width: "100%", height, "aria-hidden": "true" }, svg("defs", {}, head), marks, labels));
     const text = `${names.length} nodes, ${arrows.length} arrows`;
     set(holder, { "aria-label": `${section.title}: ${text}. ${section.caption}` });
     setText(said, weight ? `${text}; the thicker, the more ${weight.title}.` : `${text}.`);

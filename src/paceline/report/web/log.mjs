@@ -15,10 +15,12 @@ export const logView = () => {
     const lines = rows.map((row) => [write(row[section.at], column[section.at]), String(row[section.text])]).reverse();
     const found = lines.filter((line) => line.join(" ").toLowerCase().includes(text));
     const [top, height] = [list.scrollTop, list.scrollHeight];
-    list.replaceChildren(...found.slice(0, MAX_LINES).map(([at, what]) => el("li", {}, el("time", {}, at), el("bdi", {}, what))));
+    const item = ([at, what]) => el("li", {}, el("time", {}, at), el("bdi", {}, what));
+    list.replaceChildren(...found.slice(0, MAX_LINES).map(item));
     if (top) list.scrollTop = top + list.scrollHeight - height; // what is being read stays where it is
     const rest = found.length - MAX_LINES;
-    setText(more, rest > 0 ? `and ${rest.toLocaleString("en-US")} earlier` : found.length ? "" : text ? "Nothing matches." : "Nothing happened yet.");
+    const nothing = text ? "Nothing matches." : "Nothing happened yet.";
+    setText(more, rest > 0 ? `and ${rest.toLocaleString("en-US")} earlier` : found.length ? "" : nothing);
     more.hidden = !more.textContent;
   };
   const search = searchField("Filter", (typed) => {

@@ -24,7 +24,7 @@ const send = async (token) => {
  * @param {string | null} token  that came in the address
  */
 export const makeLogin = (root, token) => {
-  const field = el("input", { type: "password", id: "token", autocomplete: "current-password", required: true, spellcheck: "false" });
+  const field = el("input", { type: "password", id: "token", autocomplete: "current-password", required: true });
   const button = el("button", { type: "submit", class: "main" }, "Open");
   const said = el("p", { class: "error", role: "alert" });
   const form = el("form", { class: "card login" }, el("label", { for: "token" }, "Token"), field, button, said);

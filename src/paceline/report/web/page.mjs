@@ -56,7 +56,9 @@ const makeHeader = () => {
       setText(state, standing[1]);
       state.className = `state ${standing[0]}`;
       setText(about, content.about);
-      if (notices.textContent !== content.notices.join("")) notices.replaceChildren(...content.notices.map((one) => el("li", {}, one)));
+      if (notices.textContent !== content.notices.join("")) {
+        notices.replaceChildren(...content.notices.map((one) => el("li", {}, one)));
+      }
     },
   };
 };
@@ -105,7 +107,10 @@ export const makePage = (root, now, drawLater) => {
   const parts = new Map();
   let arranged = "";
   const seen = new IntersectionObserver(
-    (entries) => entries.forEach((one) => [...parts.values()].find((part) => part.element === one.target)?.setSeen(one.isIntersecting)),
+    (entries) => {
+      const isSeen = new Map(entries.map((one) => [one.target, one.isIntersecting]));
+      for (const { element, setSeen } of parts.values()) if (isSeen.has(element)) setSeen(isSeen.get(element));
+    },
     { rootMargin: "300px" },
   );
 

@@ -1,5 +1,5 @@
 // The list of the runs in a folder: found, sorted, and up to eight of them compared.
-import { compareValues, isKnown } from "./content.mjs";
+import { ariaSort, compareValues, isKnown, nextSort } from "./content.mjs";
 import { el, searchField, set, setText } from "./elements.mjs";
 import { NONE, duration, percent, write } from "./format.mjs";
 
@@ -8,8 +8,10 @@ export const MAX_COMPARED = 8;
 const STARTED = { dateStyle: /** @type {"medium"} */ ("medium"), timeStyle: /** @type {"short"} */ ("short") };
 const numeric = (value) => (isKnown(value) ? write(value, { kind: "number", unit: "" }) : NONE);
 // Servers write a moment as seconds since 1970 or as ISO 8601.
-const moment = (at) => (isKnown(at) ? new Date(typeof at === "number" ? 1000 * at : at).toLocaleString("en-GB", STARTED) : NONE);
-const wholeMetric = ([name, value]) => `${name.replaceAll("_", " ")} ${isKnown(value) && value >= 0 && value <= 1 ? percent(value) : numeric(value)}`;
+const dateOf = (at) => new Date(typeof at === "number" ? 1000 * at : at).toLocaleString("en-GB", STARTED);
+const moment = (at) => (isKnown(at) ? dateOf(at) : NONE);
+const isShare = (value) => isKnown(value) && value >= 0 && value <= 1;
+const wholeMetric = ([name, value]) => `${name.replaceAll("_", " ")} ${isShare(value) ? percent(value) : numeric(value)}`;
 
 /** @type {Record<string, {title: string, value: (run: RunEntry) => any, text?: (run: RunEntry) => string}>} */
 const COLUMNS = {
@@ -46,13 +48,15 @@ export const addressOf = (names) => `?${new URLSearchParams(names.map((name) => 
 const makeRow = (name, onCheck) => {
   const check = el("input", { type: "checkbox", "aria-label": `Compare ${name}` });
   check.addEventListener("change", () => onCheck(name, check.checked));
-  const [link, about, error] = [el("a", { href: addressOf([name]) }, name), el("span", { class: "about" }), el("span", { class: "error" })];
-  const [state, progress, share] = [el("span"), el("progress", { max: 1, "aria-label": "done" }), el("span", { class: "share" })];
-  const texts = Object.fromEntries(Object.keys(COLUMNS).filter((key) => COLUMNS[key].text).map((key) => [key, el("td", { "data-title": COLUMNS[key].title })]));
-  const { started, took, loss, metrics } = texts;
+  const span = (style) => el("span", { class: style });
+  const [about, error, state, share] = ["about", "error", "state", "share"].map(span);
+  const link = el("a", { href: addressOf([name]) }, name);
+  const progress = el("progress", { max: 1, "aria-label": "done" });
+  const written = Object.entries(COLUMNS).filter(([, { text }]) => text);
+  const texts = Object.fromEntries(written.map(([key, { title }]) => [key, el("td", { "data-title": title })]));
   const first = el("th", { scope: "row" }, el("bdi", {}, link), about, error);
-  const element = el("tr", {}, el("td", { class: "check" }, check), first, el("td", { class: "standing" }, state), el("td", { "data-title": "done" }, progress, share));
-  element.append(started, took, loss, metrics);
+  const standing = [el("td", { class: "standing" }, state), el("td", { "data-title": "done" }, progress, share)];
+  const element = el("tr", {}, el("td", { class: "check" }, check), first, standing, Object.values(texts));
   return {
     element,
     check,
@@ -92,15 +96,15 @@ export const makeRuns = (root) => {
   const headings = Object.entries(COLUMNS).map(([column, { title }]) => {
     const button = el("button", { type: "button" }, title);
     button.addEventListener("click", () => {
-      const [was, direction] = [choice.column, choice.direction];
-      Object.assign(choice, was !== column ? { column, direction: 1 } : direction === 1 ? { direction: -1 } : { column: "", direction: 1 });
+      Object.assign(choice, nextSort(choice, column));
       draw();
     });
     return el("th", { scope: "col", "data-column": column }, button);
   });
-  const table = el("table", { class: "runs" }, el("thead", {}, el("tr", {}, el("th", { scope: "col", "aria-label": "Compare" }), headings)), body);
+  const head = el("tr", {}, el("th", { scope: "col", "aria-label": "Compare" }), headings);
+  const table = el("div", { class: "scroll whole" }, el("table", { class: "runs" }, el("thead", {}, head), body));
   const header = el("header", {}, el("p", { class: "over" }, "Paceline"), el("h1", {}, "Runs"));
-  root.replaceChildren(header, el("div", { class: "card" }, el("div", { class: "controls" }, search, compare), said, el("div", { class: "scroll whole" }, table)));
+  root.replaceChildren(header, el("div", { class: "card" }, el("div", { class: "controls" }, search, compare), said, table));
   document.title = "Runs – Paceline";
 
   const check = (name, isChecked) => {
@@ -125,8 +129,9 @@ export const makeRuns = (root) => {
     }
     const found = arrangeRuns(runs, choice).map((run) => rows.get(run.name).element);
     // Elements that stay where they are keep their focus.
-    if (found.length !== body.children.length || found.some((one, index) => one !== body.children[index])) body.replaceChildren(...found);
-    for (const one of headings) set(one, { "aria-sort": one.dataset.column !== choice.column ? null : choice.direction === 1 ? "ascending" : "descending" });
+    const isSame = found.length === body.children.length && found.every((one, index) => one === body.children[index]);
+    if (!isSame) body.replaceChildren(...found);
+    for (const one of headings) set(one, { "aria-sort": ariaSort(choice, one.dataset.column) });
     setText(said, runs.length ? `${found.length} of ${runs.length} runs` : "No runs here yet.");
     drawChecks();
   };
