@@ -29,6 +29,7 @@ class PageServer:
         self.last_ids: list[str | None] = []
         self.is_refusing = False
         self._streams: list[queue.Queue[bytes | None]] = []
+        self._is_open = threading.Event()
         self._number = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = False
@@ -46,8 +47,13 @@ class PageServer:
 
     def drop(self) -> None:
         """End all streams."""
+        self._is_open.clear()
         while self._streams:
             self._streams.pop().put(None)
+
+    def wait_for_stream(self) -> None:
+        """Wait until a stream is open again after `drop`."""
+        assert self._is_open.wait(20)
 
     def __enter__(self) -> PageServer:
         self._thread.start()
@@ -102,6 +108,7 @@ class PageServer:
                 for event, data in server.greeting:
                     stream.put(server._encode(event, data))
                 server._streams.append(stream)
+                server._is_open.set()
                 while (message := stream.get()) is not None:
                     try:
                         self.wfile.write(message)

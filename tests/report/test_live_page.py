@@ -190,11 +190,13 @@ def test_a_lost_connection_is_said_and_taken_up_again(serve, window):
     server.drop()
     window.wait("document.querySelector('.connection').textContent.includes('Connection lost, trying again')")
     server.is_refusing = False
+    server.wait_for_stream()
     window.wait("document.querySelector('.connection').hidden")
     server.send("change", change(about="it goes on"))
     window.wait("document.querySelector('header').textContent.includes('it goes on')")
     server.drop()  # a stream that ends without an error: the browser asks for what came after the last event
-    window.wait("document.querySelector('.connection').hidden")
+    server.wait_for_stream()
+    assert server.last_ids == [None, "1", "2"]
     server.send("change", change(about="and on"))
     window.wait("document.querySelector('header').textContent.includes('and on')")
     server.send("trouble", {"message": "no such run"})
