@@ -71,5 +71,5 @@ test("runs are found by what is said of them, sorted, and compared by their addr
   assert.deepEqual(names({ text: "json" }), ["run-10"]);
   assert.deepEqual(names({ column: "name" }), ["run-1", "run-2", "run-10"]);
   assert.deepEqual(names({ column: "loss", direction: -1 }), ["run-2", "run-1", "run-10"]);
-  assert.equal(addressOf(["a b", "c&d"]), "?runs=a+b&runs=c%26d");
+  assert.equal(addressOf(["a b", "c&d"]), "?runs=a%20b,c%26d");
 });

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -67,7 +68,11 @@ class Window:
 
     def wait(self, condition: str, *arguments: object) -> object:
         """Wait until an expression is true in the page, and return its value."""
-        return WebDriverWait(self.driver, 20, 0.05).until(lambda _: self.run(f"return {condition}", *arguments))
+        waiting = WebDriverWait(self.driver, 60, 0.05)
+        try:
+            return waiting.until(lambda _: self.run(f"return {condition}", *arguments))
+        except TimeoutException:
+            raise AssertionError(f"never true: {condition}\n{self.run('return document.body.innerText')}") from None
 
     def complaints(self) -> list[str]:
         """Return what the console says that is worse than a piece of information, since the page was opened."""

@@ -255,7 +255,7 @@ def test_runs_are_found_sorted_and_compared(serve, window):
     server.greeting = [("page", pages.page([curve], [rounds], kind="comparison", state="ended"))]
     window.find("button.main").click()
     window.wait("document.querySelectorAll('.legend button').length === 2")
-    assert server.queries[-1] == "runs=run-1&runs=run-2"
+    assert server.queries[-1] == "runs=run-1,run-2"
     assert window.texts("nav a") == ["‹ All runs"]
     assert window.find("nav a").get_attribute("href") == server.url
 

@@ -73,12 +73,18 @@ export const follow = (root, boot) => {
     isConnected = isOn;
     drawLater();
   };
+  const openAgain = async () => {
+    const how = { method: "HEAD", headers: { accept: "text/html" } };
+    const { status } = await fetch(location.pathname, how).catch(() => ({ status: 0 }));
+    if (status === 401 || status === 403) location.reload(); // whoever looks has to log in again
+    else open();
+  };
   const open = () => {
     const source = new EventSource(boot.stream + location.search);
     source.addEventListener("open", () => connect(true));
     source.addEventListener("error", () => {
       connect(false);
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, RETRY_MILLISECONDS);
+      if (source.readyState === EventSource.CLOSED) setTimeout(openAgain, RETRY_MILLISECONDS);
     });
     source.addEventListener("page", receive((data) => (content = data)));
     source.addEventListener("change", receive((data) => (content = content && applyChange(content, data))));

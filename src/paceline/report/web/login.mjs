@@ -9,9 +9,8 @@ export const takeToken = () => {
 };
 
 const send = async (token) => {
-  const headers = { "content-type": "application/json" };
   try {
-    const response = await fetch("page/session", { method: "POST", headers, body: JSON.stringify({ token }) });
+    const response = await fetch("page/session", { method: "POST", headers: { authorization: `Bearer ${token}` } });
     if (response.status === 204) return "";
     return String((await response.json()).error);
   } catch {
@@ -22,8 +21,9 @@ const send = async (token) => {
 /**
  * @param {Element} root
  * @param {string | null} token  that came in the address
+ * @param {string | boolean} why  what is wrong with the token that the browser has, if it has one
  */
-export const makeLogin = (root, token) => {
+export const makeLogin = (root, token, why) => {
   const field = el("input", { type: "password", id: "token", autocomplete: "current-password", required: true });
   const button = el("button", { type: "submit", class: "main" }, "Open");
   const said = el("p", { class: "error", role: "alert" });
@@ -43,6 +43,7 @@ export const makeLogin = (root, token) => {
     event.preventDefault();
     submit(field.value.trim());
   });
+  if (typeof why === "string") setText(said, why);
   if (token) submit(token);
   else field.focus();
 };

@@ -16,5 +16,5 @@ if (boot.content) {
   const page = makePage(root, () => content.at, onceAFrame(() => page.draw(content)));
   page.draw(content);
   document.documentElement.classList.add("drawn");
-} else if (boot.login) makeLogin(root, token);
+} else if (boot.login) makeLogin(root, token, boot.login);
 else follow(root, boot);

@@ -42,7 +42,7 @@ export const arrangeRuns = (runs, { text, column, direction }) => {
 };
 
 /** @param {string[]} names */
-export const addressOf = (names) => `?${new URLSearchParams(names.map((name) => ["runs", name]))}`;
+export const addressOf = (names) => `?runs=${names.map(encodeURIComponent).join(",")}`;
 
 /** A row of the list, kept for as long as its run is there. */
 const makeRow = (name, onCheck) => {
