@@ -10,7 +10,8 @@ const columns = [
 ];
 const rows = [["a", 1], ["b", 2], ["c", 3]];
 const other = { name: "other", columns, rows: [] };
-const content = { about: "a job", tables: { work: { name: "work", columns, rows }, other } };
+const sections = [{ title: "Work" }, { title: "Rest", note: "old" }];
+const content = { about: "a job", sections, tables: { work: { name: "work", columns, rows }, other } };
 
 test("rows go from the front, then others are set by index, then the table is cut", () => {
   const change = { drop: 1, length: 3, rows: [[1, ["c", 4]], [2, ["d", 5]], [3, ["e", 6]]] };
@@ -19,6 +20,9 @@ test("rows go from the front, then others are set by index, then the table is cu
   assert.equal(changed.about, "another");
   assert.equal(changed.tables.other, content.tables.other); // the same object: it need not be drawn again
   assert.equal(content.tables.work.rows.length, 3);
+  const again = applyChange(content, { sections: [{ title: "Work" }, { title: "Rest", note: "new" }], tables: {} });
+  assert.equal(again.sections[0], content.sections[0]);
+  assert.equal(again.sections[1].note, "new");
 });
 
 test("a table can come, and one named null goes", () => {

@@ -41,7 +41,9 @@ export const applyChange = (content, { tables: changed, ...fields }) => {
     if (change === null) delete tables[name];
     else tables[name] = changeTable(tables[name], name, change);
   }
-  return { ...content, ...fields, tables };
+  const known = new Map(content.sections.map((section) => [JSON.stringify(section), section]));
+  const sections = (fields.sections ?? content.sections).map((section) => known.get(JSON.stringify(section)) ?? section);
+  return { ...content, ...fields, sections, tables };
 };
 
 /** @type {WeakMap<Table, Data>} */

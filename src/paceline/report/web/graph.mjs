@@ -69,7 +69,7 @@ const shorten = (text, pixels) => {
 };
 
 const drawNode = (name, state, isBad, place, box, width) => {
-  const style = isBad ? "node bad" : state && state !== "ok" ? "node marked" : "node";
+  const style = isBad ? "node bad" : "node";
   if (box) {
     const size = { x: place.x - box.width / 2, y: place.y - box.height / 2, width: box.width, height: box.height, rx: 8 };
     const title = svg("text", { class: "node-name", x: place.x, y: place.y, dy: state ? -2 : 4 }, shorten(name, box.width - 8));
@@ -80,7 +80,7 @@ const drawNode = (name, state, isBad, place, box, width) => {
   const anchor = ["side-left", "side-none", "side-right"][place.side + 1];
   const below = place.side === 0 ? (place.y < 100 ? -16 : 26) : 4;
   const room = place.side ? Math.min(place.x, width - place.x) - 16 : 160;
-  const text = shorten(state && state !== "ok" ? `${name} (${state})` : name, room);
+  const text = shorten(isBad ? `${name} (${state})` : name, room);
   const where = { x: place.x + 16 * place.side, y: place.y, dy: below };
   const title = svg("text", { class: `node-name ${anchor}${isBad ? " bad" : ""}`, ...where }, text);
   return svg("g", { class: "graph-node" }, svg("circle", { class: style, cx: place.x, cy: place.y, r: 10 }), title);
@@ -104,12 +104,12 @@ export const graphView = () => {
     const box = numLevels ? { width: Math.min(150, Math.max(0.62 * (width / numLevels), 64)), height: 38 } : null;
     const arrows = data.rows.filter((row) => places.has(String(row[section.start])) && places.has(String(row[section.end])));
     const weight = section.weight && data.column[section.weight];
-    const [, heaviest] = extent(arrows.map((row) => (weight ? row[weight.name] || 0 : 1)));
+    const [lightest, heaviest] = extent(arrows.map((row) => (weight && row[weight.name]) || 0));
     const [labels, marks] = [[], []];
     arrows.forEach((row) => {
       const [from, to] = [places.get(String(row[section.start])), places.get(String(row[section.end]))];
       const { path, middle } = arrowPath(from, to, box ?? { width: 22, height: 22 }, box ? 0 : 0.07);
-      const size = weight && heaviest ? 1 + (3 * (row[weight.name] || 0)) / heaviest : 1.4;
+      const size = heaviest > lightest ? 1 + (3 * ((row[weight.name] || 0) - lightest)) / (heaviest - lightest) : 1.5;
       const arrow = svg("path", { class: "arrow", d: path, "stroke-width": size.toFixed(1), "marker-end": "url(#arrow)" });
       const details = section.details.length ? section.details : [section.start, section.end, section.weight].filter(Boolean);
       const link = svg("g", { class: "link" }, svg("path", { class: "grip", d: path }), arrow);
