@@ -27,10 +27,7 @@ export const onceAFrame = (draw) => {
   };
 };
 
-/**
- * @param {HTMLElement} root
- * @param {{stream: string, runs?: string}} boot
- */
+/** @param {HTMLElement} root @param {{stream: string, runs?: string}} boot */
 export const follow = (root, boot) => {
   const connection = el("p", { class: "connection", role: "status" }, "Connecting …");
   const trouble = el("p", { class: "trouble", role: "alert", hidden: true });
