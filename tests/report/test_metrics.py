@@ -75,7 +75,7 @@ def test_they_are_figures_of_the_summary_and_of_the_last_lines(folder):
 
 def test_they_are_charts_and_a_tile_of_the_page(kind, folder):
     page = write_report(folder).read_text()
-    content = json.loads(page.split('id="content">')[1].split("</script>")[0])
+    content = json.loads(page.split('id="content">')[1].split("</script>")[0])["content"]
     titles = [section["title"] for section in content["sections"]]
     over = "over time" if kind == "gossip" else f"per {KINDS[kind][3]}"
     assert {f"Mae {over}", f"R2 {over}"} <= set(titles)

@@ -6,20 +6,18 @@ how it is drawn (the scripts in ``web/``, and plain HTML tables for browsers wit
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import importlib.resources
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from paceline import files
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
+from paceline.report.document import make_document
 from paceline.report.folder import RunFolder
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.formatting import format_value, printable
@@ -31,7 +29,6 @@ MAX_ROWS = 200  # of a table
 MAX_SPANS = 8_000  # of a Gantt chart
 MAX_POINTS = 40_000  # of any other figure, about 3 MB of the page
 _SETTINGS = columns("key text", "value text")
-_SCRIPTS = ("format.js", "elements.js", "curves.js", "figures.js", "page.js")
 
 
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +38,8 @@ class PageContent(msgspec.Struct, frozen=True, kw_only=True):
         ended: why the run is over; None if no end was recorded.
         about: the job in a line.
         tables: those that sections refer to, cut to what they show.
+        at: seconds of the run's clock when this was made; `clock` says whether they are those of the world.
+        notices: sentences that a reader should see first.
     """
 
     kind: str
@@ -49,6 +48,10 @@ class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     sections: list[AnySection]
     tables: dict[str, Table]
+    at: float = 0.0
+    clock: Literal["virtual", "real"] = "virtual"
+    state: Literal["running", "ended", "interrupted"] = "ended"
+    notices: list[str] = []
 
 
 def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Path:
@@ -60,7 +63,7 @@ def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: f
     name, summary = folder.path.resolve().name, folder.summary(grams_per_kwh=grams_per_kwh)
     path = output or folder.report
     try:
-        files.replace(path, make_document(make_content(name, folder.reporting, summary, folder)).encode())
+        files.replace(path, _document(make_content(name, folder.reporting, summary, folder)).encode())
     except OSError as error:
         raise ConfigError(f"{path}: the report cannot be written there: {error.strerror}") from error
     return path
@@ -82,31 +85,12 @@ def make_content(name: str, reporting: Reporting, summary: Summary, folder: RunF
         about=summary.about,
         sections=shown,
         tables={table.name: table for table in cut.values() if table.columns},
+        state="interrupted" if summary.ended is None else "ended",
     )
 
 
-def make_document(content: PageContent) -> str:
-    """Embed the content in a page, which lets nothing in but its own scripts and styles."""
-    style = _file("vendor/uPlot.min.css") + _file("style.css")
-    own = '(() => {\n"use strict";\n' + "\n".join(map(_file, _SCRIPTS)) + "})();\n"
-    scripts = (_file("vendor/uPlot.iife.min.js"), own)
-    script_hashes = " ".join(map(_hash, scripts))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {script_hashes}; base-uri 'none'; form-action 'none'"
-    )
-    # Inside a script element only "<" can end it or start a comment; JSON may write it as an escape.
-    data = msgspec.json.encode(content).decode().replace("<", "\\u003c")
-    title = html.escape(f"{content.name} – Paceline {content.kind}")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{title}</title><style>{style}</style></head>\n'
-        f'<body><main id="report"></main><noscript><main>{_plain(content)}</main></noscript>\n'
-        f'<script type="application/json" id="content">{data}</script>\n'
-        + "".join(f"<script>{script}</script>\n" for script in scripts)
-        + "</body></html>\n"
-    )
+def _document(content: PageContent) -> str:
+    return make_document(f"{content.name} – Paceline {content.kind}", {"content": content}, _plain(content))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -197,11 +181,3 @@ def _plain_section(section: AnySection, table: Table) -> str:
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     caption = html.escape(". ".join(filter(None, [section.title, section.note, section.caption])))
     return f'<div class="card scroll"><table><caption>{caption}</caption><tr>{head}</tr>{body}</table></div>'
-
-
-def _file(name: str) -> str:
-    return (importlib.resources.files("paceline.report") / "web" / name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
