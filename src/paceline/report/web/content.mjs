@@ -49,7 +49,11 @@ export const applyChange = (content, { tables: changed, ...fields }) => {
 /** @type {WeakMap<Table, Data>} */
 const opened = new WeakMap();
 
-/** Return the rows of a table as objects, and its columns by name. @param {Table} table @returns {Data} */
+/**
+ * Return the rows of a table as objects, and its columns by name.
+ * @param {Table} table
+ * @returns {Data}
+ */
 export const openTable = (table) => {
   const known = opened.get(table);
   if (known) return known;
@@ -80,11 +84,18 @@ export const describeRow = (row, names, column) =>
  */
 export const distinct = (values) => [...new Set(values)];
 
-/** Return the least and the largest of these; without any, a range of nothing. @param {number[]} values */
+/**
+ * Return the least and the largest of these; without any, a range of nothing.
+ * @param {number[]} values
+ */
 export const extent = (values) =>
   values.length ? values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]) : [0, 0];
 
-/** Compare names as people order them: node-2 before node-10. @param {any} a @param {any} b */
+/**
+ * Compare names as people order them: node-2 before node-10.
+ * @param {any} a
+ * @param {any} b
+ */
 export const compareNames = new Intl.Collator("en", { numeric: true }).compare;
 
 /**
@@ -110,7 +121,10 @@ export const nextSort = (sort, column) => {
   return sort.direction === 1 ? { column, direction: -1 } : { column: "", direction: 1 };
 };
 
-/** @param {Sort} sort @param {string} column */
+/**
+ * @param {Sort} sort
+ * @param {string} column
+ */
 export const ariaSort = (sort, column) => {
   if (sort.column !== column) return null;
   return sort.direction === 1 ? "ascending" : "descending";

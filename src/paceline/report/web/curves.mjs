@@ -104,7 +104,10 @@ const axesOf = ({ data: { column }, x, curves, colour }) => {
   ];
 };
 
-/** @param {Plot} plot @param {HTMLElement} holder */
+/**
+ * @param {Plot} plot
+ * @param {HTMLElement} holder
+ */
 const makeChart = (plot, holder) => {
   const { section, data, x, curves, hidden } = plot;
   const xs = distinct(curves.flatMap((curve) => curve.rows.map((row) => row[x]))).sort((a, b) => a - b);

@@ -28,11 +28,19 @@ const append = (parent, children) => {
  */
 export const el = (name, attributes = {}, ...children) => append(set(document.createElement(name), attributes), children);
 
-/** @param {string} name @param {Record<string, any>} attributes @param {...any} children @returns {SVGElement} */
+/**
+ * @param {string} name
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {SVGElement}
+ */
 export const svg = (name, attributes = {}, ...children) =>
   append(set(document.createElementNS("http://www.w3.org/2000/svg", name), attributes), children);
 
-/** Write a place along a drawing in per cent, so that it stretches with the page. @param {number} ratio */
+/**
+ * Write a place along a drawing in per cent, so that it stretches with the page.
+ * @param {number} ratio
+ */
 export const place = (ratio) => `${Number((100 * Math.min(Math.max(ratio, 0), 1)).toPrecision(6))}%`;
 
 /**
@@ -44,7 +52,10 @@ export const setText = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
 
-/** @param {string} label @param {(text: string) => void} onInput  called with what is typed, in lower case */
+/**
+ * @param {string} label
+ * @param {(text: string) => void} onInput  called with what is typed, in lower case
+ */
 export const searchField = (label, onInput) => {
   const field = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off" });
   field.addEventListener("input", () => onInput(field.value.trim().toLowerCase()));
@@ -83,10 +94,17 @@ export const colourNumber = (column, name) => {
 
 const KNOWN_PARTS = new Set(["wait", "benchmark", "download", "train", "upload", "working", "lost", "idle"]);
 
-/** @param {string} name @param {number} index */
+/**
+ * @param {string} name
+ * @param {number} index
+ */
 export const partStyle = (name, index) => (KNOWN_PARTS.has(name) ? `part ${name}` : `part ${colourOf(index)}`);
 
-/** Return a piece of a curve for the legend. @param {string} style @param {number[]} dash */
+/**
+ * Return a piece of a curve for the legend.
+ * @param {string} style
+ * @param {number[]} dash
+ */
 export const lineSwatch = (style, dash) =>
   svg(
     "svg",
@@ -97,7 +115,10 @@ export const lineSwatch = (style, dash) =>
 /** @param {any[][]} entries  marks and their labels */
 export const legend = (entries) => el("ul", { class: "legend" }, entries.map(([mark, label]) => el("li", {}, mark, label)));
 
-/** @param {string} style @param {string | number} number */
+/**
+ * @param {string} style
+ * @param {string | number} number
+ */
 export const swatch = (style, number = "") =>
   svg(
     "svg",

@@ -12,7 +12,10 @@ export const printable = (text) =>
   });
 
 const counted = (value) => Math.round(value).toLocaleString("en-US");
-/** @param {number} value @param {number} number  of digits */
+/**
+ * @param {number} value
+ * @param {number} number  of digits
+ */
 export const digits = (value, number) => String(Number(value.toPrecision(number)));
 const scaled = (value, units) => {
   for (const unit of units) {

@@ -52,7 +52,11 @@ export const makeTable = (label) => {
   };
   return {
     element,
-    /** @param {Data} data @param {string[]} names  columns to show @param {any[]} total  the last row, if any */
+    /**
+     * @param {Data} data
+     * @param {string[]} names  columns to show
+     * @param {any[]} total  the last row, if any
+     */
     update(data, names, total = []) {
       now = { data, names, total };
       draw();

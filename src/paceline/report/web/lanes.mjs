@@ -76,7 +76,10 @@ export const secondsShown = (lanes) => {
   return (deadline ? Math.min(Math.max(deadline, end), 1.5 * deadline) : end) * 1.04 || 1;
 };
 
-/** Count the lanes of each state, trouble first, then the commonest. @param {Lane[]} lanes */
+/**
+ * Count the lanes of each state, trouble first, then the commonest.
+ * @param {Lane[]} lanes
+ */
 export const countStates = (lanes) => {
   const counts = new Map();
   for (const { state, isBad } of lanes) counts.set(state, { state, isBad, count: (counts.get(state)?.count ?? 0) + 1 });

@@ -27,7 +27,10 @@ export const onceAFrame = (draw) => {
   };
 };
 
-/** @param {HTMLElement} root @param {{stream: string, runs?: string}} boot */
+/**
+ * @param {HTMLElement} root
+ * @param {{stream: string, runs?: string}} boot
+ */
 export const follow = (root, boot) => {
   const connection = el("p", { class: "connection", role: "status" }, "Connecting …");
   const trouble = el("p", { class: "trouble", role: "alert", hidden: true });
@@ -71,8 +74,8 @@ export const follow = (root, boot) => {
     drawLater();
   };
   const openAgain = async () => {
-    const how = { method: "HEAD", headers: { accept: "text/html" } };
-    const { status } = await fetch(location.pathname, how).catch(() => ({ status: 0 }));
+    const asked = fetch(location.pathname, { method: "HEAD", headers: { accept: "text/html" } });
+    const { status } = await asked.catch(() => ({ status: 0 }));
     if (status === 401 || status === 403) location.reload(); // whoever looks has to log in again
     else open();
   };

@@ -13,7 +13,10 @@ const showPicked = () => {
   for (const update of pickers) update(choice);
 };
 
-/** @param {string} column @param {any} value */
+/**
+ * @param {string} column
+ * @param {any} value
+ */
 export const pick = (column, value) => {
   history.replaceState(null, "", `#${column}=${value}`);
   showPicked();

@@ -10,7 +10,11 @@ const MAX_NAMES = 40;
 // A label needs some room, and phones have little.
 export const mostTicks = () => Math.max(3, Math.min(8, Math.floor(window.innerWidth / 120)));
 
-/** @param {number} low @param {number} high @param {number} most  ticks, about */
+/**
+ * @param {number} low
+ * @param {number} high
+ * @param {number} most  ticks, about
+ */
 export const niceTicks = (low, high, most = mostTicks()) => {
   const raw = (high - low) / most || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -20,23 +24,36 @@ export const niceTicks = (low, high, most = mostTicks()) => {
   return ticks;
 };
 
-/** @param {number} low @param {number} high */
+/**
+ * @param {number} low
+ * @param {number} high
+ */
 export const timeTicks = (low, high) => {
   const unit = high - low > 7200 ? 3600 : high - low > 180 ? 60 : 1;
   return niceTicks(low / unit, high / unit).map((tick) => tick * unit);
 };
 
-/** @param {Section} section @param {Row[]} rows @returns {any[]} */
+/**
+ * @param {Section} section
+ * @param {Row[]} rows
+ * @returns {any[]}
+ */
 export const lanes = (section, rows) => distinct(rows.map((row) => row[section.row])).slice(0, MAX_NAMES);
 
-/** @param {string} name @param {number} row */
+/**
+ * @param {string} name
+ * @param {number} row
+ */
 export const rowName = (name, row) => {
   const short = name.length > 16 ? `${name.slice(0, 15)}…` : name;
   const text = svg("text", { class: "row-name", x: -8, y: row * ROW_PIXELS + ROW_PIXELS / 2, dy: 4 }, short);
   return short === name ? text : tipped(text, name);
 };
 
-/** @param {number} x  from 0 to 1 @param {string} text */
+/**
+ * @param {number} x  from 0 to 1
+ * @param {string} text
+ */
 export const axisText = (x, text) => svg("text", { class: x > 0.97 ? "x last" : "x", x: place(x), y: "100%", dy: 16 }, text);
 
 /** Make the holder of a drawing; it stays when the drawing is made anew, and so does the focus. */
@@ -44,7 +61,12 @@ export const makePlot = () => {
   const holder = walkable(el("div", { class: "plot", tabindex: 0, role: "img" }));
   return {
     holder,
-    /** @param {string} label @param {SVGElement[]} marks @param {number} numRows @param {string} style */
+    /**
+     * @param {string} label
+     * @param {SVGElement[]} marks
+     * @param {number} numRows
+     * @param {string} style
+     */
     draw(label, marks, numRows, style = "") {
       set(holder, { "aria-label": label, class: `plot ${style}` });
       holder.replaceChildren(svg("svg", { width: "100%", height: numRows * ROW_PIXELS + 4, "aria-hidden": "true" }, marks));

@@ -75,7 +75,10 @@ const makeRow = (name, onCheck) => {
   };
 };
 
-/** Make the list of runs. @param {Element} root */
+/**
+ * Make the list of runs.
+ * @param {Element} root
+ */
 export const makeRuns = (root) => {
   const choice = { text: "", column: "", direction: 1 };
   const checked = new Set();

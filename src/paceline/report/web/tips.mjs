@@ -4,7 +4,10 @@ import { el } from "./elements.mjs";
 const tips = new WeakMap();
 export const tipBox = el("div", { class: "tip-box", hidden: true, role: "status" });
 
-/** @param {string} text  nothing hides the box @param {{clientX: number, clientY: number}} at */
+/**
+ * @param {string} text  nothing hides the box
+ * @param {{clientX: number, clientY: number}} at
+ */
 export const showTip = (text, at = { clientX: 0, clientY: 0 }) => {
   tipBox.hidden = !text;
   if (!text) return;
