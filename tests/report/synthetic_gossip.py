@@ -72,6 +72,8 @@ def epoch_of(peer, epoch, start):
     trained = {"num_samples": round(ratio * OWN_SAMPLES), "samples_per_second": peer.samples_per_second, "ratio": ratio}
     used = {"bytes_sent": 2 * MODEL_BYTES, "bytes_received": 2 * MODEL_BYTES, "joules": 11.0}
     there = [one.name for one in FLEET if one.first <= epoch <= (one.last or epoch)]
+    if peer.name not in there:
+        there.append(peer.name)  # of another fleet
     place = there.index(peer.name)
     heard = (there[place - 1], there[(place + 1) % len(there)])
     result = {
