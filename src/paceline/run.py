@@ -24,6 +24,7 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, progress_callback, write_report
+from paceline.report.trackers import Tracker, Tracking, find_trackers
 from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
 from paceline.topologies.events import StartEvent, StateLost
 from paceline.topologies.job_files import parse_job
@@ -116,20 +117,29 @@ class PreparedRun:
     started_at: float = 0.0
     lost: Sequence[str] = ()
 
-    def start(self, fleet: Fleet, callbacks: Sequence[Callback] = ()) -> Run:
-        """Train on a fleet; blocks until the run is over. Callbacks receive each event."""
+    def start(
+        self, fleet: Fleet, callbacks: Sequence[Callback] = (), trackers: Mapping[str, type[Tracker]] | None = None
+    ) -> Run:
+        """Train on a fleet; blocks until the run is over. Callbacks receive each event.
+
+        Args:
+            trackers: see `find_trackers`.
+        """
         called = _Callbacks(callbacks)
+        tracking = Tracking(trackers or {}, self.folder, fleet.described(), self.started_at)
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
             folder = self.folder.open_job(name, nested.described())
-            return called.after(folder.record, name), _save_in(folder, self.folder)
+            tracking.begin_job(name, folder)
+            return called.after(tracking.after(folder.record, name), name), _save_in(folder, self.folder)
 
         # A simulation can be repeated, so it does not wait for the disk.
-        with self.folder, files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext():
+        unsynced = files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext()
+        with self.folder, unsynced, tracking:
             why_not_kept = self.folder.keep_fleet(fleet.described())
             env = Environment(
-                emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
+                emit=called.after(tracking.after(self.folder.record), *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
@@ -149,6 +159,7 @@ def train(
     folder: Path | str | None = None,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
+    track: Sequence[str | type[Tracker]] = (),
     progress: bool = True,
 ) -> Run:
     """Train a job on a fleet; blocks until the run is over. Works in scripts and in notebooks.
@@ -159,11 +170,13 @@ def train(
         overwrite: delete the run in that folder first, if there is one. What is not a run, or is being recorded by a
             process, is not deleted: that is a `ConfigError`.
         callbacks: receive each event; one that raises `StopRun` ends the run early.
+        track: trackers that keep its figures elsewhere, by name (``"tensorboard"``), import path, or class.
         progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
     """
     _check_fleet(fleet)
+    trackers = find_trackers(track)
     prepared = prepare(job, folder, fleet, start=start, overwrite=overwrite)
-    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks], trackers)
 
 
 def prepare(
@@ -253,6 +266,7 @@ def resume(
     *,
     rounds: int | None = None,
     callbacks: Sequence[Callback] = (),
+    track: Sequence[str | type[Tracker]] = (),
     progress: bool = True,
 ) -> Run:
     """Go on with a run that was interrupted, or for more rounds with one that is over; blocks until it is over.
@@ -261,9 +275,10 @@ def resume(
         rounds: number of rounds in all; None for that of the job. The others are those of `train`.
     """
     _check_fleet(fleet)
+    trackers = find_trackers(track)
     prepared = reopen(folder, rounds)
     fleet.check(prepared.plan)
-    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks], trackers)
 
 
 def _check_fleet(fleet: Any) -> None:

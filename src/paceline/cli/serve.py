@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +30,7 @@ from paceline.cli.options import (
     Tls,
     Token,
     TokenFile,
+    Track,
     flag,
     option,
     read_token,
@@ -39,6 +40,7 @@ from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet
 from paceline.learning.accelerators import find_accelerator
+from paceline.report.trackers import PRINTING, Tracker, find_trackers
 from paceline.run import PreparedRun, prepare
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
@@ -49,6 +51,7 @@ def serve(
     folder: Folder = None,
     overwrite: Overwrite = False,
     device: DeviceName = "cpu",
+    track: Track = None,
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -83,23 +86,35 @@ def serve(
         "device": device,
     }
     kept = KeptListenOptions.of(None, {name: value for name, value in given.items() if value is not None})
-    serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+    serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json, trackers=find_trackers(track or ()))
 
 
-def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: bool, save: Path | None) -> None:
+def resume_served(
+    folder: Path,
+    reopen: Callable[[], PreparedRun],
+    *,
+    as_json: bool,
+    save: Path | None,
+    trackers: Mapping[str, type[Tracker]],
+) -> None:
     """Go on with a run that was served, at the same address and with the same token and certificate."""
-    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save)
+    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save, trackers=trackers)
 
 
 def serve_run(
-    kept: KeptListenOptions, make_ready: Callable[[], PreparedRun], *, as_json: bool, save: Path | None = None
+    kept: KeptListenOptions,
+    make_ready: Callable[[], PreparedRun],
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    trackers: Mapping[str, type[Tracker]] | None = None,
 ) -> None:
     """Serve a run to devices that join over the network."""
     machine = functools.partial(LiveMachine, accelerator=find_accelerator(kept.device))
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
     prepared = make_ready()
     identity = identity or kept.identity(prepared.folder.path)
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json or PRINTING in (trackers or ()))
 
     if prepared.plan.job.nested:
         kept.let_submit()
@@ -114,7 +129,7 @@ def serve_run(
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
-    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save)
+    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, trackers=trackers)
 
 
 def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, folder: Path) -> dict[str, object]:

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder, show_progress
 from paceline.report.folder import FLEET, LISTEN
+from paceline.report.trackers import PRINTING, Tracker, find_trackers
 from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
@@ -30,6 +32,7 @@ def run_and_show(
     overwrite: bool,
     as_json: bool,
     save: Path | None = None,
+    track: Sequence[str] | None = None,
     opening: str = "",
 ) -> None:
     """Run a job on a fleet; shows its progress, then its result.
@@ -37,14 +40,22 @@ def run_and_show(
     Args:
         overwrite: delete the run in that folder first, if it is one.
         save: file to save the final model in, too.
+        track: trackers, see `find_trackers`.
         opening: line to print before devices start.
     """
+    trackers = find_trackers(track or ())  # first: what is wrong should leave no folder behind
     prepared = prepare(job, folder, fleet, overwrite=overwrite)
-    start_and_show(prepared, fleet, as_json=as_json, save=save, opening=opening)
+    start_and_show(prepared, fleet, as_json=as_json, save=save, trackers=trackers, opening=opening)
 
 
 def start_and_show(
-    prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None, opening: str = ""
+    prepared: PreparedRun,
+    fleet: Fleet,
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    trackers: Mapping[str, type[Tracker]] | None = None,
+    opening: str = "",
 ) -> None:
     """Start a prepared run; shows its progress, then its result. If it is interrupted, says how to go on.
 
@@ -54,9 +65,9 @@ def start_and_show(
     """
     if save is not None and prepared.plan.job.nested:
         raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
+    console, clock = Console(stderr=as_json or PRINTING in (trackers or ())), _RunClock()
     if opening:
-        Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
-    console, clock = Console(stderr=as_json), _RunClock()
+        console.print(opening, highlight=False, soft_wrap=True)
     with ending_by_signal(), show_progress(console, prepared.folder.reporting, clock.now) as show:
 
         def watch(event: Event, *job: str) -> None:
@@ -64,7 +75,7 @@ def start_and_show(
             show(event, *job)
 
         try:
-            run = prepared.start(fleet, [watch])
+            run = prepared.start(fleet, [watch], trackers)
         except KeyboardInterrupt:
             line = _how_to_go_on(prepared)
             Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
