@@ -24,6 +24,7 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, progress_callback, write_report
+from paceline.report.metrics import RunMetrics
 from paceline.report.trackers import Tracker, Tracking, find_trackers
 from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
 from paceline.topologies.events import StartEvent, StateLost
@@ -127,23 +128,41 @@ class PreparedRun:
         """
         called = _Callbacks(callbacks)
         tracking = Tracking(trackers or {}, self.folder, fleet.described(), self.started_at)
+        metrics = RunMetrics(self.folder.reporting)
+        followers: list[Tracking | RunMetrics] = [tracking] if trackers else []
+        if not fleet.is_in_this_process:  # else nobody could ask for them
+            followers.append(metrics)
+
+        def following(folder: RunFolder, job: str = "") -> Emit:
+            """Return what records an event, and then passes it on to those who follow the run."""
+            if not followers:
+                return folder.record
+
+            def emit(event: Event) -> None:
+                folder.record(event)
+                for one in followers:
+                    one.feed(event, job)
+
+            return emit
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
             folder = self.folder.open_job(name, nested.described())
-            tracking.begin_job(name, folder)
-            return called.after(tracking.after(folder.record, name), name), _save_in(folder, self.folder)
+            for one in followers:
+                one.begin_job(name, folder)
+            return called.after(following(folder, name), name), _save_in(folder, self.folder)
 
         # A simulation can be repeated, so it does not wait for the disk.
         unsynced = files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext()
         with self.folder, unsynced, tracking:
             why_not_kept = self.folder.keep_fleet(fleet.described())
             env = Environment(
-                emit=called.after(tracking.after(self.folder.record), *([""] if self.plan.job.nested else [])),
+                emit=called.after(following(self.folder), *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
                 folder=self.folder.path,
+                metrics=lambda: (*metrics(), *tracking.metrics()),
             )
             for what in (*self.lost, *filter(None, [why_not_kept])):
                 env.emit(StateLost(at=self.started_at, what=what))

@@ -13,7 +13,7 @@ from paceline import resume, train
 from paceline.cli import main
 from paceline.errors import ConfigError
 from paceline.report import RunFolder
-from paceline.report.trackers import TrackedRow, Tracker, Tracking, find_trackers
+from paceline.report.trackers import Row, Tracker, Tracking, find_trackers
 from paceline.report.trackers.tracking import MAX_WAITING
 from paceline.topologies.parallel.events import RoundClosed
 from tests.fleets.test_every_topology import FLEETS, JOBS
@@ -57,9 +57,9 @@ def track(path, trackers, kind="job", *, name="r", started_at=0.0, error=None, *
     with RunFolder.create(path, name, settings) as folder:
         tracking = Tracking(find_trackers(trackers), folder, FLEET, started_at, **options)
         with contextlib.suppress(type(error)) if error else contextlib.nullcontext(), tracking:
-            emit = tracking.after(folder.record)
             for event in events():
-                emit(event)
+                folder.record(event)
+                tracking.feed(event)
             if error is not None:
                 raise error
     return folder
@@ -118,12 +118,14 @@ def test_jobs_of_a_pool_are_tracked_apart(tmp_path, notebook):
         Tracking(find_trackers([Notebook]), folder) as tracking,
     ):
         for event in own:
-            tracking.after(folder.record)(event)
+            folder.record(event)
+            tracking.feed(event)
         for name, events in jobs.items():
             inner = folder.open_job(name, synthetic.JOB)
             tracking.begin_job(name, inner)
             for event in events:
-                tracking.after(inner.record, name)(event)
+                inner.record(event)
+                tracking.feed(event, name)
     assert [entry[1].job for entry in notebook if entry[0] == "start"] == ["", *jobs]
     assert [entry[1] for entry in notebook if entry[0] == "end"] == [*reversed(jobs), ""]
     assert {entry[2].table for entry in notebook if entry[0] == "log" and entry[1]} == {"metrics"}
@@ -274,9 +276,8 @@ def test_rounds_that_were_lost_give_way_in_tensorboard(tmp_path):
     kinds = find_trackers(["tensorboard"])
     with Tracking(kinds, folder, started_at=5.0) as tracking:
         rounds = [event for event in folder.events() if isinstance(event, RoundClosed)]
-        emit = tracking.after(lambda event: None)
-        for event in list(folder.events())[:1] + rounds[7:]:
-            emit(event)
+        for event in [next(folder.events()), *rounds[7:]]:
+            tracking.feed(event)
     steps = [one.step for one in scalars_of(folder.path / "trackers/tensorboard").Scalars("metrics/samples")]
     assert sorted(steps) == list(range(1, 11))
 
@@ -311,7 +312,7 @@ def test_mlflow_is_kept_where_its_user_says_and_names_fit(tmp_path, monkeypatch)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     (kind,) = find_trackers(["mlflow"]).values()
     with RunFolder.create(tmp_path, "r", synthetic.JOB) as folder, Tracking({"mlflow": kind}, folder) as tracking:
-        row = TrackedRow(table="epochs", step=1, at=1.0, labels={"learner": "pi@home"}, figures={"recall@5": 0.5})
+        row = Row(table="epochs", step=1, at=1.0, labels={"learner": "pi@home"}, figures={"recall@5": 0.5})
         tracking._followers[0].hand_over("", "log", row)
     client = MlflowClient(tracking_uri=uri)
     (run,) = client.search_runs([client.get_experiment_by_name("mine").experiment_id])

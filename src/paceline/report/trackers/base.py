@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from paceline.report.rows import Row
+
 Setting: TypeAlias = str | int | float | bool
 
 
@@ -40,32 +42,6 @@ class TrackedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackedRow:
-    """A row that a topology's table has grown by.
-
-    Attributes:
-        table: name of the table, as that of its CSV file.
-        step: round or epoch that it is about.
-        at: seconds of the run, on its own clock.
-        labels: what else it is about, by column, such as the device.
-        figures: what is known of its numbers, by column. Beside a lateness there is the share of the deadline that was
-            used, `deadline_use`.
-    """
-
-    table: str
-    step: int
-    at: float
-    labels: Mapping[str, str]
-    figures: Mapping[str, float]
-
-    @property
-    def named_figures(self) -> dict[str, float]:
-        """Figures by a name of their own: ``metrics/loss``, or ``epochs/peer-1/loss`` with labels."""
-        prefix = "/".join((self.table, *self.labels.values()))
-        return {f"{prefix}/{name}": figure for name, figure in self.figures.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrackedEnd:
     """How a run, or a job of a pool, ended.
 
@@ -94,7 +70,7 @@ class Tracker(ABC):
         """Begin to keep a run."""
 
     @abstractmethod
-    def log(self, row: TrackedRow) -> None:
+    def log(self, row: Row) -> None:
         """Keep a row."""
 
     @abstractmethod

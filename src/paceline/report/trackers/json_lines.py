@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from paceline.report.trackers.base import TrackedEnd, TrackedRow, TrackedRun, Tracker
+from paceline.report.rows import Row
+from paceline.report.trackers.base import TrackedEnd, TrackedRun, Tracker
 
 
 class JsonTracker(Tracker):
@@ -17,7 +18,7 @@ class JsonTracker(Tracker):
         self._about = {"run": run.name, "job": run.job}
         self._print("start", kind=run.kind, is_resumed=run.is_resumed, settings=run.settings)
 
-    def log(self, row: TrackedRow) -> None:
+    def log(self, row: Row) -> None:
         self._print("row", **msgspec.to_builtins(row))
 
     def end(self, end: TrackedEnd) -> None:

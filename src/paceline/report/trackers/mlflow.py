@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from paceline.extras import extra
-from paceline.report.trackers.base import TrackedEnd, TrackedRow, TrackedRun, Tracker
+from paceline.report.rows import Row
+from paceline.report.trackers.base import TrackedEnd, TrackedRun, Tracker
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class MlflowTracker(Tracker):
         for first in range(0, len(params), _MAX_AT_ONCE):
             self._client.log_batch(self._id, params=params[first : first + _MAX_AT_ONCE])
 
-    def log(self, row: TrackedRow) -> None:
+    def log(self, row: Row) -> None:
         self._last = (row.at, row.step)
         self._log(row.named_figures)
 

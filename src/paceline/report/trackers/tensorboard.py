@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.extras import extra
-from paceline.report.trackers.base import TrackedEnd, TrackedRow, TrackedRun, Tracker
+from paceline.report.rows import Row
+from paceline.report.trackers.base import TrackedEnd, TrackedRun, Tracker
 
 _STATUSES = {"finished": "STATUS_SUCCESS", "interrupted": "STATUS_UNKNOWN", "failed": "STATUS_FAILURE"}
 
@@ -32,7 +33,7 @@ class TensorBoardTracker(Tracker):
         self._write(summary=self._make_settings(dict(run.settings), trial_id=run.title))
         self._writer.flush()
 
-    def log(self, row: TrackedRow) -> None:
+    def log(self, row: Row) -> None:
         self._last = (row.at, row.step)
         if self._is_behind:  # what was written of rounds that were lost gives way to those that come now
             self._is_behind = False

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-import math
 import queue
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from paceline.axon.metrics import Metric, Sample
 from paceline.errors import PacelineError, in_one_line
-from paceline.events import Emit, Event
+from paceline.events import Event
 from paceline.report.folder import TRACKERS_FOLDER, RunFolder
-from paceline.report.trackers.base import Setting, TrackedEnd, TrackedRow, TrackedRun, Tracker
+from paceline.report.rows import RowReader, numbers_of
+from paceline.report.trackers.base import Setting, TrackedEnd, TrackedRun, Tracker
 from paceline.topologies.reporting.base import Reporting, Summary
-from paceline.topologies.reporting.tables import Column, GrowingTable, Value
 
 MAX_WAITING = 100_000
 """Rows that wait for a tracker; those beyond are left out, and their number is logged."""
@@ -57,28 +56,27 @@ class Tracking:
         self._began_at, self._is_resumed = time.time() - started_at, started_at > 0
         self._patience_seconds = patience_seconds
         self._followers = [_Follower(name, kind) for name, kind in kinds.items()]
-        self._rows: dict[str, _Rows] = {}
+        self._rows: dict[str, RowReader] = {}
 
     def __enter__(self) -> Tracking:
         if self._followers:
             self._begin("", self._folder.reporting, self._folder.settings)
         return self
 
-    def after(self, record: Emit, job: str = "") -> Emit:
-        """Return what records an event, and then tracks it; `job` names the job of a pool that it belongs to."""
-        if not self._followers:
-            return record
+    def feed(self, event: Event, job: str = "") -> None:
+        """Hand over the rows of an event; `job` names the job of a pool that it belongs to."""
+        for row in self._rows[job].of(event):
+            for follower in self._followers:
+                follower.hand_over(job, "log", row)
 
-        def emit(event: Event) -> None:
-            record(event)
-            self._feed(event, job)
-
-        return emit
+    def metrics(self) -> Iterator[Metric]:
+        """Return how far behind trackers are."""
+        samples = [Sample(one.num_waiting, {"tracker": one.name}) for one in self._followers]
+        yield Metric("paceline_tracker_waiting", "gauge", "Rows that wait for a tracker.", samples)
 
     def begin_job(self, job: str, folder: RunFolder) -> None:
         """Take note of a job in the run; rows of it follow."""
-        if self._followers:
-            self._begin(job, folder.reporting, folder.settings)
+        self._begin(job, folder.reporting, folder.settings)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -94,7 +92,7 @@ class Tracking:
             follower.close(self._patience_seconds)
 
     def _begin(self, job: str, reporting: Reporting, settings: Mapping[str, Any]) -> None:
-        self._rows[job] = _Rows(reporting)
+        self._rows[job] = RowReader(reporting)
         run = TrackedRun(
             name=self._folder.path.absolute().name,
             job=job,
@@ -106,35 +104,6 @@ class Tracking:
         )
         for follower in self._followers:
             follower.begin(run)
-
-    def _feed(self, event: Event, job: str) -> None:
-        for row in self._rows[job].of(event):
-            for follower in self._followers:
-                follower.hand_over(job, "log", row)
-
-
-class _Rows:
-    """The rows by which the tables of a run, or of a job, grow."""
-
-    def __init__(self, reporting: Reporting) -> None:
-        self._tables = [(recorded.name, recorded.begin()) for recorded in reporting.recorded]
-        self._num_rows: Counter[tuple[str, ...]] = Counter()
-
-    def of(self, event: Event) -> list[TrackedRow]:
-        """Return the rows that an event adds."""
-        grown = [(name, table, table.row(event)) for name, table in self._tables]
-        return [self._tracked(name, table, row, event.at) for name, table, row in grown if row is not None]
-
-    def _tracked(self, name: str, table: GrowingTable, row: Sequence[Value], at: float) -> TrackedRow:
-        values = dict(zip((column.name for column in table.columns), row, strict=True))
-        labels = {one.name: str(values[one.name]) for one in table.columns if one.kind == "text" and values[one.name]}
-        about = (name, *labels.values())
-        self._num_rows[about] += 1
-        step = self._num_rows[about] if table.step is None else values[table.step]
-        figures = {name: figure for name, figure in _figures(table.columns, row) if name not in ("at", table.step)}
-        for lateness in (one.name for one in table.columns if one.kind == "lateness" and one.name in figures):
-            figures.setdefault("deadline_use", 1.0 + figures[lateness])
-        return TrackedRow(table=name, step=int(step or 0), at=at, labels=labels, figures=figures)
 
 
 class _Task(NamedTuple):
@@ -149,7 +118,7 @@ class _Follower:
     """A tracker of a run, with those of its jobs, in a thread of their own."""
 
     def __init__(self, name: str, kind: Callable[[], Tracker]) -> None:
-        self._name, self._kind = name, kind
+        self.name, self._kind = name, kind
         self._trackers: dict[str, Tracker] = {}
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._has_failed = False
@@ -158,19 +127,24 @@ class _Follower:
         self._thread = threading.Thread(target=self._run, name=f"tracker-{name}", daemon=True)
         self._thread.start()
 
+    @property
+    def num_waiting(self) -> int:
+        """Number of rows that it has not kept yet."""
+        return self._tasks.qsize()
+
     def begin(self, run: TrackedRun) -> None:
         """Hand over the start of a run or job."""
-        folder = run.folder / TRACKERS_FOLDER / self._name
+        folder = run.folder / TRACKERS_FOLDER / self.name
         self._tasks.put(_Task(run.job, "start", replace(run, folder=folder)))
 
     def hand_over(self, job: str, method: Literal["log", "end"], argument: Any) -> None:
         """Hand over a row, or the end; returns at once."""
         if self._has_failed:
             return
-        if method == "log" and self._tasks.qsize() >= MAX_WAITING:
+        if method == "log" and self.num_waiting >= MAX_WAITING:
             self._num_left_out += 1
             if self._num_left_out == 1:
-                _log.warning("tracker %s is %d rows behind: further ones are left out", self._name, MAX_WAITING)
+                _log.warning("tracker %s is %d rows behind: further ones are left out", self.name, MAX_WAITING)
             return
         self._tasks.put(_Task(job, method, argument))
 
@@ -179,15 +153,15 @@ class _Follower:
         self._tasks.put(None)
         self._thread.join(min(_MOMENT_SECONDS, patience_seconds))
         if self._thread.is_alive():
-            _log.warning("waiting for tracker %s, which has %d rows to keep", self._name, self._tasks.qsize())
+            _log.warning("waiting for tracker %s, which has %d rows to keep", self.name, self.num_waiting)
         num_before = -1
         while self._thread.is_alive() and self._num_done != num_before:
             num_before = self._num_done
             self._thread.join(patience_seconds)
         if self._thread.is_alive():
-            _log.error("tracker %s hangs: %d rows are not kept", self._name, self._tasks.qsize())
+            _log.error("tracker %s hangs: %d rows are not kept", self.name, self.num_waiting)
         if self._num_left_out:
-            _log.error("tracker %s was too slow: %d rows are not kept", self._name, self._num_left_out)
+            _log.error("tracker %s was too slow: %d rows are not kept", self.name, self._num_left_out)
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -203,16 +177,7 @@ class _Follower:
         except (Exception, SystemExit) as error:
             self._has_failed = True
             why = in_one_line(error, is_named=True)
-            _log.error("tracker %s failed, and keeps nothing further of this run: %s", self._name, why)
-
-
-def _figures(columns: Sequence[Column], row: Sequence[Value]) -> list[tuple[str, float]]:
-    """Return what is known of the numbers of a row."""
-    return [
-        (column.name, float(value))
-        for column, value in zip(columns, row, strict=True)
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
+            _log.error("tracker %s failed, and keeps nothing further of this run: %s", self.name, why)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:
@@ -240,7 +205,7 @@ def _end(error: BaseException | None, summary: Summary | None) -> TrackedEnd:
     ended = ""
     if summary is not None:
         table = summary.tables["summary"]
-        figures, ended = dict(_figures(table.columns, table.rows[0])), summary.ended or ""
+        figures, ended = dict(numbers_of(table.columns, table.rows[0])), summary.ended or ""
     if error is None:
         return TrackedEnd(status="finished", reason=ended or "done", figures=figures)
     if isinstance(error, KeyboardInterrupt):

@@ -6,7 +6,8 @@ import os
 import secrets
 
 from paceline.extras import extra
-from paceline.report.trackers.base import TrackedEnd, TrackedRow, TrackedRun, Tracker
+from paceline.report.rows import Row
+from paceline.report.trackers.base import TrackedEnd, TrackedRun, Tracker
 
 
 class WandbTracker(Tracker):
@@ -46,7 +47,7 @@ class WandbTracker(Tracker):
         # Tables grow at their own pace, so each has an axis of its own in place of one counter for all.
         self._run.define_metric("*", step_metric="step")
 
-    def log(self, row: TrackedRow) -> None:
+    def log(self, row: Row) -> None:
         self._run.log({**row.named_figures, "step": row.step, "at": row.at})
 
     def end(self, end: TrackedEnd) -> None:
