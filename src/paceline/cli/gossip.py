@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from dataclasses import replace
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import Termination, run_live
 from paceline.fleets.processes import STOP_SIGNAL, is_device
 from paceline.learning import checkpoints
+from paceline.logs import say
 from paceline.report.trackers import PRINTING
 from paceline.topologies.base import Contact, Finished, Host, Node, Plan
 from paceline.topologies.job_files import load_job
@@ -61,7 +63,8 @@ def gossip(
         shown = "" if device.token is None else " --token …"
         line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
         warn_of_clear_token(url.partition("#")[0], device.token)
-        console.print(line, highlight=False, soft_wrap=True)
+        show = functools.partial(console.print, highlight=False, soft_wrap=True)
+        say("listening", line, show=show, fields={"url": url})
 
     def make_node(host: Host) -> Node:
         return device.node(contacts, host.hear, host.env.now, life=time.time_ns())

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from paceline.errors import ConfigError, in_one_line
+from paceline.logs import hide
 
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
@@ -66,4 +67,5 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"--token-file {file} cannot be read: {in_one_line(error)}") from None
     check_token(token)
+    hide(token)
     return token

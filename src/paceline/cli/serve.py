@@ -40,6 +40,8 @@ from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet
 from paceline.learning.accelerators import find_accelerator
+from paceline.logs import is_json, say
+from paceline.report.folder import LISTEN
 from paceline.report.trackers import PRINTING, Tracker, find_trackers
 from paceline.run import PreparedRun, prepare
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
@@ -125,6 +127,10 @@ def serve_run(
         warn_of_clear_token(url.partition("#")[0], kept.token)
         if as_json:
             print(json.dumps(_where(kept, url, identity, prepared.folder.path)), flush=True)
+        if is_json():
+            text = f"listening at {url}; tokens are in {prepared.folder.path / LISTEN}"
+            say("listening", text, fields={"url": url, "run": str(prepared.folder.path)})
+            return
         for line in _how_to_take_part(kept, url, prepared.folder.path):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 

@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
+from paceline.logs import is_json, say
 from paceline.report import RunFolder, show_progress
 from paceline.report.folder import FLEET, LISTEN
 from paceline.report.trackers import PRINTING, Tracker, find_trackers
@@ -67,7 +68,7 @@ def start_and_show(
         raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
     console, clock = Console(stderr=as_json or PRINTING in (trackers or ())), _RunClock()
     if opening:
-        console.print(opening, highlight=False, soft_wrap=True)
+        say("starting", opening, show=_printing(console), fields={"run": str(prepared.folder.path)})
     with ending_by_signal(), show_progress(console, prepared.folder.reporting, clock.now) as show:
 
         def watch(event: Event, *job: str) -> None:
@@ -77,8 +78,7 @@ def start_and_show(
         try:
             run = prepared.start(fleet, [watch], trackers)
         except KeyboardInterrupt:
-            line = _how_to_go_on(prepared)
-            Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
+            say("interrupted", _how_to_go_on(prepared), level="warning", show=_printing(Console(stderr=True)))
             raise
     if save is not None:
         shutil.copyfile(checkpoints.newest_in(run.folder), save)
@@ -105,9 +105,17 @@ def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(result))
         return
-    for line in reporting.conclusion(result, summary):
+    lines = list(reporting.conclusion(result, summary))
+    if is_json():
+        say("result", "\n".join(lines), fields=result)
+        return
+    for line in lines:
         console.print(line, highlight=False)
     console.print(f"run     {result['run']}\nreport  {result['report']}", highlight=False, soft_wrap=True)
+
+
+def _printing(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class _RunClock:

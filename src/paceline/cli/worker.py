@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.cli.options import NETWORK, AllowHost, Cert, ClientCa, Insecure, Key, Tls, Token, flag, option
 from paceline.cli.tls import identity_of, public_url, warn_of_clear_token
 from paceline.errors import ConfigError
+from paceline.logs import hide, say
 
 
 def worker(
@@ -39,6 +41,7 @@ def worker(
     Example: paceline axon worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
     identity = identity_of(tls, tls_dir, cert, key, client_ca)
+    hide(token)
     modules.load(location)
     served = axon_worker.default
     served.device = device or served.device
@@ -54,7 +57,8 @@ def worker(
             return
         secrets = (" --token …" if token else "") + (f" --fingerprint {identity.fingerprint}" if identity else "")
         names = ", ".join(rpc.name for rpc in served.registry)
-        print(f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}", flush=True)
+        text = f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}"
+        say("listening", text, show=functools.partial(print, flush=True), fields={"url": url})
 
     served.run(
         announce=announce,
