@@ -3,6 +3,8 @@
 import asyncio
 import functools
 import math
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
@@ -201,3 +203,18 @@ async def test_figures_of_what_a_worker_is_part_of_come_after_its_own():
     made.monitoring.sources.append(lambda: [Metric("rounds", "gauge", "Rounds.", [Sample(7)])])
     async with made.serving(port=0) as address:
         assert (await metrics_of(address))["rounds"] == {(): 7}
+
+
+@on_a_loop
+async def test_every_metric_is_described():
+    page = (Path(__file__).parents[2] / "docs/how-to/monitor.md").read_text()
+    described = set(re.findall(r"^\| `(paceline_[a-z_]+|process_[a-z_]+)`", page, re.M))
+    made = worker()
+    async with made.serving(port=0) as address:
+        await connect(str(address)).add.coro(1, 2)
+        await get(address, "/nothing")
+        reply = await get(address, "/metrics")
+    shown = set(re.findall(r"^# TYPE (\S+) ", bytes(reply.content).decode(), re.M))
+    assert shown <= described
+    of_runs = {"paceline_events_total", "paceline_run_info", "paceline_devices", "paceline_tracker_waiting"}
+    assert described - shown == of_runs

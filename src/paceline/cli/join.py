@@ -18,7 +18,7 @@ from paceline.cli.signals import ending_by_signal
 from paceline.cli.tls import warn_of_clear_token
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
-from paceline.events import Emit
+from paceline.events import Emit, Event
 from paceline.fleets.joined import run_member
 from paceline.fleets.live import Termination, run_live
 from paceline.fleets.processes import is_device
@@ -26,6 +26,7 @@ from paceline.learning import checkpoints
 from paceline.logs import is_json, say
 from paceline.report import LinePrinter
 from paceline.report.event_log import EventLog
+from paceline.report.metrics import RunMetrics
 from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService, Topology
 from paceline.topologies.job_files import imports_of, parse_job
 
@@ -68,9 +69,15 @@ async def _join(device: Device, contact: Contact, termination: Termination) -> F
     found: Description = await retry(describe, give_up_seconds=patience_seconds, on_first_failure=warn)
     topology = topologies.named(found.topology)
     device.check_options(topology)
-    emit = print_json if device.as_json else _shown(topology)
+    show = print_json if device.as_json else _shown(topology)
+    metrics = RunMetrics(next(iter(topology.kinds.values())))
+
+    def emit(event: Event) -> None:
+        show(event)
+        metrics.feed(event)
+
     termination.can_go_on = topology.is_served  # a peer ends by itself, after its epoch
-    node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping)
+    node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping, metrics=metrics)
     consent = ask_consent(device, topology, found.job, contact.address)
     if topology.is_served:
         member = topology.join(node)

@@ -36,9 +36,7 @@ Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
 
-Track: TypeAlias = Annotated[
-    list[str] | None, option("NAME", "Track it: tensorboard, mlflow, wandb, json, or file.py:Class; repeatable.")
-]
+Track: TypeAlias = Annotated[list[str] | None, option("NAME", "Tracker: tensorboard, mlflow, wandb, json, …")]
 
 Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]
 
