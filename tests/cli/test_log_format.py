@@ -7,6 +7,7 @@ import re
 import pytest
 
 from paceline import logs
+from paceline.cli import show_run
 from paceline.cli.listening import KeptListenOptions
 from paceline.logs import hide, logging_as, say
 from tests.cli.test_join import TOKEN
@@ -87,6 +88,19 @@ def test_jobs_of_a_pool_are_named(paceline_in):
         "small",
         "large",
     }
+
+
+def test_a_host_logs_where_it_listens_without_its_tokens(paceline_in, monkeypatch):
+    def start(prepared, fleet, **_):
+        fleet._announce("http://127.0.0.1:7223")
+        prepared.folder.close()
+
+    monkeypatch.setattr(show_run, "start_and_show", start)
+    code, out, err = paceline_in("serve", "job.toml", *TOKEN, *JSON, "--folder", "r")
+    (line,) = lines_of(err)
+    assert (code, out, line["event"]) == (0, "", "listening")
+    assert line["fields"] == {"url": "http://127.0.0.1:7223", "run": "r"}
+    assert "S3cret" not in err
 
 
 def test_errors_are_lines_of_json(paceline_in):

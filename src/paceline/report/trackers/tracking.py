@@ -60,7 +60,10 @@ class Tracking:
 
     def __enter__(self) -> Tracking:
         if self._followers:
-            self._begin("", self._folder.reporting, self._folder.settings)
+            settings = self._folder.settings
+            for follower in self._followers:
+                follower.start()
+            self._begin("", self._folder.reporting, settings)
         return self
 
     def feed(self, event: Event, job: str = "") -> None:
@@ -125,6 +128,9 @@ class _Follower:
         self._num_done = self._num_left_out = 0
         # A daemon: a tracker that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"tracker-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to do what is handed over."""
         self._thread.start()
 
     @property
