@@ -36,7 +36,7 @@ def gossip(
     overwrite: Overwrite = False,
     track: Track = None,
 ) -> None:
-    """Train without a server: start the first peer, or a further one.
+    """Train without a server: start the first peer, or another.
 
     Example: paceline gossip job.toml --listen 10.0.0.3:7223 --data 1/8
     """

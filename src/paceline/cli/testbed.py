@@ -17,7 +17,7 @@ def testbed(
     track: Track = None,  # noqa: PT028
     as_json: ResultAsJson = False,  # noqa: PT028
 ) -> None:
-    """Run any job on emulated devices: own namespace, link, CPU share.
+    """Run any job on emulated devices: own link, own CPU share.
 
     Needs Linux and root; run it with sudo, for instance.
 
