@@ -19,6 +19,9 @@ Level: TypeAlias = Literal["info", "warning", "error"]
 
 FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 
+FORMAT_VARIABLE = "PACELINE_LOG_FORMAT"
+"""Environment variable with the format of commands that are not given one."""
+
 _LEVELS: dict[Level, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 _HIDDEN = "…"

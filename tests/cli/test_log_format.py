@@ -110,6 +110,12 @@ def test_errors_are_lines_of_json(paceline_in):
     assert "none.toml: cannot be read" in line["message"]
 
 
+def test_services_are_told_by_the_environment(paceline_in, monkeypatch):
+    monkeypatch.setenv("PACELINE_LOG_FORMAT", "json")
+    assert lines_of(paceline_in("simulate", "none.toml", "fleet.toml")[2])
+    assert paceline_in("simulate", "none.toml", "fleet.toml", "--log-format", "text")[2].startswith("paceline: ")
+
+
 def test_other_formats_are_refused(refused):
     assert "--log-format is 'xml'; allowed: text, json" in refused("simulate", "--log-format", "xml")
     assert "--log-format is ''; allowed: text, json" in refused("simulate", "--log-format")

@@ -6,6 +6,7 @@ Only the module of the command that was asked for is imported, so that those tha
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -110,7 +111,9 @@ def _print_version(value: bool) -> None:
 def _options(
     version: Annotated[bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)] = False,
     debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False,
-    log_format: Annotated[str, option("FORMAT", "text, or json: a log of one JSON object per line.")] = "text",
+    log_format: Annotated[
+        str, option("FORMAT", "text, or json: a log of one JSON object per line.", envvar=logs.FORMAT_VARIABLE)
+    ] = "text",
 ) -> None:
     pass
 
@@ -127,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _take_log_format(arguments: list[str]) -> tuple[Any, list[str]]:
-    """Take the last --log-format out of arguments; returns it, and the others."""
-    log_format, others, rest = "text", list[str](), iter(arguments)
+    """Take the last --log-format out of arguments; returns it, or that of the environment, and the others."""
+    log_format, others, rest = os.environ.get(logs.FORMAT_VARIABLE, "text"), list[str](), iter(arguments)
     for argument in rest:
         name, sign, value = argument.partition("=")
         if name != "--log-format":
