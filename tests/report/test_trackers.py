@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import struct
 import threading
 
@@ -290,6 +291,7 @@ def test_mlflow_reads_its_files(tmp_path, monkeypatch):
     client = MlflowClient(tracking_uri=(folder.path / "trackers/mlflow/mlruns").as_uri())
     (run,) = client.search_runs([client.get_experiment_by_name("paceline").experiment_id])
     assert (run.info.run_name, run.info.status) == ("r", "KILLED")
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"  # its makers hear nothing of it
     assert run.data.params["job.rounds"] == "10"
     assert run.data.tags["paceline.kind"] == "run"
     losses = client.get_metric_history(run.info.run_id, "metrics/loss")
@@ -344,6 +346,7 @@ def test_wandb_reads_its_file_and_sends_nothing(tmp_path, monkeypatch):
         folder = track(tmp_path, ["wandb"])
     finally:
         wandb.teardown()  # the process that writes for it
+    assert os.environ["WANDB_ERROR_REPORTING"] == "false"  # its makers hear nothing of it
     (path,) = (folder.path / "trackers/wandb").glob("wandb/offline-run-*/*.wandb")
     records = [wandb_internal_pb2.Record.FromString(data) for data in wandb_records(path.read_bytes())]
     (run,) = (record.run for record in records if record.HasField("run"))

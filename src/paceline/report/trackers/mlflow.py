@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TypeVar
 
 from paceline.extras import extra
 from paceline.report.rows import Row
 from paceline.report.trackers.base import TrackedEnd, TrackedRun, Tracker
 
-T = TypeVar("T")
-
+_UNFIT = re.compile(r"[^/\w.\- :]")
 _MAX_AT_ONCE = 100  # MLflow takes no more parameters in a call
 _MAX_VALUE_LENGTH = 6000
 _STATUSES = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
@@ -26,6 +25,8 @@ class MlflowTracker(Tracker):
     def __init__(self) -> None:
         # Newer releases of MLflow refuse to open files without this, in favour of databases that need more packages.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        # Else it reports on its use to its makers, wherever a run is kept.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         with extra("mlflow"):
             from mlflow import entities, tracking
 
@@ -75,4 +76,4 @@ class MlflowTracker(Tracker):
 
 def _allowed(name: str) -> str:
     """Write a name as MLflow takes it: ``recall@5`` is ``recall_at_5`` there."""
-    return name.replace("@", "_at_")
+    return _UNFIT.sub("_", name.replace("@", "_at_"))
