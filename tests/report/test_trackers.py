@@ -270,6 +270,8 @@ def test_tensorboard_reads_its_files(tmp_path):
     assert times[-1] - times[0] == pytest.approx(at[-1] - at[0], abs=1e-3)
     assert read.Scalars("summary/loss")[0].value == pytest.approx(folder.summary().loss)
     assert set(read.PluginTagToContent("hparams")) == {"_hparams_/session_start_info", "_hparams_/session_end_info"}
+    folder.delete_files()  # what trackers keep is of the run, and goes with it
+    assert not list(folder.path.iterdir())
 
 
 def test_rounds_that_were_lost_give_way_in_tensorboard(tmp_path):

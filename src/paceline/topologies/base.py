@@ -26,7 +26,7 @@ from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
 from paceline.axon.metrics import Metric, Sample
 from paceline.axon.transports import CountedTransport, HttpTransport
-from paceline.axon.worker.monitoring import MetricSource
+from paceline.axon.worker.monitoring import METRICS_PATH, MetricSource
 from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
@@ -669,7 +669,7 @@ def _guard(worker: axon.Worker, host: Host, access: HostAccess) -> HostAccess:
     for call in ADMIN_CALLS:
         worker.rpc(name=call)(getattr(administration, call))
     joining: dict[str, Right] = dict.fromkeys((*host.calls, "challenge"), "join")
-    access.protect({**joining, **host.rights, **ADMIN_CALLS, "model": "view"})
+    access.protect({**joining, **host.rights, **ADMIN_CALLS, "model": "view", METRICS_PATH: "view"})
     return access
 
 

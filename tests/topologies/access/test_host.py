@@ -252,13 +252,14 @@ async def get(scene, path, token=None):
 
 def test_metrics_are_for_those_who_may_see_and_health_for_all(scene):
     async def main():
-        viewer = await scene.invite("viewer", seconds=60)
-        for token in (*TOKENS.values(), viewer.token):
+        viewer, learner = await scene.invite("viewer", seconds=60), await scene.invite("learner", seconds=60)
+        for token in (*TOKENS.values(), viewer.token, learner.token):
             assert (await get(scene, "/metrics", token)).status == 200
         for token in (None, "guess"):
             assert (await get(scene, "/metrics", token)).status == 401
         scene.now += 61
-        assert (await get(scene, "/metrics", viewer.token)).status == 403
+        for token in (viewer.token, learner.token):
+            assert (await get(scene, "/metrics", token)).status == 403
         assert bytes((await get(scene, "/healthz")).content) == b'{\n  "status": "ok"\n}\n'
         scene.host.is_ending = True
         assert (await get(scene, "/healthz")).status == 503
