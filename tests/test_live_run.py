@@ -125,6 +125,7 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     assert figures["paceline_metrics_late_total"] >= 1  # of the mortal
     assert figures["paceline_call_seconds_count"] > 0
     assert figures["paceline_connections"] >= 2
+    assert figures["paceline_devices"] >= 2
     serving.send_signal(signal.SIGKILL)
     serving.wait()
     killed_after = max(e.round for e in stage.recorded() if isinstance(e, RoundClosed))

@@ -243,9 +243,9 @@ class Roster(Generic[S]):
         return [session for session in self if session.is_ready]
 
     def states(self) -> dict[str, int]:
-        """Count devices by whether they measure themselves, wait for a round, or work in one."""
+        """Count devices that measure themselves, are ready for a round or in it, or silent since their last one."""
         num_new = len(self._never_ready)
-        return {"measuring": num_new, "ready": self.num_ready, "working": len(self) - num_new - self.num_ready}
+        return {"measuring": num_new, "ready": self.num_ready, "silent": len(self) - num_new - self.num_ready}
 
     def drop_silent(self) -> list[S]:
         """Forget those of whom nothing was heard for long, and who never were ready; returns them.
