@@ -125,7 +125,8 @@ class _Follower:
         self._trackers: dict[str, Tracker] = {}
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._has_failed = False
-        self._num_done = self._num_left_out = 0
+        self._num_rows = self._num_left_out = 0  # counted where rows come from
+        self._num_done = self._num_rows_done = 0  # counted in the thread
         # A daemon: a tracker that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"tracker-{name}", daemon=True)
 
@@ -136,7 +137,7 @@ class _Follower:
     @property
     def num_waiting(self) -> int:
         """Number of rows that it has not kept yet."""
-        return self._tasks.qsize()
+        return self._num_rows - self._num_rows_done
 
     def begin(self, run: TrackedRun) -> None:
         """Hand over the start of a run or job."""
@@ -152,6 +153,7 @@ class _Follower:
             if self._num_left_out == 1:
                 _log.warning("tracker %s is %d rows behind: further ones are left out", self.name, MAX_WAITING)
             return
+        self._num_rows += method == "log"
         self._tasks.put(_Task(job, method, argument))
 
     def close(self, patience_seconds: float) -> None:
@@ -174,6 +176,7 @@ class _Follower:
             if not self._has_failed:
                 self._do(task)
             self._num_done += 1
+            self._num_rows_done += task.method == "log"
 
     def _do(self, task: _Task) -> None:
         try:
