@@ -18,11 +18,14 @@ EXTRAS = {
     "huggingface": ["datasets"],
     "images": ["PIL"],
     "lora": ["peft", "transformers"],
+    "mlflow": ["mlflow"],
     "onnx": ["onnx", "onnxscript"],
     "parquet": ["pyarrow"],
     "points": ["sklearn", "threadpoolctl"],
     "redis": ["redis"],
     "solvers": ["highspy", "scipy"],
+    "tensorboard": ["tensorboard"],
+    "wandb": ["wandb"],
 }
 OPTIONAL = [package for packages in EXTRAS.values() for package in packages]
 FOR_FEW_JOBS = [
@@ -102,6 +105,10 @@ MISSING = [
     ("parquet", f"{SOURCES}; s.FORMATS['parquet'].read(Path('x.parquet'), s.ReadOptions())"),
     ("experiments", f"import sys; {EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])"),
     ("redis", "import paceline.topologies.gossip.redis_store"),
+    *[
+        (name, f"import paceline.report.trackers as t; t.find_trackers([{name!r}])")
+        for name in ("mlflow", "tensorboard", "wandb")
+    ],
     ("solvers", "import paceline.allocation.csa.relaxed"),
     ("solvers", "import paceline.allocation.med.solver"),
 ]

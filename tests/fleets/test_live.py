@@ -67,6 +67,7 @@ def test_what_is_open_is_finished_before_a_process_is_terminated():
     with pytest.raises(Terminated):
         terminating(role)
     assert role.was_asked
+    assert role.is_ending
 
 
 def test_it_is_not_waited_for_for_ever(monkeypatch):

@@ -242,6 +242,11 @@ class Roster(Generic[S]):
         """Sessions that will take part in the next round, in the order of joining."""
         return [session for session in self if session.is_ready]
 
+    def states(self) -> dict[str, int]:
+        """Count devices that measure themselves, are ready for a round or in it, or silent since their last one."""
+        num_new = len(self._never_ready)
+        return {"measuring": num_new, "ready": self.num_ready, "silent": len(self) - num_new - self.num_ready}
+
     def drop_silent(self) -> list[S]:
         """Forget those of whom nothing was heard for long, and who never were ready; returns them.
 
