@@ -22,6 +22,7 @@ from paceline.axon.wire.codings import Bodies, Coding, coding_of
 from paceline.axon.worker.executors import Executor
 from paceline.axon.worker.given import GivenReplies
 from paceline.axon.worker.registry import Registry, Rpc, executor_type
+from paceline.axon.worker.turns import Turns
 from paceline.errors import RemoteError, WireError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class WorkerApp:
         self._registry, self._device, self._access, self._names = registry, device, access, names
         self._transport, self._limits = transport, limits
         self._given = GivenReplies()
+        self._turns = Turns()
         self._duplex_server: DuplexServer | None = None
         self._executors: dict[str, Executor] = {}
         self._description: Reply | None = None
@@ -96,6 +98,7 @@ class WorkerApp:
         call_id, is_duplex = request.headers.get("axon-call", ""), "axon-reply-to" in request.headers
         try:
             rpc = self._registry.find(name)
+            await self._turns.take(name)
             if len(call_id) > _MAX_ID_LENGTH:
                 raise ValueError(f"axon-call: an id has at most {_MAX_ID_LENGTH} characters")
             if is_duplex and (confirmed := self._duplex.confirm_known(request, call_id)) is not None:
