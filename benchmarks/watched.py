@@ -1,7 +1,7 @@
-"""Runs a command of Paceline, and writes down how long its event loop was held: `python -m watched FILE COMMAND …`.
+"""Runs a command of Paceline, and records how long its event loop was held: `python -m watched FILE COMMAND …`.
 
-Whatever runs on a loop without a break holds it; whoever calls meanwhile waits. A timer that is due every few
-milliseconds shows by how much. Each hold is a line of JSON: when it ended, its length on the clock, and the processor
+Whatever runs on a loop without a break holds it, and all calls wait meanwhile. A timer that is due every few
+milliseconds shows for how long. Each hold is a line of JSON: when it ended, its length on the clock, and the processor
 time of the loop's thread in it, which other processes on the machine do not lengthen.
 """
 
@@ -18,7 +18,7 @@ LEAST_SECONDS = 0.01  # shorter ones are not worth a line
 
 
 class Holds:
-    """Writes down how long a loop is held."""
+    """Records how long a loop is held."""
 
     def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
         self._file = path.open("a", buffering=1)
@@ -27,10 +27,11 @@ class Holds:
 
     def beat(self) -> None:
         """Note how late this is, and come again."""
-        late, busy = time.monotonic() - self._beat_at - BEAT_SECONDS, time.thread_time() - self._busy_at
-        if self._beat_at and max(late, busy) > LEAST_SECONDS:
-            self._file.write(json.dumps({"at": time.time(), "ms": late * 1e3, "cpu_ms": busy * 1e3}) + "\n")
-        self._beat_at, self._busy_at = time.monotonic(), time.thread_time()
+        now, busy = time.monotonic(), time.thread_time()
+        late, computed = now - self._beat_at - BEAT_SECONDS, busy - self._busy_at
+        if self._beat_at and max(late, computed) > LEAST_SECONDS:
+            self._file.write(json.dumps({"at": time.time(), "ms": late * 1e3, "cpu_ms": computed * 1e3}) + "\n")
+        self._beat_at, self._busy_at = now, busy
         self._loop.call_later(BEAT_SECONDS, self.beat)
 
 
