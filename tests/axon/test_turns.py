@@ -23,7 +23,9 @@ def call(begun):
     """Take a turn, and compute for a while, in which nothing else can happen."""
 
     async def call(turns, function, seconds=WORK_SECONDS):
-        await turns.take(function)
+        turn = turns.take(function)
+        if turn is not None:
+            await turn
         loop = asyncio.get_running_loop()
         begun.append((function, loop.time()))
         loop.jump(seconds)
@@ -41,7 +43,7 @@ def test_a_rush_leaves_the_loop_time_for_others(run_virtual, begun, call):
         await asyncio.gather(*calls)
         return max(after - before for before, after in zip(beats, beats[1:], strict=False))
 
-    assert run_virtual(main()) <= SLICE_SECONDS + WORK_SECONDS
+    assert run_virtual(main()) <= 2 * SLICE_SECONDS + WORK_SECONDS
     assert len(begun) == NUM_CALLS
 
 

@@ -98,7 +98,8 @@ class WorkerApp:
         call_id, is_duplex = request.headers.get("axon-call", ""), "axon-reply-to" in request.headers
         try:
             rpc = self._registry.find(name)
-            await self._turns.take(name)
+            if (turn := self._turns.take(name)) is not None:
+                await turn
             if len(call_id) > _MAX_ID_LENGTH:
                 raise ValueError(f"axon-call: an id has at most {_MAX_ID_LENGTH} characters")
             if is_duplex and (confirmed := self._duplex.confirm_known(request, call_id)) is not None:

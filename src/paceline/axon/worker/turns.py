@@ -18,33 +18,37 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()  # whose turn is next comes first
-        self._is_open = False
         self._until = 0.0  # loop time at which the slice is over
+        self._is_followed = False  # whether the next slice is scheduled
 
-    async def take(self, function: str) -> None:
-        """Wait until a call of a function may begin; it runs until it first waits for something."""
+    def take(self, function: str) -> asyncio.Future[None] | None:
+        """Return what a call of a function waits for; None if it may begin, and run until it first waits by itself."""
         loop = asyncio.get_running_loop()
-        if not self._is_open:
-            self._open(loop)
-        if self._waiting or loop.time() >= self._until:
-            turn = loop.create_future()
-            self._waiting.setdefault(function, deque()).append(turn)
-            await turn
+        if not self._waiting:
+            now = loop.time()
+            if now < self._until:
+                return None
+            if not self._is_followed:  # the loop may have been elsewhere since: that is not looked at for each call
+                self._open(loop, now)
+                return None
+        turn = loop.create_future()
+        self._waiting.setdefault(function, deque()).append(turn)
+        return turn
 
-    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_open = True
-        self._until = loop.time() + SLICE_SECONDS
+    def _open(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
+        self._until = now + SLICE_SECONDS
+        self._is_followed = True
         loop.call_soon(self._next_slice, loop)
 
     def _next_slice(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin a slice with the call that is next, if any waits: what it takes is not known before."""
-        self._is_open = False
+        self._is_followed = False
         while self._waiting:
-            self._open(loop)
             function, turns = self._waiting.popitem(last=False)
             turn = turns.popleft()
             if turns:
                 self._waiting[function] = turns
             if not turn.done():  # else its caller is gone
+                self._open(loop, loop.time())
                 turn.set_result(None)
                 return
