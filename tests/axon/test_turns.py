@@ -1,6 +1,7 @@
 """A rush of calls: each begins in its turn, and the loop is not held by all of them at once."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_a_rush_leaves_the_loop_time_for_others(run_virtual, begun, call):
             await asyncio.sleep(0)
             beats.append(loop.time())
         await asyncio.gather(*calls)
-        return max(after - before for before, after in zip(beats, beats[1:], strict=False))
+        return max(after - before for before, after in itertools.pairwise(beats))
 
     assert run_virtual(main()) <= 2 * SLICE_SECONDS + WORK_SECONDS
     assert len(begun) == NUM_CALLS
