@@ -15,15 +15,20 @@ import pytest
 # each step would wait for all of them to get a core, and sums would differ with their number.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-gc.disable()  # until tests are collected: most of what is made until then stays
-
 from paceline.fleets import virtual_loop
+
+gc.disable()  # until tests are collected: most of what is made until then stays
 
 
 def pytest_collection_finish():
     """Have tests not pay for looking again through a million objects of imports and of other tests."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish():
+    """Have Hypothesis, which may be loaded for its summary, see who refers to what again."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
