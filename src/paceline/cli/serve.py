@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -158,6 +159,8 @@ def serve_run(
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
+    gc.collect()
+    gc.freeze()  # PyTorch alone is a hundred thousand objects; to look through them again holds up all who call
     show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, page=page, trackers=trackers)
 
 

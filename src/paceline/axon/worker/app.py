@@ -23,6 +23,7 @@ from paceline.axon.worker.executors import Executor
 from paceline.axon.worker.given import GivenReplies
 from paceline.axon.worker.monitoring import HEALTH_PATH, METRICS_PATH, Monitoring, RunningCall
 from paceline.axon.worker.registry import Registry, Rpc, executor_type
+from paceline.axon.worker.turns import Turns
 from paceline.errors import RemoteError, WireError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class WorkerApp:
         self._registry, self._device, self._access, self._names = registry, device, access, names
         self._transport, self._limits = transport, limits
         self._given = GivenReplies()
+        self._turns = Turns()
         self._duplex_server: DuplexServer | None = None
         self._executors: dict[str, Executor] = {}
         self._description: Reply | None = None
@@ -126,6 +128,8 @@ class WorkerApp:
         call_id, is_duplex = request.headers.get("axon-call", ""), "axon-reply-to" in request.headers
         try:
             rpc = self._registry.find(name)
+            if (turn := self._turns.take(name)) is not None:
+                await turn
             if len(call_id) > _MAX_ID_LENGTH:
                 raise ValueError(f"axon-call: an id has at most {_MAX_ID_LENGTH} characters")
             if is_duplex and (confirmed := self._duplex.confirm_known(request, call_id)) is not None:
