@@ -2,6 +2,10 @@
 
 `paceline serve` in a process of its own; learners in two more, real but for sleeping instead of training, each with a
 connection of its own; as many further connections that idle; and a probe that makes small calls.
+
+All of them share the cores of one machine, which is a limit of the measurement: where there are fewer cores than busy
+processes, small calls wait for a core, too, and learners wait for each other. The processor time for which the loop of
+the orchestrator is held at a stretch is what that distorts least.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from repeats import Case, MeasurementFailed, Measurements
 from report import Page, page_of_medians
 
 OVERRUN, P99, BACK, LEARNERS, PEAK = "overrun", "p99_ms", "back", "updates", "peak_mb"
+HELD, HELD_CPU, CPU = "held_ms", "held_cpu_ms", "cpu_seconds"
 TOKEN = "of-the-benchmark"
 _WAIT_SECONDS = 300.0
 
@@ -70,11 +75,11 @@ def cases_of(systems: Sequence[str], settings: Settings) -> dict[str, Case]:
 
 def _measure(settings: Settings) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        job, run = Path(folder) / "job.toml", Path(folder) / "run"
+        job, run, holds = (Path(folder) / name for name in ("job.toml", "run", "holds.jsonl"))
         rules = {name: getattr(settings, name) for name in ("num_learners", "deadline_seconds")}
         job.write_text(_JOB.format(**rules))
         listen = ["--tls", "--token", TOKEN, "--port", str(processes.free_port())]
-        with _host("serve", str(job), "--folder", str(run), *listen) as (host, url):
+        with _host(holds, "serve", str(job), "--folder", str(run), *listen) as (host, url):
             for number in range(2):  # each holds half of the learners
                 half = settings.num_learners // 2
                 arguments = ("learn", url, TOKEN, str(half), str(number * half))
@@ -88,14 +93,16 @@ def _measure(settings: Settings) -> dict[str, float]:
             with processes.child("crowd", "call", url, TOKEN, "1", stdout=subprocess.PIPE) as probe:
                 assert probe.stdout is not None
                 probe.stdout.readline()  # it begins when it has loaded what it needs
-                first = len(_closed_rounds(run))
+                first, began_at, cpu_seconds = len(_closed_rounds(run)), time.time(), -_cpu_seconds(host)
                 _wait_for_rounds(run, first + settings.rounds_before)
+                cpu_seconds += _cpu_seconds(host)
                 peak = psutil.Process(host.pid).memory_info().rss / 1e6
                 host.send_signal(signal.SIGKILL)
                 host.wait()
                 took = _read_until_now(probe)
                 killed = len(_closed_rounds(run))
-        with _host("resume", str(run)):
+                held = [hold for hold in map(json.loads, holds.read_text().splitlines()) if hold["at"] > began_at]
+        with _host(holds, "resume", str(run)):
             _wait_for_rounds(run, killed + settings.rounds_after)
         closed = _closed_rounds(run)
     return {
@@ -104,6 +111,9 @@ def _measure(settings: Settings) -> dict[str, float]:
         LEARNERS: statistics.median(one["num_updates"] for one in closed[first:killed]),
         BACK: closed[killed]["num_updates"] / settings.num_learners,
         PEAK: peak,
+        HELD: max((hold["ms"] for hold in held), default=0.0),
+        HELD_CPU: max((hold["cpu_ms"] for hold in held), default=0.0),
+        CPU: cpu_seconds / settings.rounds_before,
     }
 
 
@@ -112,11 +122,16 @@ def _one_thread() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _host(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _host(holds: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a command that serves; yields it, and the address with its fingerprint."""
-    command = [sys.executable, "-m", "paceline", *arguments, "--json"]
+    command = [sys.executable, "-m", "watched", str(holds), *arguments, "--json"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_one_thread()
+        command,
+        cwd=processes.BENCHMARKS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=_one_thread(),
     ) as host:
         try:
             assert host.stdout is not None
@@ -126,6 +141,11 @@ def _host(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             yield host, json.loads(line)["url"]
         finally:
             host.kill()
+
+
+def _cpu_seconds(host: subprocess.Popen[str]) -> float:
+    times = psutil.Process(host.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _closed_rounds(run: Path) -> list[dict[str, Any]]:
@@ -166,6 +186,9 @@ def page_of(measurements: Measurements) -> Page:
             LEARNERS: "updates a round",
             OVERRUN: "longest round / deadline",
             P99: "p99 of a small call, ms",
+            HELD: "loop held at most, ms",
+            HELD_CPU: "of processor time, ms",
+            CPU: "orchestrator's CPU s a round",
             BACK: "learners in the first round after kill -9",
             PEAK: "orchestrator's MB",
         },

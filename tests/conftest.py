@@ -1,10 +1,12 @@
 """Shared by all tests: one thread each, a loop on virtual time, scripts in processes of their own, and no leftovers."""
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,6 +16,19 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from paceline.fleets import virtual_loop
+
+gc.disable()  # until tests are collected: most of what is made until then stays
+
+
+def pytest_collection_finish():
+    """Have tests not pay for looking again through a million objects of imports and of other tests."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish():
+    """Have Hypothesis, which may be loaded for its summary, see who refers to what again."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,13 +53,25 @@ def leftover_threads(before):
         time.sleep(0.01)
 
 
+def processes_below(pid):
+    """Find the processes that one has started, and theirs; Linux lists them, so that no other is looked at."""
+    try:
+        lists = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
+        children = {int(child) for one in lists for child in one.read_text().split()}
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or the system has no such lists
+        is_here = psutil.pid_exists(pid)
+        return set(psutil.Process(pid).children(recursive=True)) if is_here else set()
+    found = {psutil.Process(child) for child in children if psutil.pid_exists(child)}
+    return found.union(*map(processes_below, children))
+
+
 @pytest.fixture(autouse=True)
 def no_leftovers():
     """A test leaves no thread and no process behind."""
-    threads, children = set(threading.enumerate()), set(psutil.Process().children(recursive=True))
+    threads, children = set(threading.enumerate()), processes_below(os.getpid())
     yield
     assert leftover_threads(threads) == []
-    left = set(psutil.Process().children(recursive=True)) - children
+    left = processes_below(os.getpid()) - children
     _, alive = psutil.wait_procs(left, timeout=5)
     assert alive == []
 

@@ -15,6 +15,7 @@ ROOT = Path(paceline.__file__).parent
 LAYERS = (
     *(
         "errors",
+        "logs",
         "files",
         "spelling",
         "checks",

@@ -18,11 +18,14 @@ EXTRAS = {
     "huggingface": ["datasets"],
     "images": ["PIL"],
     "lora": ["peft", "transformers"],
+    "mlflow": ["mlflow"],
     "onnx": ["onnx", "onnxscript"],
     "parquet": ["pyarrow"],
     "points": ["sklearn", "threadpoolctl"],
     "redis": ["redis"],
     "solvers": ["highspy", "scipy"],
+    "tensorboard": ["tensorboard"],
+    "wandb": ["wandb"],
 }
 OPTIONAL = [package for packages in EXTRAS.values() for package in packages]
 FOR_FEW_JOBS = [
@@ -50,31 +53,66 @@ def paceline_without(packages, *arguments, **options):
     return python_without(packages, "from paceline.cli import main; main()", *arguments, **options)
 
 
-def test_a_learner_loads_no_optional_package_and_not_the_rarely_used_half_of_axon():
-    modules = ["paceline.topologies.parallel.learner", "paceline.cli.join", "paceline.cli.demo"]
-    result = python_without([], f"import {', '.join(modules)}; print(*sys.modules)")
-    loaded = set(result.stdout.split())
-    assert loaded.issuperset(modules)
-    assert loaded.isdisjoint([*OPTIONAL, *AXON_CORNER, "ortools", "pandas", "ray"])
+@pytest.fixture(scope="module")
+def loaded():
+    """Modules that a learner has loaded, and those that are loaded once the commands for it are, too."""
+    learner, commands = "paceline.topologies.parallel.learner", "paceline.cli.join, paceline.cli.demo"
+    result = python_without([], f"import {learner}; print(*sys.modules)\nimport {commands}; print(*sys.modules)")
+    first, all_of_them = (set(line.split()) for line in result.stdout.splitlines())
+    assert learner in first
+    assert all_of_them.issuperset(commands.split(", "))
+    return first, all_of_them
 
 
-def test_a_learner_loads_what_few_jobs_need_when_one_needs_it():
-    result = python_without([], "import paceline.topologies.parallel.learner; print(*sys.modules)")
-    loaded = set(result.stdout.split())
-    assert "paceline.topologies.parallel.learner" in loaded
-    assert loaded.isdisjoint(FOR_FEW_JOBS)
+def test_a_learner_loads_no_optional_package_and_not_the_rarely_used_half_of_axon(loaded):
+    assert loaded[1].isdisjoint([*OPTIONAL, *AXON_CORNER, "ortools", "pandas", "ray"])
 
 
-@pytest.mark.parametrize("topology", ["job", "split"])
-def test_training_needs_no_extra(tmp_path, topology):
-    folder = EXAMPLES / topology if topology == "split" else EXAMPLES
-    job = re.sub("^(rounds|epochs) = .*", r"\1 = 1", (folder / "job.toml").read_text(), flags=re.M)
-    (tmp_path / "job.toml").write_text(job)
-    result = paceline_without(OPTIONAL, "simulate", tmp_path / "job.toml", folder / "fleet.toml", cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
+def test_a_learner_loads_what_few_jobs_need_when_one_needs_it(loaded):
+    assert loaded[0].isdisjoint(FOR_FEW_JOBS)
 
 
 # One process tries all: loading PyTorch takes longer than any of them.
+RUN_ALL = """
+import contextlib, io, json
+from paceline.cli import main
+for arguments in json.loads(sys.argv[1]):
+    told = io.StringIO()
+    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, told.getvalue()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def simulated_without_extras(tmp_path_factory):
+    """Exit code and errors of simulations, by the folder of the example."""
+    tmp_path, commands = tmp_path_factory.mktemp("runs"), {}
+    for name in ("", "split", "gossip"):
+        job = tmp_path / f"{name or 'parallel'}.toml"
+        job.write_text(
+            re.sub("^(rounds|epochs) = .*", r"\1 = 1", (EXAMPLES / name / "job.toml").read_text(), flags=re.M)
+        )
+        commands[name] = [
+            "simulate",
+            str(job),
+            str(EXAMPLES / name / "fleet.toml"),
+            "--folder",
+            str(tmp_path / job.stem),
+        ]
+    result = python_without(OPTIONAL, RUN_ALL, json.dumps([*commands.values()]), cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    return dict(zip(commands, map(json.loads, result.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("folder", ["", "split"])
+def test_training_needs_no_extra(folder, simulated_without_extras):
+    assert simulated_without_extras[folder] == [0, ""]
+
+
 TRY_ALL = """
 import json
 for source in json.loads(sys.argv[1]):
@@ -102,6 +140,10 @@ MISSING = [
     ("parquet", f"{SOURCES}; s.FORMATS['parquet'].read(Path('x.parquet'), s.ReadOptions())"),
     ("experiments", f"import sys; {EXPERIMENTS}; import reproduction.statistics as s; s.estimate([1.0, 2.0])"),
     ("redis", "import paceline.topologies.gossip.redis_store"),
+    *[
+        (name, f"import paceline.report.trackers as t; t.find_trackers([{name!r}])")
+        for name in ("mlflow", "tensorboard", "wandb")
+    ],
     ("solvers", "import paceline.allocation.csa.relaxed"),
     ("solvers", "import paceline.allocation.med.solver"),
 ]
@@ -114,14 +156,13 @@ def test_a_missing_extra_is_named(extra, source, errors_without_extras):
     assert error.endswith(f" is not installed; run pip install 'paceline[{extra}]'")
 
 
-def test_commands_name_a_missing_extra_in_one_line(tmp_path):
+def test_commands_name_a_missing_extra_in_one_line(simulated_without_extras):
     result = paceline_without(OPTIONAL, "allocate", "-", input=MED)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "highspy is not installed; run pip install 'paceline[solvers]'" in result.stderr
-    files = EXAMPLES / "gossip/job.toml", EXAMPLES / "gossip/fleet.toml"
-    result = paceline_without(OPTIONAL, "simulate", *files, "--folder", tmp_path / "run")
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
-    assert "sklearn is not installed; run pip install 'paceline[points]'" in result.stderr
+    code, errors = simulated_without_extras["gossip"]
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "sklearn is not installed; run pip install 'paceline[points]'" in errors
 
 
 def test_experiments_are_listed_without_any_extra(tmp_path):

@@ -1,14 +1,18 @@
 """A run over real HTTP in separate processes: devices die, come late, and the orchestrator itself is killed."""
 
+import collections
 import csv
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from paceline import VirtualDevice, VirtualFleet, load_job, train
 from paceline.report import RunFolder
@@ -116,6 +120,12 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     mortal.send_signal(signal.SIGKILL)
     late = stage.join(told, "late", "--emulate", "slowdown=8")
     stage.until(works_in_a_round_after(4, "late"))
+    figures = scraped(told)
+    assert figures["paceline_metrics_round"] >= 4
+    assert figures["paceline_metrics_late_total"] >= 1  # of the mortal
+    assert figures["paceline_call_seconds_count"] > 0
+    assert figures["paceline_connections"] >= 2
+    assert figures["paceline_devices"] >= 2
     serving.send_signal(signal.SIGKILL)
     serving.wait()
     killed_after = max(e.round for e in stage.recorded() if isinstance(e, RoundClosed))
@@ -143,6 +153,19 @@ def test_a_run_survives_all_that_happens_to_it(stage):
     assert accuracies[killed_after + 1] > accuracies[killed_after] - 0.05  # it goes on from what was learned
     assert result["rounds"] == 8
     assert result["accuracy"] == pytest.approx(undisturbed_accuracy(stage.run), abs=0.05)
+
+
+def scraped(told):
+    """What Prometheus would read there, by name; the sum over all labels."""
+    context = ssl._create_unverified_context()
+    headers = {"Authorization": f"Bearer {told['token']}"}
+    request = urllib.request.Request(f"{told['url'].partition('#')[0]}/metrics", headers=headers)
+    with urllib.request.urlopen(request, context=context, timeout=PATIENCE_SECONDS) as reply:
+        families = list(text_string_to_metric_families(reply.read().decode()))
+    figures = collections.Counter()
+    for sample in (sample for family in families for sample in family.samples):
+        figures[sample.name] += sample.value
+    return figures
 
 
 def undisturbed_accuracy(run):

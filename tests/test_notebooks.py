@@ -103,7 +103,7 @@ def wait_for(client, what, seconds=60):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fleet", ["virtual", "local"])
+@pytest.mark.parametrize("fleet", ["virtual", pytest.param("local", marks=pytest.mark.long)])
 def test_a_run_in_a_notebook_can_be_interrupted(kernel, fleet):
     manager, client = kernel
     long_run = f"train(Job(rounds=100000, deadline_seconds=5), {fleet})"

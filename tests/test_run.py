@@ -302,7 +302,11 @@ def test_peers_of_different_speed_stop_wherever_they_are(exchange, overlaps, num
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "event"),
-    [("job", RoundClosed), ("gossip", EpochEnded), pytest.param("split", SplitEpochEnded, marks=pytest.mark.long)],
+    [
+        ("job", RoundClosed),
+        pytest.param("gossip", EpochEnded, marks=pytest.mark.long),
+        pytest.param("split", SplitEpochEnded, marks=pytest.mark.long),
+    ],
 )
 def test_a_callback_stops_processes(kind, event):
     run = train(long_job(kind), FLEETS["local"](), callbacks=[stop_at(1, event)], progress=False)

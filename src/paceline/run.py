@@ -23,6 +23,8 @@ from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
 from paceline.report import START, RunFolder, Summary, frame, live_page, make_page, progress_callback, write_report
+from paceline.report.metrics import RunMetrics
+from paceline.report.trackers import Tracker, Tracking, find_trackers
 from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
 from paceline.topologies.events import StartEvent, StateLost
 from paceline.topologies.job_files import parse_job
@@ -110,24 +112,51 @@ class PreparedRun:
     started_at: float = 0.0
     lost: Sequence[str] = ()
 
-    def start(self, fleet: Fleet, callbacks: Sequence[Callback] = ()) -> Run:
-        """Train on a fleet; blocks until the run is over. Callbacks receive each event."""
+    def start(
+        self, fleet: Fleet, callbacks: Sequence[Callback] = (), trackers: Mapping[str, type[Tracker]] | None = None
+    ) -> Run:
+        """Train on a fleet; blocks until the run is over. Callbacks receive each event.
+
+        Args:
+            trackers: see `find_trackers`.
+        """
         called = _Callbacks(callbacks)
+        tracking = Tracking(trackers or {}, self.folder, fleet.described(), self.started_at)
+        metrics = RunMetrics(self.folder.reporting)
+        followers: list[Tracking | RunMetrics] = [tracking] if trackers else []
+        if not fleet.is_in_this_process:  # else nobody could ask for them
+            followers.append(metrics)
+
+        def following(folder: RunFolder, job: str = "") -> Emit:
+            """Return what records an event, and then passes it on to those who follow the run."""
+            if not followers:
+                return folder.record
+
+            def emit(event: Event) -> None:
+                folder.record(event)
+                for one in followers:
+                    one.feed(event, job)
+
+            return emit
 
         def open_nested(nested: JobSpec) -> tuple[Emit, Save]:
             name = str(getattr(nested, "name", ""))
             folder = self.folder.open_job(name, nested.described())
-            return called.after(folder.record, name), _save_in(folder, self.folder)
+            for one in followers:
+                one.begin_job(name, folder)
+            return called.after(following(folder, name), name), _save_in(folder, self.folder)
 
         # A simulation can be repeated, so it does not wait for the disk.
-        with self.folder, files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext():
+        unsynced = files.unsynced() if fleet.is_in_this_process else contextlib.nullcontext()
+        with self.folder, unsynced, tracking:
             why_not_kept = self.folder.keep_fleet(fleet.described())
             env = Environment(
-                emit=called.after(self.folder.record, *([""] if self.plan.job.nested else [])),
+                emit=called.after(following(self.folder), *([""] if self.plan.job.nested else [])),
                 save=_save_in(self.folder),
                 open_nested=open_nested,
                 is_stopping=lambda: called.is_stopped or self.folder.has_failed,
                 folder=self.folder.path,
+                metrics=lambda: (*metrics(), *tracking.metrics()),
             )
             for what in (*self.lost, *filter(None, [why_not_kept])):
                 env.emit(StateLost(at=self.started_at, what=what))
@@ -143,6 +172,7 @@ def train(
     folder: Path | str | None = None,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
+    track: Sequence[str | type[Tracker]] = (),
     progress: bool = True,
     page: bool | int = False,
 ) -> Run:
@@ -154,13 +184,15 @@ def train(
         overwrite: delete the run in that folder first, if there is one. What is not a run, or is being recorded by a
             process, is not deleted: that is a `ConfigError`.
         callbacks: receive each event; one that raises `StopRun` ends the run early.
+        track: trackers that keep its figures elsewhere, by name (``"tensorboard"``), import path, or class.
         progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
         page: show the run in a browser on this machine while it goes on: in the output of a notebook, else at an
             address on standard error; a number chooses its port.
     """
     _check_fleet(fleet)
+    trackers = find_trackers(track)
     prepared = prepare(job, folder, fleet, start=start, overwrite=overwrite)
-    return _start(prepared, fleet, callbacks, progress=progress, page=page)
+    return _start(prepared, fleet, callbacks, trackers, progress=progress, page=page)
 
 
 def prepare(
@@ -250,6 +282,7 @@ def resume(
     *,
     rounds: int | None = None,
     callbacks: Sequence[Callback] = (),
+    track: Sequence[str | type[Tracker]] = (),
     progress: bool = True,
     page: bool | int = False,
 ) -> Run:
@@ -259,18 +292,25 @@ def resume(
         rounds: number of rounds in all; None for that of the job. The others are those of `train`.
     """
     _check_fleet(fleet)
+    trackers = find_trackers(track)
     prepared = reopen(folder, rounds)
     fleet.check(prepared.plan)
-    return _start(prepared, fleet, callbacks, progress=progress, page=page)
+    return _start(prepared, fleet, callbacks, trackers, progress=progress, page=page)
 
 
 def _start(
-    prepared: PreparedRun, fleet: Fleet, callbacks: Sequence[Callback], *, progress: bool, page: bool | int
+    prepared: PreparedRun,
+    fleet: Fleet,
+    callbacks: Sequence[Callback],
+    trackers: Mapping[str, type[Tracker]],
+    *,
+    progress: bool,
+    page: bool | int,
 ) -> Run:
     shown = [progress_callback(prepared.folder.reporting)] if progress else []
     port = 0 if page is True else page
     with contextlib.nullcontext() if port is False else live_page(prepared.folder.path, port):
-        return prepared.start(fleet, [*shown, *callbacks])
+        return prepared.start(fleet, [*shown, *callbacks], trackers)
 
 
 def _check_fleet(fleet: Any) -> None:

@@ -51,7 +51,8 @@ def test_an_interrupted_run_says_how_to_go_on(paceline_in, capsys, job, keys, de
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "said"),
+    [pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.long), (signal.SIGTERM, 143, "terminated")],
 )
 def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change, number, code, said):
     change("job.toml", "rounds = 2", "rounds = 3")

@@ -67,6 +67,7 @@ def test_what_is_open_is_finished_before_a_process_is_terminated():
     with pytest.raises(Terminated):
         terminating(role)
     assert role.was_asked
+    assert role.is_ending
 
 
 def test_a_process_of_a_fleet_finishes_on_a_signal_of_its_own_and_ends_at_once_on_sigterm():

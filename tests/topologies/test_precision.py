@@ -37,7 +37,7 @@ def test_a_job_is_trained_in_its_precision(name, tmp_path):
     assert said == {("float32", None), ("bfloat16", None)}  # what is modelled computes on nothing
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_say_what_they_compute_on(tmp_path):
     kind, rules = JOBS["gfl"]
     events = []

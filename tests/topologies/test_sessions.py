@@ -108,6 +108,29 @@ def test_changes_wake_all_who_wait(run_virtual):
     run_virtual(main())
 
 
+def test_a_crowd_that_is_woken_leaves_the_loop_time_for_others(run_virtual):
+    async def main():
+        changes, loop, num_woken = Changes(), asyncio.get_running_loop(), 0
+
+        async def wait():
+            nonlocal num_woken
+            await changes.next()
+            num_woken += 1
+            loop.jump(0.001)
+
+        waiting = [asyncio.ensure_future(wait()) for _ in range(200)]
+        await asyncio.sleep(0)
+        changes.notify()
+        changes.notify()  # nobody has to wait for it who was to be woken already
+        while num_woken < 200:
+            before = loop.time()
+            await asyncio.sleep(0)
+            assert loop.time() - before < 0.02
+        await asyncio.gather(*waiting)
+
+    run_virtual(main())
+
+
 def test_a_name_belongs_to_whoever_joined_last():
     roster = Roster(Session)
     keys = [roster.join("a")[0].key for _ in range(100)]

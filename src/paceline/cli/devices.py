@@ -54,6 +54,7 @@ from paceline.fleets.local import LocalDevice
 from paceline.fleets.processes import EMULATION
 from paceline.learning.accelerators import find_accelerator
 from paceline.learning.memory import bounded_process, parse_bytes, usual_bound
+from paceline.logs import is_json
 from paceline.spelling import suggest
 from paceline.topologies.base import Contact, DeviceOptions, Node, Topology
 from paceline.topologies.consent import check_consent
@@ -382,7 +383,7 @@ class _PointsBar:
     def __call__(self, num_done: int, num_classes: int) -> None:
         if self._progress is None:
             columns = (TextColumn("aggregating points, class by class"), BarColumn(), TimeElapsedColumn())
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress = Progress(*columns, console=Console(stderr=True, quiet=is_json()), transient=True)
             self._progress.add_task("", total=num_classes)
             self._progress.start()
             atexit.register(self._progress.stop)  # if it is interrupted

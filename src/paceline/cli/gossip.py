@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import time
 from dataclasses import replace
@@ -13,7 +14,7 @@ from rich.console import Console
 from paceline import topologies
 from paceline.cli import show_run
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
-from paceline.cli.options import Folder, JobFile, Overwrite, option
+from paceline.cli.options import Folder, JobFile, Overwrite, Track, option
 from paceline.cli.signals import ending_by_signal
 from paceline.cli.tls import warn_of_clear_token
 from paceline.errors import ConfigError
@@ -21,6 +22,8 @@ from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import Termination, run_live
 from paceline.fleets.processes import STOP_SIGNAL, SUSPEND_SIGNAL, is_device
 from paceline.learning import checkpoints
+from paceline.logs import say
+from paceline.report.trackers import PRINTING
 from paceline.topologies.base import Contact, Finished, Host, Node, Plan
 from paceline.topologies.job_files import load_job
 
@@ -32,6 +35,7 @@ def gossip(
     peer: Annotated[list[str] | None, option("URL", "Peer to join; one or two are enough.")] = None,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    track: Track = None,
 ) -> None:
     """Train without a server: start the first peer, or another.
 
@@ -45,6 +49,8 @@ def gossip(
     contacts = [parse_contact("--peer", url) for url in peer or ()]
     consent = ask_consent(device, topology, spec.described(), "other peers")
     if device.as_json and folder is None:
+        if track:
+            raise ConfigError("--track follows a run that is kept: give a --folder, or leave out --json")
         is_kept, number = device.options.state_file is not None, SUSPEND_SIGNAL if is_device() else signal.SIGTERM
         termination = Termination(can_go_on=is_kept, signal=number)
         with ending_by_signal():
@@ -52,19 +58,22 @@ def gossip(
         if device.save is not None and finished.state is not None:
             checkpoints.write(device.save, finished.state)
         return
-    console = Console(stderr=device.as_json)
+    console = Console(stderr=device.as_json or PRINTING in (track or ()))
 
     def announce(url: str) -> None:
         shown = "" if device.token is None else " --token …"
         line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
         warn_of_clear_token(url.partition("#")[0], device.token)
-        console.print(line, highlight=False, soft_wrap=True)
+        show = functools.partial(console.print, highlight=False, soft_wrap=True)
+        say("listening", line, show=show, fields={"url": url})
 
     def make_node(host: Host) -> Node:
         return device.node(contacts, host.hear, host.env.now, life=time.time_ns())
 
     fleet = JoinedFleet(device.listen, announce, make_node=make_node, address=device.address)
-    show_run.run_and_show(spec, fleet, folder, overwrite=overwrite, as_json=device.as_json, save=device.save)
+    show_run.run_and_show(
+        spec, fleet, folder, overwrite=overwrite, as_json=device.as_json, save=device.save, track=track
+    )
 
 
 async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact], termination: Termination) -> Finished:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 
@@ -16,12 +18,16 @@ from paceline.cli.signals import ending_by_signal
 from paceline.cli.tls import warn_of_clear_token
 from paceline.config import table_named
 from paceline.errors import ConfigError, TransportError, one_line
+from paceline.events import Emit, Event
 from paceline.fleets.joined import run_member
 from paceline.fleets.live import Termination, run_live
 from paceline.fleets.processes import is_device
 from paceline.learning import checkpoints
+from paceline.logs import is_json, say
 from paceline.report import LinePrinter
-from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService
+from paceline.report.event_log import EventLog
+from paceline.report.metrics import RunMetrics
+from paceline.topologies.base import COMMAND_WITHOUT_HOST, Contact, Description, Finished, RoleService, Topology
 from paceline.topologies.job_files import imports_of, parse_job
 
 
@@ -42,7 +48,7 @@ def join(url: Url, device: Device) -> None:
     if device.save is not None and finished.state is not None:
         checkpoints.write(device.save, finished.state)
     if not device.as_json:
-        print(f"the run is over: {one_line(finished.reason)}")
+        say("over", f"the run is over: {one_line(finished.reason)}", show=print, fields={"reason": finished.reason})
 
 
 async def _join(device: Device, contact: Contact, termination: Termination) -> Finished:
@@ -57,16 +63,22 @@ async def _join(device: Device, contact: Contact, termination: Termination) -> F
     patience_seconds = device.options.patience_seconds
 
     def warn(error: TransportError) -> None:
-        hint = f"trying again for {patience_seconds:g} s (--patience)"
-        Console(stderr=True).print(f"{one_line(str(error))}; {hint}", highlight=False, markup=False, soft_wrap=True)
+        text = f"{one_line(str(error))}; trying again for {patience_seconds:g} s (--patience)"
+        say("host_out_of_reach", text, level="warning", fields={"url": contact.address})
 
     found: Description = await retry(describe, give_up_seconds=patience_seconds, on_first_failure=warn)
     topology = topologies.named(found.topology)
     device.check_options(topology)
-    emit = print_json if device.as_json else LinePrinter(Console(), topology.device_progress()).feed
+    show = print_json if device.as_json else _shown(topology)
+    metrics = RunMetrics(next(iter(topology.kinds.values())))
+
+    def emit(event: Event) -> None:
+        show(event)
+        metrics.feed(event)
+
     # A peer that keeps nothing ends by itself, after its epoch.
     termination.can_go_on = topology.is_served or device.options.state_file is not None
-    node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping)
+    node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping, metrics=metrics)
     consent = ask_consent(device, topology, found.job, contact.address)
     if topology.is_served:
         member = topology.join(node)
@@ -88,6 +100,12 @@ async def _join(device: Device, contact: Contact, termination: Termination) -> F
     return await run_member(member, node, plan, device.listen, address=device.address)
 
 
+def _shown(topology: Topology[Any]) -> Emit:
+    """Return what shows the events of this device."""
+    progress = topology.device_progress()
+    return EventLog(progress).feed if is_json() else LinePrinter(Console(), progress).feed
+
+
 def _show(lines: list[str], device: Device) -> None:
     if not device.as_json:
-        print("\n".join(map(one_line, lines)), flush=True)
+        say("consent", "\n".join(map(one_line, lines)), show=functools.partial(print, flush=True))

@@ -17,6 +17,7 @@ from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, DiskError
 from paceline.fleets.live import ListenOptions
+from paceline.logs import hide
 from paceline.report.folder import LISTEN
 from paceline.report.serving.site import PageSite
 from paceline.topologies.access import AdminService
@@ -59,6 +60,8 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
             kept.token, kept.is_token_made_up = new_token(), True
         if kept.admin_token is None:
             kept.admin_token = new_token()
+        for token in (kept.token, kept.submit_token, kept.admin_token):
+            hide(token)
         return kept
 
     @classmethod
@@ -72,6 +75,7 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
         """Make up a token to submit jobs with, unless none is needed or there is one."""
         if self.submit_token is None and (self.token is not None or self.is_invite_only):
             self.submit_token = new_token()
+            hide(self.submit_token)
 
     def identity(self, folder: Path | None = None) -> ServerIdentity | None:
         """Return the certificate to present; a self-signed one is kept in the run's folder."""

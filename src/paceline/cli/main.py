@@ -6,6 +6,7 @@ Only the module of the command that was asked for is imported, so that those tha
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -15,8 +16,10 @@ import typer.core
 import typer.main
 
 import paceline
-from paceline.cli.options import flag
+from paceline import logs
+from paceline.cli.options import flag, option
 from paceline.errors import Busy, ConfigError, PacelineError, Refused, TlsFailed, TurnedAway, one_line
+from paceline.logs import say
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -109,6 +112,9 @@ def _print_version(value: bool) -> None:
 def _options(
     version: Annotated[bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)] = False,
     debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False,
+    log_format: Annotated[
+        str, option("FORMAT", "text, or json: a log of one JSON object per line.", envvar=logs.FORMAT_VARIABLE)
+    ] = "text",
 ) -> None:
     pass
 
@@ -116,9 +122,25 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    is_debug = "--debug" in given  # accepted anywhere, also after the subcommand
+    is_debug = "--debug" in given  # accepted anywhere, also after the subcommand, and so is --log-format
+    log_format, given = _take_log_format([argument for argument in given if argument != "--debug"])
     given = ["--page=0" if argument == "--page" else argument for argument in given]  # its port may be left out
-    sys.exit(_run([argument for argument in given if argument != "--debug"], is_debug))
+    if log_format not in logs.FORMATS:
+        sys.exit(_fail(f"--log-format is {log_format!r}; allowed: {', '.join(logs.FORMATS)}", EXIT_BAD_INPUT))
+    with logs.logging_as(log_format):
+        sys.exit(_run(given, is_debug))
+
+
+def _take_log_format(arguments: list[str]) -> tuple[Any, list[str]]:
+    """Take the last --log-format out of arguments; returns it, or that of the environment, and the others."""
+    log_format, others, rest = os.environ.get(logs.FORMAT_VARIABLE, "text"), list[str](), iter(arguments)
+    for argument in rest:
+        name, sign, value = argument.partition("=")
+        if name != "--log-format":
+            others.append(argument)
+        else:
+            log_format = value if sign else next(rest, "")
+    return log_format, others
 
 
 def _run(arguments: list[str], is_debug: bool) -> int:
@@ -143,5 +165,5 @@ def _code_of(error: PacelineError) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"paceline: {one_line(message)}", file=sys.stderr)
+    say("failed", f"paceline: {one_line(message)}", level="error", fields={"exit_code": code})
     return code

@@ -6,7 +6,6 @@ import functools
 import inspect
 import os
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -14,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from paceline.errors import ConfigError, in_one_line
+from paceline.logs import hide, say
 
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
@@ -45,6 +45,8 @@ PagePort: TypeAlias = Annotated[
     int | None, option("PORT", "Show the run in a browser here: --page, or --page=PORT.", min=0, max=65535)
 ]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
+
+Track: TypeAlias = Annotated[list[str] | None, option("NAME", "Tracker: tensorboard, mlflow, wandb, json, …")]
 
 Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]
 
@@ -87,6 +89,7 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     """
     from paceline.axon.access import check_token  # with it comes PyTorch, which not all commands need
 
+    hide(token)
     if file is None:
         check_token(token)
         return token
@@ -102,6 +105,8 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         check_token(token)
     except ConfigError as error:
         raise ConfigError(f"--token-file {file}: {error}") from None
+    hide(token)
     if os.name == "posix" and mode & stat.S_IROTH:
-        print(f"warning: all users of this machine can read {file}; chmod 600 keeps it secret", file=sys.stderr)
+        text = f"warning: all users of this machine can read {file}; chmod 600 keeps it secret"
+        say("token_readable", text, level="warning", fields={"file": str(file)})
     return token

@@ -7,7 +7,18 @@ from typing import Annotated
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Compiles, DeviceName, Folder, JobFile, Overwrite, PagePort, ResultAsJson, Save, option
+from paceline.cli.options import (
+    Compiles,
+    DeviceName,
+    Folder,
+    JobFile,
+    Overwrite,
+    PagePort,
+    ResultAsJson,
+    Save,
+    Track,
+    option,
+)
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
@@ -26,6 +37,7 @@ def run(
     device: DeviceName = "cpu",
     compiles: Compiles = False,
     page: PagePort = None,
+    track: Track = None,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on this machine, each device a process.
@@ -46,5 +58,5 @@ def run(
     local = LocalFleet(started, options=options, threads=threads, device=device)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
     show_run.run_and_show(
-        spec, local, folder, overwrite=overwrite, as_json=as_json, page=page, save=save, opening=opening
+        spec, local, folder, overwrite=overwrite, as_json=as_json, page=page, track=track, save=save, opening=opening
     )

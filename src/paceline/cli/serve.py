@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +32,7 @@ from paceline.cli.options import (
     Tls,
     Token,
     TokenFile,
+    Track,
     flag,
     option,
     read_token,
@@ -41,6 +42,9 @@ from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, NothingToResume
 from paceline.fleets.joined import JoinedFleet
 from paceline.learning.accelerators import find_accelerator
+from paceline.logs import is_json, say
+from paceline.report.folder import LISTEN
+from paceline.report.trackers import PRINTING, Tracker, find_trackers
 from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
@@ -53,6 +57,7 @@ def serve(
     resume: Annotated[bool, flag("--resume", "Go on with the run in --folder, if there is one.")] = False,
     device: DeviceName = "cpu",
     page: PagePort = None,
+    track: Track = None,
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -89,24 +94,36 @@ def serve(
         "device": device,
     }
     given = {name: value for name, value in given.items() if value is not None}
+    trackers = find_trackers(track or ())
     if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
-        _go_on(folder, given, as_json=as_json, page=page)
+        _go_on(folder, given, as_json=as_json, page=page, trackers=trackers)
     else:
         kept = KeptListenOptions.of(None, given)
-        serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json, page=page)
+        serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json, page=page, trackers=trackers)
 
 
-def _go_on(folder: Path, given: dict[str, object], *, as_json: bool, page: int | None) -> None:
+def _go_on(
+    folder: Path, given: dict[str, object], *, as_json: bool, page: int | None, trackers: Mapping[str, type[Tracker]]
+) -> None:
     """Go on with a run; that it is over is no error, since whatever starts services does so after each boot."""
     try:
-        serve_run(KeptListenOptions.of(folder, given), lambda: reopen(folder), as_json=as_json, page=page)
+        serve_run(
+            KeptListenOptions.of(folder, given), lambda: reopen(folder), as_json=as_json, page=page, trackers=trackers
+        )
     except NothingToResume as error:
-        print(error, file=sys.stderr)
+        say("over", str(error))
 
 
-def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: bool, save: Path | None) -> None:
+def resume_served(
+    folder: Path,
+    reopen: Callable[[], PreparedRun],
+    *,
+    as_json: bool,
+    save: Path | None,
+    trackers: Mapping[str, type[Tracker]],
+) -> None:
     """Go on with a run that was served, at the same address and with the same token and certificate."""
-    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save)
+    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save, trackers=trackers)
 
 
 def serve_run(
@@ -116,13 +133,14 @@ def serve_run(
     as_json: bool,
     save: Path | None = None,
     page: int | None = None,
+    trackers: Mapping[str, type[Tracker]] | None = None,
 ) -> None:
     """Serve a run to devices that join over the network."""
     machine = functools.partial(LiveMachine, accelerator=find_accelerator(kept.device))
     identity = kept.identity()  # first: a wrong certificate should leave no folder behind
     prepared = make_ready()
     identity = identity or kept.identity(prepared.folder.path)
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json or PRINTING in (trackers or ()))
 
     if prepared.plan.job.nested:
         kept.let_submit()
@@ -133,11 +151,17 @@ def serve_run(
         warn_of_clear_token(url.partition("#")[0], kept.token)
         if as_json:
             print(json.dumps(_where(kept, url, identity, prepared.folder.path)), flush=True)
+        if is_json():
+            text = f"listening at {url}; tokens are in {prepared.folder.path / LISTEN}"
+            say("listening", text, fields={"url": url, "run": str(prepared.folder.path)})
+            return
         for line in _how_to_take_part(kept, url, prepared.folder.path):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
-    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, page=page)
+    gc.collect()
+    gc.freeze()  # PyTorch alone is a hundred thousand objects; to look through them again holds up all who call
+    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, page=page, trackers=trackers)
 
 
 def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, folder: Path) -> dict[str, object]:

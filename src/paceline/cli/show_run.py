@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from paceline.events import Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
+from paceline.logs import is_json, say
 from paceline.report import RunFolder, show_progress
 from paceline.report.folder import FLEET, LISTEN
 from paceline.report.serving.process import page_beside
+from paceline.report.trackers import PRINTING, Tracker, find_trackers
 from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
@@ -34,6 +37,7 @@ def run_and_show(
     as_json: bool,
     save: Path | None = None,
     page: int | None = None,
+    track: Sequence[str] | None = None,
     opening: str = "",
 ) -> None:
     """Run a job on a fleet; shows its progress, then its result.
@@ -42,10 +46,12 @@ def run_and_show(
         overwrite: delete the run in that folder first, if it is one.
         save: file to save the final model in, too.
         page: port of a page that shows it; 0 picks a free one.
+        track: trackers, see `find_trackers`.
         opening: line to print before devices start.
     """
+    trackers = find_trackers(track or ())  # first: what is wrong should leave no folder behind
     prepared = prepare(job, folder, fleet, overwrite=overwrite)
-    start_and_show(prepared, fleet, as_json=as_json, save=save, page=page, opening=opening)
+    start_and_show(prepared, fleet, as_json=as_json, save=save, page=page, trackers=trackers, opening=opening)
 
 
 def start_and_show(
@@ -55,6 +61,7 @@ def start_and_show(
     as_json: bool,
     save: Path | None = None,
     page: int | None = None,
+    trackers: Mapping[str, type[Tracker]] | None = None,
     opening: str = "",
 ) -> None:
     """Start a prepared run; shows its progress, then its result. If it is interrupted, says how to go on.
@@ -66,9 +73,9 @@ def start_and_show(
     """
     if save is not None and prepared.plan.job.nested:
         raise ConfigError("--save keeps one model, and this run learns several: find them in its folder, under jobs")
+    console, clock = Console(stderr=as_json or PRINTING in (trackers or ())), _RunClock()
     if opening:
-        Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
-    console, clock = Console(stderr=as_json), _RunClock()
+        say("starting", opening, show=_printing(console), fields={"run": str(prepared.folder.path)})
     with (
         ending_by_signal(),
         show_progress(console, prepared.folder.reporting, clock.now) as show,
@@ -80,10 +87,9 @@ def start_and_show(
             show(event, *job)
 
         try:
-            run = prepared.start(fleet, [watch])
+            run = prepared.start(fleet, [watch], trackers)
         except KeyboardInterrupt:
-            line = _how_to_go_on(prepared)
-            Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
+            say("interrupted", _how_to_go_on(prepared), level="warning", show=_printing(Console(stderr=True)))
             raise
     if save is not None:
         shutil.copyfile(checkpoints.newest_in(run.folder), save)
@@ -96,7 +102,8 @@ def _page(path: Path, port: int | None, console: Console) -> AbstractContextMana
     """Show a run as a page while the block runs, and print where."""
     if port is None:
         return contextlib.nullcontext()
-    return page_beside(path, port, lambda url: console.print(f"page    {url}", highlight=False, soft_wrap=True))
+    shown = _printing(console)
+    return page_beside(path, port, lambda url: say("page", f"page    {url}", show=shown, fields={"url": url}))
 
 
 def _how_to_go_on(prepared: PreparedRun) -> str:
@@ -117,9 +124,17 @@ def _print_result(run: Run, console: Console, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(result))
         return
-    for line in reporting.conclusion(result, summary):
+    lines = list(reporting.conclusion(result, summary))
+    if is_json():
+        say("result", "\n".join(lines), fields=result)
+        return
+    for line in lines:
         console.print(line, highlight=False)
     console.print(f"run     {result['run']}\nreport  {result['report']}", highlight=False, soft_wrap=True)
+
+
+def _printing(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class _RunClock:

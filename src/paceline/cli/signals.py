@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 
 import typer
 
 from paceline.cli.main import EXIT_TERMINATED
 from paceline.fleets.live import Terminated
+from paceline.logs import say
 
 
 @contextlib.contextmanager
@@ -23,5 +23,5 @@ def ending_by_signal() -> Iterator[None]:
 
 def exit_terminated() -> None:
     """Say that SIGTERM ended the command, and exit."""
-    print("paceline: terminated", file=sys.stderr)
+    say("terminated", "paceline: terminated", level="warning")
     raise typer.Exit(EXIT_TERMINATED) from None

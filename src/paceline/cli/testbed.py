@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline.cli import show_run
-from paceline.cli.options import FleetFile, Folder, JobFile, Overwrite, PagePort, ResultAsJson
+from paceline.cli.options import FleetFile, Folder, JobFile, Overwrite, PagePort, ResultAsJson, Track
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.testbed import TestbedDevice, TestbedFleet
 from paceline.topologies.job_files import load_job
@@ -15,6 +15,7 @@ def testbed(
     folder: Folder = None,  # noqa: PT028
     overwrite: Overwrite = False,  # noqa: PT028
     page: PagePort = None,  # noqa: PT028
+    track: Track = None,  # noqa: PT028
     as_json: ResultAsJson = False,  # noqa: PT028
 ) -> None:
     """Run any job on emulated devices: own link, own CPU share.
@@ -26,5 +27,5 @@ def testbed(
     devices = TestbedFleet(load_fleet(fleet, TestbedDevice))
     opening = f"Starting devices on the testbed: {len(devices.devices)} …"
     show_run.run_and_show(
-        load_job(job), devices, folder, overwrite=overwrite, as_json=as_json, page=page, opening=opening
+        load_job(job), devices, folder, overwrite=overwrite, as_json=as_json, page=page, track=track, opening=opening
     )

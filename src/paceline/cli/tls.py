@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import platform
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from paceline.axon import ServerIdentity
 from paceline.axon.access import is_loopback
 from paceline.axon.client.remote import parse_address
 from paceline.errors import ConfigError
+from paceline.logs import say
 
 
 def identity_of(
@@ -54,7 +54,8 @@ def warn_of_clear_token(url: str, token: str | None) -> None:
 
 @functools.cache
 def _warn_once(url: str) -> None:
-    print(f"warning: without TLS, everyone on the way to {url} can read the token; serve with --tls", file=sys.stderr)
+    text = f"warning: without TLS, everyone on the way to {url} can read the token; serve with --tls"
+    say("token_in_clear", text, level="warning", fields={"url": url})
 
 
 def page_url(url: str, token: str | None = None) -> str:

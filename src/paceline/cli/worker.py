@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,7 @@ from paceline.cli.options import (
 )
 from paceline.cli.tls import identity_of, public_url, warn_of_clear_token
 from paceline.errors import ConfigError
+from paceline.logs import say
 
 
 def worker(
@@ -69,7 +71,8 @@ def worker(
             return
         secrets = (" --token …" if token else "") + (f" --fingerprint {identity.fingerprint}" if identity else "")
         names = ", ".join(rpc.name for rpc in served.registry)
-        print(f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}", flush=True)
+        text = f"{served.device} serves {names} at {url}; ask it with\n  paceline axon call {url}{secrets}"
+        say("listening", text, show=functools.partial(print, flush=True), fields={"url": url})
 
     served.run(
         announce=announce,

@@ -45,7 +45,7 @@ class JoinedFleet(LiveFleet):
             self._announce(address)
             yield asyncio.get_running_loop().create_future()
             return
-        node = replace(self._make_node(host), is_stopping=host.env.is_stopping)
+        node = replace(self._make_node(host), is_stopping=host.env.is_stopping, metrics=host.env.metrics)
         if node.options.state_file is None:
             self.termination.can_go_on = False  # this device would have nothing to go on from
         taking_part = asyncio.ensure_future(self._take_part(host, plan, node))
@@ -83,7 +83,7 @@ async def run_member(
         stack.callback(node.machine.close)
         own = ""
         if plan is not None and listen is not None and member.calls:
-            listening = await stack.enter_async_context(serving(member, plan, node.name, **listen.settings))
+            listening = await stack.enter_async_context(serving(member, plan, node.name, node, **listen.settings))
             own = address or listening
             node.emit(MemberListening(at=node.now(), learner=node.name, address=own, fingerprint=node.fingerprint))
             announce(own if node.fingerprint is None else f"{own}#{node.fingerprint}")

@@ -114,10 +114,11 @@ class LiveFleet(Fleet):
             self.termination.roles.append(host)
             sites = [make(env) for make in self._listen.make_sites]
             async with (
-                serving(host, plan, HOST, sites=sites, **self._listen.settings) as address,
+                serving(host, plan, HOST, env, sites=sites, **self._listen.settings) as address,
                 self.members(host, plan, address) as trouble,
             ):
                 await _unless(trouble, host.run(address))
+                host.is_ending = True
                 await host.drain()
             return host.outcome
         finally:
@@ -143,7 +144,13 @@ class Terminated(KeyboardInterrupt):
 
 
 class Suspends(Protocol):
-    """What may have something open as the process is told to end."""
+    """What may have something open as the process is told to end.
+
+    Attributes:
+        is_ending: set then; see `Role`.
+    """
+
+    is_ending: bool
 
     async def suspend(self) -> None:
         """Finish it, and begin nothing further; see `Role.suspend`."""
@@ -174,6 +181,8 @@ class Termination:
     async def __call__(self) -> None:
         """Return once all may be cancelled."""
         self.is_requested = True
+        for role in self.roles:
+            role.is_ending = True
         await asyncio.gather(*(role.suspend() for role in self.roles))
         if self.is_stopping():
             await asyncio.get_running_loop().create_future()

@@ -28,6 +28,7 @@ from paceline.events import Emit, Event
 from paceline.fleets.devices import EmulatedDevice
 from paceline.fleets.live import ListenOptions, LiveFleet
 from paceline.learning import checkpoints
+from paceline.logs import FORMAT_VARIABLE
 from paceline.topologies.base import COMMAND_WITHOUT_HOST, Finished, Host, Plan, Topology
 from paceline.topologies.events import MemberListening
 
@@ -104,6 +105,8 @@ class ProcessFleet(LiveFleet):
 
 class _Members:
     """The processes of one run."""
+
+    is_ending = False
 
     def __init__(self, host: Host, plan: Plan[Any], token: str, folder: Path) -> None:
         self._host = host
@@ -285,6 +288,7 @@ class DeviceProcess:
             env={
                 **os.environ,
                 "PACELINE_TOKEN": token,
+                FORMAT_VARIABLE: "text",  # what a device says as it fails is quoted
                 "PACELINE_DEVICE_KEY": str(key),
                 "OMP_NUM_THREADS": str(spec.num_threads),
                 _IS_DEVICE: "1",

@@ -33,6 +33,8 @@ LISTEN = "listen.json"
 """File of a run with the address where devices join it."""
 
 _CLAIM_TRIES, _CLAIM_PAUSE_SECONDS = 3, 0.02
+TRACKERS_FOLDER = "trackers"
+"""Folder of a run where trackers keep files."""
 
 _OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, "devices.json", "audit.jsonl", FLEET, START)
 
@@ -47,6 +49,7 @@ class RunFolder:
     - the topology's recorded tables as CSV, a row as its event comes.
     - ``checkpoints``: a folder for whoever saves models; for a pool instead ``jobs``, with a run folder per job.
     - ``report.html``: where the report goes.
+    - ``trackers``: a folder for each tracker that keeps files.
 
     `create` makes one that is ready for `record`, and so does `reopen` of an interrupted run; `open` is for reading.
     Each event is one write, so that killing the process can cut no line but the last. Files survive the end of the
@@ -261,7 +264,7 @@ class RunFolder:
         self._claim_it()
         try:
             tables = [table.file for table in self.reporting.recorded]
-            folders = (self.checkpoints.name, "tls")
+            folders = (self.checkpoints.name, "tls", TRACKERS_FOLDER)
             own = {*_OWN_FILES, *tables, *folders, self._settings_file.name}
             others = sorted(one.name for one in self.path.iterdir() if one.name.removesuffix(files.NEW) not in own)
             if others:

@@ -13,7 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from paceline import logs
 from paceline.events import Emit, Event
+from paceline.report.event_log import EventLog
 from paceline.report.lines import LinePrinter
 from paceline.topologies.reporting.base import Activity, LiveTableRow, LiveTableState, LiveTableView, Reporting
 
@@ -85,9 +87,13 @@ def show_progress(console: Console, reporting: Reporting, now: Callable[[], floa
     """Show a run on this console as suits it; yields what is to be called with each event.
 
     Args:
-        console: a terminal that can show it gets a `LiveTable`, if the topology has one; anything else lines.
+        console: a terminal that can show it gets a `LiveTable`, if the topology has one; anything else lines. If the
+            log is JSON, it is that which shows the run.
         now: the run's clock, see `LiveTable`.
     """
+    if logs.is_json():
+        yield EventLog(reporting.progress()).feed
+        return
     state = reporting.live_table()
     if state and console.is_terminal and not console.is_dumb_terminal and not console.options.ascii_only:
         with LiveTable(console, state, now) as table:

@@ -11,7 +11,7 @@ import contextlib
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
@@ -24,7 +24,9 @@ from paceline import allocation, axon
 from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
+from paceline.axon.metrics import Metric, Sample
 from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.axon.worker.monitoring import METRICS_PATH, MetricSource
 from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
@@ -185,6 +187,7 @@ class Environment:
         is_stopping: whether the run is to end early: after the round or epoch in progress, with what was learned.
         folder: folder of the run, where it is kept what must outlive the process; None if there is none.
         access: decides who may join, where others can; None where all devices are the fleet's own.
+        metrics: returns figures of the run, for those who watch its host.
     """
 
     clock: Literal["live", "virtual"] = "live"
@@ -199,6 +202,7 @@ class Environment:
     is_stopping: Callable[[], bool] = lambda: False
     folder: Path | None = None
     access: HostAccess | None = None
+    metrics: MetricSource = tuple
 
     def record(self, kind: type[E], *, digits: int | None = None, **fields: Any) -> E:
         """Emit an event that happens now, its time rounded to so many digits, and return it."""
@@ -315,10 +319,12 @@ class Role(ABC):
     Attributes:
         calls: methods that others may call over the network; none if nobody calls this role.
         rights: right that a call needs, where that is not to take part.
+        is_ending: whether it is about to end, so that nobody should begin to rely on it; set by where it runs.
     """
 
     calls: ClassVar[frozenset[str]] = frozenset()
     rights: ClassVar[Mapping[str, Right]] = {}
+    is_ending = False
 
     @abstractmethod
     async def run(self, address: str) -> Any:
@@ -333,6 +339,10 @@ class Role(ABC):
 
     def status(self) -> dict[str, Any]:
         """Return how far it is, for whoever asks over the network: plain values by name."""
+        return {}
+
+    def device_states(self) -> Mapping[str, int]:
+        """Return how many devices are in which state, as far as this role knows others."""
         return {}
 
     def current_state(self) -> State:
@@ -603,13 +613,16 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> AsyncIterator[str]:
+async def serving(
+    role: Role, plan: Plan[Any], name: str, env: Environment | None = None, **settings: Any
+) -> AsyncIterator[str]:
     """Let others call a role while the block runs; the address is empty if it has nothing to call.
 
     A host whose environment has an `access` is called by whom that lets in.
 
     Args:
         name: name of the device.
+        env: environment of the role, whose figures are shown at ``/metrics``; None to show those of calls only.
         settings: as for `axon.Worker.serving`.
     """
     if not role.calls:
@@ -630,10 +643,19 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
 
     worker.rpc(name="describe")(describe)
     worker.rpc(name="model")(model)
+    if env is not None:
+        is_stopping = env.is_stopping
+        worker.monitoring.is_draining = lambda: role.is_ending or is_stopping()
+        worker.monitoring.sources += (lambda: _device_metrics(role), env.metrics)
     if isinstance(role, Host) and role.env.access is not None:
         settings["access"] = _guard(worker, role, role.env.access)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
+
+
+def _device_metrics(role: Role) -> Iterator[Metric]:
+    samples = [Sample(count, {"state": state}) for state, count in role.device_states().items()]
+    yield Metric("paceline_devices", "gauge", "Devices, by state.", samples)
 
 
 def _guard(worker: axon.Worker, host: Host, access: HostAccess) -> HostAccess:
@@ -647,7 +669,7 @@ def _guard(worker: axon.Worker, host: Host, access: HostAccess) -> HostAccess:
     for call in ADMIN_CALLS:
         worker.rpc(name=call)(getattr(administration, call))
     joining: dict[str, Right] = dict.fromkeys((*host.calls, "challenge"), "join")
-    access.protect({**joining, **host.rights, **ADMIN_CALLS, "model": "view"})
+    access.protect({**joining, **host.rights, **ADMIN_CALLS, "model": "view", METRICS_PATH: "view"})
     return access
 
 

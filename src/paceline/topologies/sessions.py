@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import re
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import paceline
 from paceline import axon
-from paceline.axon import loops
 from paceline.axon.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from paceline.errors import BadReply, Busy, ConfigError, Refused, RemoteError, TlsFailed, TransportError, in_one_line
 from paceline.topologies.access import HostAccess, Proof
@@ -43,6 +43,7 @@ SILENT = "nothing was heard of it"
 """Reason why a device is taken for gone."""
 
 _MISSED_ROUNDS = 2  # without a sign of life; then a device counts as gone
+_WOKEN_AT_ONCE = 8
 _MOMENT_SECONDS = 1.0  # without its host that are no news of a device
 _FINAL_STATUS = (401, 403, 404, 422)  # a wrong token or host name, or nobody who runs a job: trying again is no use
 
@@ -70,25 +71,29 @@ def padding(num_bytes: int, most: int) -> bytes:
 
 
 class Changes:
-    """Wakes all who wait whenever something has happened."""
+    """Wakes all who wait whenever something has happened, a few at a time, so that a crowd does not hold up others."""
 
     def __init__(self) -> None:
-        self._next: asyncio.Future[None] | None = None
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of coming
 
     def notify(self) -> None:
         """Wake all who wait."""
-        if self._next is not None:
-            self._next.set_result(None)
-            self._next = None
+        if self._waiting:
+            waiting, self._waiting = deque(self._waiting), {}
+            _wake(waiting)
 
     async def next(self, seconds: float | None = None) -> None:
         """Wait for the next change, for at most this many seconds."""
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        if seconds is None:
-            await asyncio.wait((self._next,))
-        else:
-            await loops.settled(self._next, seconds)
+        loop = asyncio.get_running_loop()
+        change: asyncio.Future[None] = loop.create_future()
+        self._waiting[change] = None
+        timer = None if seconds is None else loop.call_later(seconds, _settle, change)
+        try:
+            await change
+        finally:
+            self._waiting.pop(change, None)
+            if timer is not None:
+                timer.cancel()
 
     async def until(self, is_so: Callable[[], bool], seconds: float | None = None) -> None:
         """Wait until a condition holds after some change, or for at most this many seconds."""
@@ -99,6 +104,19 @@ class Changes:
             if left is not None and left <= 0:
                 return
             await self.next(left)
+
+
+def _wake(waiting: deque[asyncio.Future[None]]) -> None:
+    """Wake the first of those who wait; the others once the loop has seen to everything else."""
+    for change in [waiting.popleft() for _ in range(min(_WOKEN_AT_ONCE, len(waiting)))]:
+        _settle(change)
+    if waiting:
+        waiting[0].get_loop().call_soon(_wake, waiting)
+
+
+def _settle(change: asyncio.Future[None]) -> None:
+    if not change.done():
+        change.set_result(None)
 
 
 @dataclass
@@ -241,6 +259,11 @@ class Roster(Generic[S]):
     def ready(self) -> list[S]:
         """Sessions that will take part in the next round, in the order of joining."""
         return [session for session in self if session.is_ready]
+
+    def states(self) -> dict[str, int]:
+        """Count devices that measure themselves, are ready for a round or in it, or silent since their last one."""
+        num_new = len(self._never_ready)
+        return {"measuring": num_new, "ready": self.num_ready, "silent": len(self) - num_new - self.num_ready}
 
     def drop_silent(self) -> list[S]:
         """Forget those of whom nothing was heard for long, and who never were ready; returns them.

@@ -9,7 +9,9 @@ import pytest
 
 import paceline
 from paceline import axon
+from paceline.axon.client.remote import parse_address
 from paceline.axon.keys import DeviceKey, short
+from paceline.axon.messages import Request
 from paceline.axon.transports import CountedTransport
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.errors import Refused, RemoteError
@@ -46,7 +48,7 @@ class Scene:
         prepared = prepare_job(small_job())
         self.host, self.network = SingleJob(prepared, env), MemoryNetwork()
         transport = self.network.host("host")
-        async with serving(self.host, JobPlan(prepared), "host", transport=transport) as self.address:
+        async with serving(self.host, JobPlan(prepared), "host", env, transport=transport) as self.address:
             running = asyncio.ensure_future(self.host.run(""))
             try:
                 return await main()
@@ -238,6 +240,34 @@ def test_without_a_token_everybody_may_do_all_but_administer(tmp_path):
         assert await call_all(scene, None) == VIEW | {"join", "submit"}
         assert "administer" in await call_all(scene, "admin-token")
         await scene.join(token=None)
+
+    scene.play(main)
+
+
+async def get(scene, path, token=None):
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    request = Request("GET", path, headers=headers)
+    return await scene.network.host("10.0.0.9").request(parse_address(scene.address), request, timeout=5)
+
+
+def test_metrics_are_for_those_who_may_see_and_health_for_all(scene):
+    async def main():
+        viewer, learner = await scene.invite("viewer", seconds=60), await scene.invite("learner", seconds=60)
+        for token in (*TOKENS.values(), viewer.token, learner.token):
+            assert (await get(scene, "/metrics", token)).status == 200
+        for token in (None, "guess"):
+            assert (await get(scene, "/metrics", token)).status == 401
+        scene.now += 61
+        for token in (viewer.token, learner.token):
+            assert (await get(scene, "/metrics", token)).status == 403
+        assert bytes((await get(scene, "/healthz")).content) == b'{\n  "status": "ok"\n}\n'
+        scene.host.is_ending = True
+        assert (await get(scene, "/healthz")).status == 503
+        await scene.join()
+        text = bytes((await get(scene, "/metrics", "admin-token")).content).decode()
+        assert 'paceline_devices{state="measuring"} 1\n' in text
+        assert 'paceline_refused_requests_total{status="401"} 2\n' in text
+        assert all(token not in text for token in (*TOKENS.values(), viewer.token))
 
     scene.play(main)
 

@@ -46,7 +46,7 @@ def shared_on_the_way(swarm):
 
 
 @pytest.mark.parametrize(
-    "seeds", [pytest.param(range(200), id="200"), pytest.param(range(200, 1000), id="800 more", marks=pytest.mark.long)]
+    "seeds", [pytest.param(range(100), id="100"), pytest.param(range(100, 1000), id="900 more", marks=pytest.mark.long)]
 )
 def test_mass_is_conserved_in_troubled_runs(seeds):
     num_pushes = num_lost = num_adopted = num_under_way = 0

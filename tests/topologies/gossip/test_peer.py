@@ -106,12 +106,13 @@ def test_calls_before_it_begins_are_answered():
             heard.merge_encoded((await remote.exchange_views.coro(view(swarm))).members)
             statuses = [(await remote[name].coro(*arguments)).status for name, *arguments in WAITING]
             newest = await remote.fetch_newest.coro("zz", "t")
-            return heard.get("a"), statuses, newest, peer.status(), swarm.events
+            return heard.get("a"), statuses, newest, peer.status(), peer.device_states(), swarm.events
 
-    known, statuses, newest, status, reported = play(main())
+    known, statuses, newest, status, states, reported = play(main())
     assert known is None  # nobody should call it yet
     assert statuses == ["wait"] * 5
     assert (newest.epoch, newest.mass, status["epoch"], status["living"]) == (0, 0, 0, ["a", "zz"])
+    assert states == {"living": 2, "gone": 0}
     assert [event.other for event in reported] == ["zz"]
 
 

@@ -231,7 +231,7 @@ async def killed_and_back(seed, folder):
     return played
 
 
-@pytest.mark.parametrize("seeds", [range(15), pytest.param(range(15, 100), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 100), marks=pytest.mark.long)], ids=str)
 def test_a_peer_that_was_killed_comes_back_with_its_mass_and_none_counts_twice(seeds, tmp_path):
     num_back = num_sent = 0
     for seed in seeds:

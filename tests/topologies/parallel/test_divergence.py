@@ -53,9 +53,11 @@ def test_nobody_can_stop_a_run_whose_other_devices_are_late():
 
     async def main(orchestrator):
         bad, _ = await by_hand.take("bad"), await by_hand.take("late")
+        assert orchestrator.device_states() == {"measuring": 0, "ready": 2, "silent": 0}
         await orchestrator.report_divergence(bad, 1, RUINED)
         await asyncio.sleep(5)
         assert orchestrator.status()["jobs"][0]["num_closed"] == 1
+        assert orchestrator.device_states()["silent"] >= 1
 
     by_hand.play(main)
     (end,) = closed(by_hand.events)

@@ -61,6 +61,7 @@ def until_a_round_is_closed(path):
     raise AssertionError(f"{path}: no round in three minutes")
 
 
+@pytest.mark.long
 def test_a_learner_is_killed_and_a_job_is_submitted(start, tmp_path, capsys):
     (tmp_path / "pool.toml").write_text(POOL)
     (tmp_path / "first.toml").write_text(JOB.format(rounds=6))

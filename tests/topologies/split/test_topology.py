@@ -78,6 +78,7 @@ def test_devices_are_started_with_the_data_of_the_job(tmp_path):
 async def test_a_trunk_says_how_far_it_is(harness):
     (alone,) = await harness.begin("alone")
     assert harness.trunk.status()["status"] == "running"
+    assert sum(harness.trunk.device_states().values()) == 1
     await alone.take_part()
     await harness.over()
     status = harness.trunk.status()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.axon.messages import Reply, Request
+from paceline.axon.metrics import Metric
 from paceline.axon.tls import ClientTrust, ServerIdentity
 from paceline.errors import ConfigError
 
@@ -88,6 +89,10 @@ class Listener(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Stop accepting, end open exchanges, release the port; does nothing the second time."""
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return what is known of its connections."""
+        return ()
 
 
 class Transport(ABC):

@@ -14,14 +14,16 @@ import paceline
 from paceline.axon import wire
 from paceline.axon.access import Access, Caller, caller
 from paceline.axon.host_names import HostNames
-from paceline.axon.messages import Body, Reply, Request, Stream
+from paceline.axon.messages import Body, Reply, Request, Stream, num_bytes
 from paceline.axon.signatures import RemoteFailure, WorkerDescription
 from paceline.axon.transports.base import Transport
 from paceline.axon.wire import Kind, Limits
 from paceline.axon.wire.codings import Bodies, Coding, coding_of
 from paceline.axon.worker.executors import Executor
 from paceline.axon.worker.given import GivenReplies
+from paceline.axon.worker.monitoring import HEALTH_PATH, METRICS_PATH, Monitoring, RunningCall
 from paceline.axon.worker.registry import Registry, Rpc, executor_type
+from paceline.axon.worker.turns import Turns
 from paceline.errors import RemoteError, WireError
 
 if TYPE_CHECKING:
@@ -35,11 +37,20 @@ class WorkerApp:
     """Serves a registry's functions; `transport` carries the results of duplex calls back to their callers."""
 
     def __init__(
-        self, registry: Registry, device: str, access: Access, transport: Transport, limits: Limits, names: HostNames
+        self,
+        registry: Registry,
+        device: str,
+        access: Access,
+        transport: Transport,
+        limits: Limits,
+        names: HostNames,
+        monitoring: Monitoring,
     ) -> None:
+        self._monitoring = monitoring
         self._registry, self._device, self._access, self._names = registry, device, access, names
         self._transport, self._limits = transport, limits
         self._given = GivenReplies()
+        self._turns = Turns()
         self._duplex_server: DuplexServer | None = None
         self._executors: dict[str, Executor] = {}
         self._description: Reply | None = None
@@ -50,6 +61,14 @@ class WorkerApp:
     # The two methods of an App.
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        if head.path == HEALTH_PATH:  # answered at the door: it makes nobody known, and is open to all
+            return self._monitoring.health(is_stopping=self._is_stopping)
+        refusal = self._refuse(head, num_body_bytes)
+        if refusal is not None:
+            self._monitoring.refused[refusal.status] += 1
+        return refusal
+
+    def _refuse(self, head: Request, num_body_bytes: int) -> Reply | None:
         refusal = self._access.refuse(head)
         if refusal is None and self._access.is_open:  # a web page has no token, so whoever has one is none
             refusal = self._names.refuse(head.headers)
@@ -58,9 +77,19 @@ class WorkerApp:
         return refusal
 
     async def handle(self, request: Request) -> Reply:
+        reply = await self._answer(request)
+        monitoring = self._monitoring
+        monitoring.num_body_bytes[0] += len(request.content)
+        monitoring.num_body_bytes[1] += num_bytes(reply.body)
+        if reply.status >= 400 and reply.status != 500:  # a function that raised was run
+            monitoring.refused[reply.status] += 1
+        return reply
+
+    async def _answer(self, request: Request) -> Reply:
         caller.set(Caller.of(request))
         for method, prefix, answer in self._ROUTES:
-            is_here = request.path == prefix if prefix == "/" else request.path.startswith(prefix)
+            is_whole = prefix == "/" or not prefix.endswith("/")
+            is_here = request.path == prefix if is_whole else request.path.startswith(prefix)
             if is_here and request.method == method:
                 return await answer(self, request, request.path[len(prefix) :])
         known = ", ".join(f"{method} {prefix}" for method, prefix, _ in self._ROUTES)
@@ -84,6 +113,9 @@ class WorkerApp:
 
     # Routes.
 
+    async def _metrics(self, request: Request, _: str) -> Reply:
+        return self._monitoring.metrics()
+
     async def _describe(self, request: Request, _: str) -> Reply:
         rpcs = [rpc.signature.published for rpc in self._registry]
         if self._description is None or len(rpcs) != self._num_described:  # functions are only ever added
@@ -96,6 +128,8 @@ class WorkerApp:
         call_id, is_duplex = request.headers.get("axon-call", ""), "axon-reply-to" in request.headers
         try:
             rpc = self._registry.find(name)
+            if (turn := self._turns.take(name)) is not None:
+                await turn
             if len(call_id) > _MAX_ID_LENGTH:
                 raise ValueError(f"axon-call: an id has at most {_MAX_ID_LENGTH} characters")
             if is_duplex and (confirmed := self._duplex.confirm_known(request, call_id)) is not None:
@@ -144,6 +178,7 @@ class WorkerApp:
     _ROUTES: tuple[tuple[str, str, Callable[[WorkerApp, Request, str], Awaitable[Reply]]], ...] = (
         ("POST", "/rpc/", _call),
         ("GET", "/", _describe),
+        ("GET", METRICS_PATH, _metrics),
         ("GET", "/calls/", _fetch),
         ("DELETE", "/calls/", _forget),
     )
@@ -168,8 +203,9 @@ class WorkerApp:
     async def _run(self, rpc: Rpc, args: Any, kwargs: Any, coding: Coding) -> tuple[Kind, Body]:
         self._num_running += 1
         try:
-            value = await self._executor(rpc).run(rpc.function, args, kwargs)
-            return Kind.RESULT, coding.encode(Kind.RESULT, value, self._limits)
+            with RunningCall(self._monitoring, rpc.name):
+                value = await self._executor(rpc).run(rpc.function, args, kwargs)
+                return Kind.RESULT, coding.encode(Kind.RESULT, value, self._limits)
         except (Exception, SystemExit) as error:
             return Kind.ERROR, self._failure(error, coding)
         finally:
@@ -181,10 +217,11 @@ class WorkerApp:
             return
         self._num_running += 1
         try:
-            items = self._executor(rpc).stream(rpc.function, args, kwargs)
-            async with contextlib.aclosing(items):
-                async for item in items:
-                    yield Kind.ITEM, coding.encode(Kind.ITEM, item, self._limits)
+            with RunningCall(self._monitoring, rpc.name):
+                items = self._executor(rpc).stream(rpc.function, args, kwargs)
+                async with contextlib.aclosing(items):
+                    async for item in items:
+                        yield Kind.ITEM, coding.encode(Kind.ITEM, item, self._limits)
         except (Exception, SystemExit) as error:
             yield Kind.ERROR, self._failure(error, coding)
         else:

@@ -17,6 +17,7 @@ from paceline.axon.transports.base import DEFAULT_PORT, Address, Site, Sites, Tr
 from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
 from paceline.axon.worker.app import WorkerApp
+from paceline.axon.worker.monitoring import Monitoring
 from paceline.axon.worker.registry import Registry
 from paceline.errors import ConfigError
 
@@ -25,6 +26,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class Worker:
     """A set of functions and the means to serve them.
+
+    Attributes:
+        monitoring: what it counts, and shows at ``/metrics`` and ``/healthz``.
 
     Args:
         device: the name shown in descriptions and errors; this machine's host name by default.
@@ -35,6 +39,7 @@ class Worker:
         self.device = device or platform.node() or "worker"
         self._limits = limits
         self.registry = Registry()
+        self.monitoring = Monitoring()
 
     def rpc(self, *, name: str | None = None, executor: str | None = None) -> Callable[[F], F]:
         """Decorator that offers a function; a generator function streams its items.
@@ -91,12 +96,14 @@ class Worker:
         access = access or TokenAccess(token)
         check_bind(host, is_open=access.is_open, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        app = WorkerApp(self.registry, self.device, access, transport, self._limits, HostNames(host, hosts))
+        names, monitoring = HostNames(host, hosts), self.monitoring
+        app = WorkerApp(self.registry, self.device, access, transport, self._limits, names, monitoring)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             for site in sites:
                 stack.push_async_callback(site.close)
             listener = await transport.listen(Sites(sites, app) if sites else app, host, port, identity)
+            monitoring.listener = listener
             stack.push_async_callback(listener.close)
             stack.push_async_callback(app.close, grace_seconds)
             yield listener.address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -441,6 +441,10 @@ class Peer(Member, PeerService):
             "is_done": self._membership.me.is_done,
             "store": "" if store is None else store.name,
         }
+
+    def device_states(self) -> Mapping[str, int]:
+        living = len(list(self._membership.living()))
+        return {"living": living, "gone": len(list(self._membership.everybody())) - living}
 
     def current_state(self) -> State:
         return self._prepared.state(self._progress.parameters)

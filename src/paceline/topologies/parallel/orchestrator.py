@@ -106,6 +106,9 @@ class Orchestrator(Host, messages.OrchestratorService):
     def status(self) -> dict[str, Any]:
         return {"jobs": [self._progress_of(job).flat() for job in self._jobs]}
 
+    def device_states(self) -> Mapping[str, int]:
+        return self._roster.states()
+
     def current_state(self) -> State:
         training = list(self._jobs)
         if len(training) != 1:

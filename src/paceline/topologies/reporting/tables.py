@@ -20,6 +20,9 @@ Kind: TypeAlias = Literal[
 Value: TypeAlias = str | int | float | bool | None
 
 
+_STEPS = ("round", "epoch")
+
+
 class Column(msgspec.Struct, frozen=True):
     """A column of a table: its name in files and code, its title on pages, its kind, and a unit to write after it.
 
@@ -64,6 +67,9 @@ class Table(msgspec.Struct):
 class RecordedTable(msgspec.Struct, frozen=True):
     """A table that grows by at most one row per event, so that a run writes it to ``<name>.csv`` while it goes on.
 
+    Trackers and metrics read it by its columns: one called `round` or `epoch` says when a row was in training, text
+    says what the row is about, and the others are its figures.
+
     Attributes:
         columns: those of all runs.
         make_rows: returns a function that is called with every event in order and returns the row of those with one.
@@ -106,6 +112,11 @@ class GrowingTable:
             self.columns = (*self._recorded.columns, *metric_columns(event.metric_names))
         row = self._make_row(event)
         return None if row is None else (*row, *(event.metrics.get(name) for name in self._metric_names))
+
+    @property
+    def step(self) -> str | None:
+        """Name of the column with the round or epoch that a row is about; None if there is none."""
+        return next((column.name for column in self.columns if column.name in _STEPS), None)
 
     def csv_of(self, event: Any) -> str:
         """Return what the next event adds to the table as CSV: the header once columns are known, and its row."""

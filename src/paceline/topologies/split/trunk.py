@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -100,6 +101,9 @@ class Trunk(Host, messages.TrunkService):
         status = "waiting" if self._scheme is None else "running" if self._ended is None else "over"
         planned, num_sources = self._job.epochs, len(self._presence.ready)
         return {"status": status, **self._figures, "planned_epochs": planned, "num_sources": num_sources}
+
+    def device_states(self) -> Mapping[str, int]:
+        return Counter(source.status for source in self._sources.values())
 
     def current_state(self) -> State:
         if self._scheme is None:

@@ -7,8 +7,10 @@ import contextlib
 import errno
 import logging
 import socket
+from collections.abc import Iterator
 from typing import Any
 
+from paceline.axon.metrics import Metric, Sample
 from paceline.axon.tls import ClientTrust, ServerIdentity
 from paceline.axon.transports.base import Address, App, Listener
 from paceline.axon.transports.http.crowd import Crowd
@@ -38,6 +40,7 @@ class HttpListener(Listener):
         self.crowd: Crowd[ServerConnection] = Crowd()
         self.failures = Failures()
         self.num_pending_bytes = 0  # of bodies that are being received or handled
+        self.num_unread = 0  # requests that could not be read, or for which there was no room
         self._loop = asyncio.get_running_loop()
         self._limit = DescriptorLimit.raised()
         self._room = self._limit.total - self._limit.reserved  # how many connections there may be
@@ -83,6 +86,16 @@ class HttpListener(Listener):
             connection.abort()
         await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.sleep(0)
+
+    def metrics(self) -> Iterator[Metric]:
+        num_strangers = self.crowd.num_strangers
+        connections = {"stranger": num_strangers, "known": len(self.crowd.everyone) - num_strangers}
+        samples = [Sample(count, {"state": state}) for state, count in connections.items()]
+        yield Metric("paceline_connections", "gauge", "Open connections, by whether a request was let in.", samples)
+        pending = [Sample(self.num_pending_bytes)]
+        yield Metric("paceline_pending_bytes", "gauge", "Bytes of requests that are received or handled.", pending)
+        text = "Requests that could not be read, or for which there was no room."
+        yield Metric("paceline_unread_requests_total", "counter", text, [Sample(self.num_unread)])
 
     def forget(self, connection: ServerConnection) -> None:
         """Take note that a connection is closed; does nothing the second time."""

@@ -128,6 +128,7 @@ class ServerConnection(HttpProtocol):
     def fail(self, error: Exception) -> None:
         status = error.status if isinstance(error, ProtocolError) else 400
         retry_after = RETRY_AFTER_SECONDS if status == 503 else None
+        self._listener.num_unread += 1
         self._refuse(Reply.refusal(status, str(error), retry_after), is_unread=True)
 
     def _refuse(self, reply: Reply, *, is_unread: bool) -> None:
