@@ -236,6 +236,7 @@ class DeviceOptions:
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
         state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
+        behind_nat: whether others cannot call it, and have to by way of one that they can.
     """
 
     max_shards: int | None = None
@@ -249,6 +250,7 @@ class DeviceOptions:
     contention: Path | None = None
     is_private: bool = False
     state_file: Path | None = None
+    behind_nat: bool = False
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:

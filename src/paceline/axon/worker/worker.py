@@ -59,6 +59,15 @@ class Worker:
         for method in methods:
             self.registry.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
 
+    def app(self, access: Access, transport: Transport, names: HostNames) -> WorkerApp:
+        """Return what answers the requests, for one who has them come by a way of its own; to be closed by the caller.
+
+        Args:
+            transport: carries the results of duplex calls.
+            names: names that callers without a token may call it by.
+        """
+        return WorkerApp(self.registry, self.device, access, transport, self._limits, names)
+
     @contextlib.asynccontextmanager
     async def serving(
         self,
@@ -91,7 +100,7 @@ class Worker:
         access = access or TokenAccess(token)
         check_bind(host, is_open=access.is_open, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        app = WorkerApp(self.registry, self.device, access, transport, self._limits, HostNames(host, hosts))
+        app = self.app(access, transport, HostNames(host, hosts))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             for site in sites:

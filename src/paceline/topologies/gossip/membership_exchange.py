@@ -135,7 +135,7 @@ class ViewExchange:
             return
         name = self._membership.me.name
         try:
-            remote = self._calls.reach(Contact(rival.address, rival.fingerprint))
+            remote = self._calls.remote(rival)
             await remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS).coro(self._view())
         except RemoteError as error:
             is_other = rival.address != self._membership.me.address

@@ -9,7 +9,8 @@ import msgspec
 import torch
 from msgspec import Meta
 
-from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Name
+from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Key, Name
+from paceline.topologies.gossip.relayed_calls import Number, Poll, RelayedCall, RelayedReply, TakenCall
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,3 +97,18 @@ class PeerService(ABC):
     @abstractmethod
     async def fetch_average(self, learner: str) -> ModelReply:
         """Return the average of the living, from the peer whose turn it is to make it; ``wait`` until it has."""
+
+    @abstractmethod
+    async def take_call(self, poll: Poll) -> TakenCall | None:
+        """Hand the next call to a peer that cannot be called, and polls for it; None if none came for a while.
+
+        Raises `ValueError` if this peer is no relay for it.
+        """
+
+    @abstractmethod
+    async def answer_call(self, key: Key, number: Number, reply: RelayedReply) -> bool:
+        """Receive such a peer's answer to a call; False if there is no room for it now."""
+
+    @abstractmethod
+    async def call_by_relay(self, call: RelayedCall) -> RelayedReply | None:
+        """Pass a call on to such a peer, and return its answer; None if it takes none here now."""
