@@ -193,6 +193,8 @@ class PeerCalls:
         start, seconds = loop.time(), self._patience_seconds
         if brings_model:
             seconds += self.transfers.allowed_seconds(record.name)
+        if record.relay is not None:
+            seconds += self._patience_seconds  # if that is gone, the peer has to miss it, and find another
         remote, until = self.remote(record), start + seconds
         answer = retry(lambda: ask(remote.until(until)), give_up_seconds=seconds, until=until)
         found = await self._unless_gone(record, answer)

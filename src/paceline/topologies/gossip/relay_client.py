@@ -152,7 +152,7 @@ class RelayClient:
         answering.add_done_callback(self._answering.discard)
 
     async def _send_answer(self, relay: PeerRecord, taken: TakenCall) -> None:
-        reply = await self._reply(taken.call)
+        reply = await self.reply(taken.call)
         remote = self._calls.remote(relay)
         with contextlib.suppress(*BROKEN):
             while not await retry(
@@ -161,7 +161,7 @@ class RelayClient:
             ):
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _reply(self, call: RelayedCall) -> RelayedReply:
+    async def reply(self, call: RelayedCall) -> RelayedReply:
         """Return the app's answer to a call, or why it is not believed."""
         why = self._why_refused(call)
         if why is not None:

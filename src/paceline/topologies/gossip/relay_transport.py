@@ -9,7 +9,7 @@ from typing import TypeAlias
 from paceline.axon import loops
 from paceline.axon.messages import Reply, Request
 from paceline.axon.transports.base import Address, Transport, TransportWrapper
-from paceline.errors import ConfigError, RemoteError, TimedOut, Unreachable
+from paceline.errors import BadReply, ConfigError, ConnectionLost, Refused, RemoteError, TimedOut
 from paceline.topologies.gossip.membership import PeerRecord
 from paceline.topologies.gossip.relayed_calls import CallSigner, RelayedCall, RelayedReply
 
@@ -20,8 +20,8 @@ Forward: TypeAlias = Callable[[RelayedCall, float], Awaitable[RelayedReply | Non
 class RelayTransport(TransportWrapper):
     """Carries requests to one peer by way of its relay.
 
-    What the relay refuses, or answers in place of the peer, counts as not having got through: it says nothing of the
-    peer, which may be found by another relay soon.
+    What the relay refuses, or answers in place of the peer, says nothing of the peer, which may be found by another
+    relay soon. It counts as an answer that was lost, for nobody but the relay knows whether the call got through.
 
     Args:
         to: record of the peer.
@@ -47,11 +47,11 @@ class RelayTransport(TransportWrapper):
             reply = await loops.within(timeout, self._forward(call, timeout))
         except asyncio.TimeoutError:
             raise TimedOut(f"{where}: no answer within {timeout:g} s") from None
-        except (RemoteError, ConfigError) as error:
-            raise Unreachable(f"{where}: {error}") from error
+        except (Refused, BadReply, RemoteError, ConfigError) as error:
+            raise ConnectionLost(f"{where}: {error}") from error
         if reply is None:
-            raise Unreachable(f"{where}: it takes no calls there now")
+            raise ConnectionLost(f"{where}: it takes no calls there now")
         if not self._signer.is_of_called(call, reply):
-            raise Unreachable(f"{where}: the answer is not signed by {self._to.name}")
+            raise ConnectionLost(f"{where}: the answer is not signed by {self._to.name}")
         headers = {"content-type": reply.content_type} if reply.content_type else {}
         return Reply(reply.status, headers, [memoryview(bytearray(reply.body))])
