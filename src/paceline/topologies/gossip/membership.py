@@ -186,7 +186,7 @@ class Membership:
 
     Attributes:
         rival: record of a later life under this peer's own name that others sent; None if there is none.
-        num_contradicted: times that others took this peer for gone.
+        num_missed: times that others took this peer for gone where it is called now.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Membership:
         self._watchers = [on_change]
         self._move_watchers: list[Callable[[PeerRecord], None]] = []
         self.rival: PeerRecord | None = None
-        self.num_contradicted = 0
+        self.num_missed = 0
 
     @property
     def me(self) -> PeerRecord:
@@ -333,5 +333,4 @@ class Membership:
         elif record.is_later_than(me):
             self.refute(record)  # others never raise a beat: it is made up
         elif record.is_newer_than(me):
-            self.num_contradicted += 1
             self.amend()

@@ -22,6 +22,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         version: version of Paceline.
         learner: the peer whose view this is.
         members: records of all, by `Membership.encoded`.
+        missed_caller: in an answer, whether the peer that asked was taken for gone until then, where it is called now.
     """
 
     job: str
@@ -29,6 +30,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     learner: Name
     members: EncodedRecords
+    missed_caller: bool = False
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):

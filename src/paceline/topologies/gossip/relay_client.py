@@ -25,6 +25,7 @@ _FINDING_SECONDS = 60.0  # that a peer looks for its first relay
 _LOOKING_SECONDS = 0.5  # between two rounds through all who may be a relay
 _SLOWEST_POLLS = 2  # times that a poll may take what it should, besides what a model in it takes
 
+_LEAST_POLLS = 6  # that long a peer stays with a relay that answers it, whatever others say
 _SENDER = "a relay"  # as the app sees it
 
 _log = logging.getLogger(__name__)
@@ -123,10 +124,15 @@ class RelayClient:
         return False
 
     async def _take_from(self, relay: PeerRecord) -> None:
-        """Take calls at a relay until it is lost, or others cannot reach this peer by it."""
-        number, num_contradicted = 0, self._membership.num_contradicted
+        """Take calls at a relay until it is lost, or others miss this peer there."""
+        loop = asyncio.get_running_loop()
+        number, num_missed, least_until = (
+            0,
+            self._membership.num_missed,
+            loop.time() + _LEAST_POLLS * self._poll_seconds,
+        )
         with contextlib.suppress(*BROKEN):
-            while num_contradicted == self._membership.num_contradicted:
+            while num_missed == self._membership.num_missed or loop.time() < least_until:
                 taken = await retry(
                     lambda: self._poll(relay, "wait", number),  # noqa: B023  (awaited in this turn)
                     give_up_seconds=self._poll_seconds,
