@@ -93,7 +93,7 @@ async def other_calls(call, held):
 
 async def calls_of_its_own(call, held):
     stranger = CallSigner("", call.caller, DeviceKey.generate())
-    return await held(stranger.call(record("a", key=call.to), method=call.method, path=call.path, body=call.body))
+    return await held(stranger.call(record("a", key=call.to_key), method=call.method, path=call.path, body=call.body))
 
 
 async def old_calls(call, held, kept=[]):  # noqa: B006  (so that it lasts)

@@ -51,9 +51,7 @@ async def answer_all(relay, signers, status=200, body=b"yes"):
         taken = await relay.take(signers["a"].poll(AT_RELAY, number=number, after=after))
         if taken is not None:
             after = taken.number
-            assert await relay.answer(
-                signers["a"].public, taken.number, signers["a"].reply(taken.call, status=status, body=body)
-            )
+            assert await relay.answer(taken.number, signers["a"].reply(taken.call, status=status, body=body))
 
 
 def test_calls_are_held_until_they_are_taken_and_answered(run_virtual, relay, signers):
@@ -90,6 +88,7 @@ POLLS = {
     "another number": lambda poll: replace(poll, number=poll.number + 1),
     "another intent": lambda poll: replace(poll, intent="close"),
     "no key": lambda poll: replace(poll, key="x"),
+    "another name": lambda poll: replace(poll, name="b"),
 }
 
 
@@ -130,10 +129,9 @@ def test_nobody_answers_for_another(run_virtual, relay, signers):
         ]
         for reply in forged:
             with pytest.raises(ValueError, match="not signed by the peer that was called"):
-                await relay.answer(signers["a"].public, 1, reply)
+                await relay.answer(1, reply)
         assert not waiting.done()
-        assert await relay.answer("nobody", 1, forged[0])  # nobody waits for it, so it is passed to nobody
-        assert await relay.answer(signers["a"].public, 9, forged[0])
+        assert await relay.answer(9, forged[0])  # nobody waits for it, so it is passed to nobody
         waiting.cancel()
 
     run_virtual(main())
@@ -155,6 +153,23 @@ def test_calls_to_who_has_no_mailbox_or_polls_no_more_come_back_at_once(run_virt
         return loop.time() - before
 
     assert run_virtual(main()) == 0
+
+
+def test_two_peers_of_one_device_have_a_mailbox_each(run_virtual, relay, signers):
+    twin = CallSigner("job", "twin", signers["a"]._key)
+
+    async def main():
+        for signer in (signers["a"], twin):
+            await relay.take(signer.poll(AT_RELAY, number=1, intent="open"))
+        waiting = asyncio.ensure_future(relay.call(call_to_a(signers)))
+        await asyncio.sleep(0)
+        taken = [await relay.take(signer.poll(AT_RELAY, number=2)) for signer in (twin, signers["a"])]
+        waiting.cancel()
+        return taken
+
+    nothing, taken = run_virtual(main())
+    assert nothing is None
+    assert taken.call.to == "a"
 
 
 def test_a_call_is_not_held_for_long(run_virtual, relay, signers):
@@ -197,8 +212,8 @@ def test_what_is_held_is_bounded(run_virtual, relay, signers):
         assert await relay.call(call_to_a(signers, body=b"1")) is None
         taken = await relay.take(signers["a"].poll(AT_RELAY, number=2))
         too_large, fits = (signers["a"].reply(taken.call, status=200, body=bytes(most // 2 + more)) for more in (1, 0))
-        assert not await relay.answer(signers["a"].public, taken.number, too_large)
-        assert await relay.answer(signers["a"].public, taken.number, fits)
+        assert not await relay.answer(taken.number, too_large)
+        assert await relay.answer(taken.number, fits)
         assert await large == fits
 
     run_virtual(main())
@@ -254,7 +269,8 @@ def test_a_peer_answers_calls_of_others_that_are_theirs(run_virtual, client, sig
 
 CALLS = {
     "an earlier life": (lambda call, signers: call_to_a(signers, life=1), "a life that this one was in before"),
-    "another peer": (lambda call, signers: replace(call, to=signers["r"].public), "to another peer"),
+    "another key": (lambda call, signers: replace(call, to_key=signers["r"].public), "to another peer"),
+    "another name": (lambda call, signers: replace(call, to="b"), "to another peer"),
     "another body": (lambda call, signers: replace(call, body=b"that"), "not signed with the key"),
     "another path": (lambda call, signers: replace(call, path="/rpc/fetch_newest"), "not signed with the key"),
     "another job": (

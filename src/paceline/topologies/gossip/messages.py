@@ -9,7 +9,7 @@ import msgspec
 import torch
 from msgspec import Meta
 
-from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Key, Name
+from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Name
 from paceline.topologies.gossip.relayed_calls import Number, Poll, RelayedCall, RelayedReply, TakenCall
 
 
@@ -108,7 +108,7 @@ class PeerService(ABC):
         """
 
     @abstractmethod
-    async def answer_call(self, key: Key, number: Number, reply: RelayedReply) -> bool:
+    async def answer_call(self, number: Number, reply: RelayedReply) -> bool:
         """Receive such a peer's answer to a call; False if there is no room for it now."""
 
     @abstractmethod

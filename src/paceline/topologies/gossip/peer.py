@@ -30,7 +30,7 @@ from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeC
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.keeping import PeerKeeper
 from paceline.topologies.gossip.mass import FULL_MASS
-from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Key, Membership, PeerRecord, Signer
+from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord, Signer
 from paceline.topologies.gossip.membership_exchange import ViewExchange
 from paceline.topologies.gossip.messages import ModelReply, PeerService, View
 from paceline.topologies.gossip.mixing import MixingExchange
@@ -442,8 +442,8 @@ class Peer(Member, PeerService):
     async def take_call(self, poll: Poll) -> TakenCall | None:
         return await self._relay.take(poll)
 
-    async def answer_call(self, key: Key, number: Number, reply: RelayedReply) -> bool:
-        return await self._relay.answer(key, number, reply)
+    async def answer_call(self, number: Number, reply: RelayedReply) -> bool:
+        return await self._relay.answer(number, reply)
 
     async def call_by_relay(self, call: RelayedCall) -> RelayedReply | None:
         return await self._relay.call(call)

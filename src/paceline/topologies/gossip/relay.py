@@ -25,6 +25,7 @@ _PAUSE_SECONDS = 0.1  # between two looks whether it is still needed
 
 @dataclass(eq=False)
 class _HeldCall:
+    number: int
     call: RelayedCall
     answer: asyncio.Future[RelayedReply | None]
 
@@ -35,7 +36,7 @@ class _Mailbox:
 
     num_polls: int
     seen_at: float
-    held: dict[int, _HeldCall] = field(default_factory=dict)
+    held: dict[int, _HeldCall] = field(default_factory=dict)  # by number, in their order
     num_waiting: int = 0  # polls under way; a later one ends those before
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -46,12 +47,12 @@ class _Mailbox:
 
     def next_after(self, number: int) -> TakenCall | None:
         """Return the first call after a number: one whose poll was lost comes again."""
-        found = next((one for one in self.held if one > number), None)
-        return None if found is None else TakenCall(number=found, call=self.held[found].call)
+        held = next((held for held in self.held.values() if held.number > number), None)
+        return None if held is None else TakenCall(number=held.number, call=held.call)
 
 
 class Relay:
-    """Mailboxes of peers, each opened by the first poll with a key, and found by that key.
+    """Mailboxes of peers, each opened by the first poll with a name and a key, and found by both.
 
     It believes nobody by name: who polls and who answers proves to own the key. It need not understand what passes.
 
@@ -78,7 +79,8 @@ class Relay:
         self._max_held_bytes = MAX_HELD_MESSAGES * max_message_bytes
         self._num_held_bytes = 0
         self._numbers = itertools.count(1)  # of the calls to all: a mailbox that opens again gives none twice
-        self._mailboxes: dict[str, _Mailbox] = {}
+        self._mailboxes: dict[tuple[str, str], _Mailbox] = {}
+        self._held: dict[int, _HeldCall] = {}  # of all
 
     async def take(self, poll: Poll) -> TakenCall | None:
         """Wait for the next call to the peer that polls; None if there is none so far.
@@ -93,7 +95,7 @@ class Relay:
         mailbox.num_polls = poll.number
         if poll.intent != "wait":
             if poll.intent == "close":
-                self._close(poll.key)
+                self._close((poll.name, poll.key))
             return None
         mailbox.notify()
         mailbox.num_waiting += 1
@@ -109,13 +111,12 @@ class Relay:
             mailbox.seen_at = loop.time()
         return taken
 
-    async def answer(self, key: str, number: int, reply: RelayedReply) -> bool:
+    async def answer(self, number: int, reply: RelayedReply) -> bool:
         """Pass on the answer to a call; False if there is no room for it now. Nobody may wait for it any more.
 
         Raises `ValueError` if it does not come from the peer that was called.
         """
-        mailbox = self._mailboxes.get(key)
-        held = None if mailbox is None else mailbox.held.get(number)
+        held = self._held.get(number)
         if held is None or held.answer.done():
             return True
         if not self.signer.is_of_called(held.call, reply):
@@ -128,13 +129,13 @@ class Relay:
 
     async def call(self, call: RelayedCall) -> RelayedReply | None:
         """Hold a call until it is answered; None if the peer takes none here now, or too much is held."""
-        mailbox = self._mailboxes.get(call.to)
+        mailbox = self._mailboxes.get((call.to, call.to_key))
         if mailbox is None or not self._is_open(mailbox) or len(mailbox.held) >= MAX_HELD_CALLS:
             return None
         if self._num_held_bytes + len(call.body) > self._max_held_bytes / 2:
             return None
-        number, held = next(self._numbers), _HeldCall(call, asyncio.get_running_loop().create_future())
-        mailbox.held[number] = held
+        held = _HeldCall(next(self._numbers), call, asyncio.get_running_loop().create_future())
+        self._held[held.number] = mailbox.held[held.number] = held
         self._num_held_bytes += len(call.body)
         mailbox.notify()
         try:
@@ -142,7 +143,7 @@ class Relay:
         except asyncio.TimeoutError:
             return None
         finally:
-            del mailbox.held[number]
+            del mailbox.held[held.number], self._held[held.number]
             reply = held.answer.result() if held.answer.done() else None
             self._num_held_bytes -= len(call.body) + (0 if reply is None else len(reply.body))
 
@@ -154,22 +155,23 @@ class Relay:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _mailbox(self, poll: Poll) -> _Mailbox:
-        mailbox = self._mailboxes.get(poll.key)
+        owner = (poll.name, poll.key)
+        mailbox = self._mailboxes.get(owner)
         if mailbox is None:
-            for key in [key for key, one in self._mailboxes.items() if not self._is_open(one)]:
-                self._close(key)
+            for unused in [other for other, one in self._mailboxes.items() if not self._is_open(one)]:
+                self._close(unused)
             if len(self._mailboxes) >= MAX_MAILBOXES:
                 raise ValueError(f"this peer is the relay of {MAX_MAILBOXES} others already")
             now = asyncio.get_running_loop().time()
-            mailbox = self._mailboxes[poll.key] = _Mailbox(num_polls=poll.number - 1, seen_at=now)
+            mailbox = self._mailboxes[owner] = _Mailbox(num_polls=poll.number - 1, seen_at=now)
         return mailbox
 
     def _is_open(self, mailbox: _Mailbox) -> bool:
         silent_seconds = asyncio.get_running_loop().time() - mailbox.seen_at
         return mailbox.num_waiting > 0 or silent_seconds < 2 * self.poll_seconds
 
-    def _close(self, key: str) -> None:
-        mailbox = self._mailboxes.pop(key)
+    def _close(self, owner: tuple[str, str]) -> None:
+        mailbox = self._mailboxes.pop(owner)
         for held in mailbox.held.values():
             if not held.answer.done():
                 held.answer.set_result(None)

@@ -162,8 +162,7 @@ class RelayClient:
         remote = self._calls.remote(relay)
         with contextlib.suppress(*BROKEN):
             while not await retry(
-                lambda: remote.answer_call.coro(self._signer.public, taken.number, reply),
-                give_up_seconds=self._poll_seconds,
+                lambda: remote.answer_call.coro(taken.number, reply), give_up_seconds=self._poll_seconds
             ):
                 await asyncio.sleep(PAUSE_SECONDS)
 
@@ -186,7 +185,7 @@ class RelayClient:
         )
 
     def _why_refused(self, call: RelayedCall) -> str | None:
-        if call.to != self._signer.public or not self._first_life <= call.life <= self._membership.me.life:
+        if not self._signer.is_for_me(call) or not self._first_life <= call.life <= self._membership.me.life:
             return "this call is to another peer, or to a life that this one was in before"
         if not self._signer.is_of_caller(call):
             return "this call is not signed with the key that it names"

@@ -22,14 +22,16 @@ class RelayedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A request to a peer that only its relay reaches.
 
     Attributes:
-        to: key of the peer that is called, and `life` the one that it is in: in another, it does not count.
+        to: name of the peer that is called, `to_key` its key, and `life` the one that it is in: in another, the call
+            does not count.
         caller: name of the peer that calls, and `key` its key.
         nonce: drawn at random, so that an answer is to this call and no other.
         call_id: see `axon.CallOptions.once`; empty for none.
         signature: of the caller, of all of this and of the job.
     """
 
-    to: Key
+    to: Name
+    to_key: Key
     life: Life
     caller: Name
     key: Key
@@ -61,6 +63,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
         signature: of the peer, of all of this, of the job, and of the relay and its life.
     """
 
+    name: Name
     key: Key
     number: Number
     after: Number = 0
@@ -98,11 +101,15 @@ class CallSigner:
         """The peer's public key; empty if it has none."""
         return "" if self._key is None else self._key.public
 
+    def is_for_me(self, call: RelayedCall) -> bool:
+        """Return whether a call is to this peer, in whatever life."""
+        return (call.to, call.to_key) == (self._name, self.public)
+
     def call(self, to: PeerRecord, **request: Any) -> RelayedCall:
         """Return a signed call to a peer."""
         nonce = secrets.token_bytes(16)
         call = RelayedCall(
-            to=to.key, life=to.life, caller=self._name, key=self.public, nonce=nonce, signature=b"", **request
+            to=to.name, to_key=to.key, life=to.life, caller=self._name, key=self.public, nonce=nonce, **request
         )
         return msgspec.structs.replace(call, signature=self._sign(self._call(call)))
 
@@ -113,7 +120,7 @@ class CallSigner:
 
     def poll(self, relay: PeerRecord, **about: Any) -> Poll:
         """Return a signed poll of a relay."""
-        poll = Poll(key=self.public, **about)
+        poll = Poll(name=self._name, key=self.public, **about)
         return msgspec.structs.replace(poll, signature=self._sign(self._poll(relay, poll)))
 
     def is_of_caller(self, call: RelayedCall) -> bool:
@@ -122,7 +129,7 @@ class CallSigner:
 
     def is_of_called(self, call: RelayedCall, reply: RelayedReply) -> bool:
         """Return whether an answer comes from the peer that was called, and is to this call."""
-        return is_signed(call.to, self._reply(call, reply), reply.signature)
+        return is_signed(call.to_key, self._reply(call, reply), reply.signature)
 
     def is_of_owner(self, relay: PeerRecord, poll: Poll) -> bool:
         """Return whether a poll of this relay comes from the owner of its key."""
