@@ -43,7 +43,7 @@ def gossip(
     device.check_options(topology)
     contacts = [parse_contact("--peer", url) for url in peer or ()]
     if device.options.behind_nat and not contacts:
-        raise ConfigError("--behind-nat is for a peer that joins one that can be called: give that by --peer")
+        raise ConfigError("--behind-nat: a peer behind NAT joins one that can be called; name that by --peer")
     consent = ask_consent(device, topology, spec.described(), "other peers")
     if device.as_json and folder is None:
         termination = Termination(can_go_on=False)

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from paceline.axon import ServerIdentity
+from paceline.axon.keys import DeviceKey
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
@@ -13,7 +14,7 @@ from paceline.learning.datasets import DataSpec
 from paceline.learning.models import ModelSpec
 from paceline.topologies.base import Contact, DeviceOptions, Environment, Node
 from paceline.topologies.events import MemberListening
-from paceline.topologies.gossip.events import EpochEnded, GossipEnded, GossipStarted, PeerLost
+from paceline.topologies.gossip.events import EpochEnded, GossipEnded, GossipStarted, PeerLost, PeerStarted, RelayFound
 from paceline.topologies.gossip.jobs import GossipJob
 from paceline.topologies.gossip.topology import TOPOLOGY
 
@@ -21,7 +22,7 @@ from paceline.topologies.gossip.topology import TOPOLOGY
 class Device:
     """One of two devices, with half of the data of a small job."""
 
-    def __init__(self, name, number, listen, contacts=(), **rules):
+    def __init__(self, name, number, listen, contacts=(), *, key=None, behind_nat=False, **rules):
         small = {"epochs": 3, "min_peers": 2, "probe_seconds": 0.5, "model": ModelSpec(name="two-nn")}
         self.plan = TOPOLOGY.prepare(GossipJob(**{**small, "data": DataSpec(name="digits"), **rules}))
         self.urls, self.events, self.saved = queue.Queue(), [], {}
@@ -31,7 +32,8 @@ class Device:
             "contacts": contacts,
             "trust": {"token": listen.token},
             "fingerprint": listen.identity and listen.identity.fingerprint,
-            "options": DeviceOptions(part=(number, 2)),
+            "key": key,
+            "options": DeviceOptions(part=(number, 2), behind_nat=behind_nat),
         }
         self._fleet = JoinedFleet(listen, self.urls.put, make_node=self._make_node)
 
@@ -69,6 +71,35 @@ def test_two_peers_train_over_tls_with_a_token(exchange):
         assert not any(isinstance(event, PeerLost) for event in device.events)
     states = first.outcome.state, second.outcome.state
     assert all((states[0][name] == states[1][name]).all() for name in states[0])
+
+
+def test_a_peer_behind_nat_trains_over_tls_with_a_token():
+    key = DeviceKey.generate()  # both on one device, as here
+    first = Device("b", 1, ListenOptions(port=0, token="S3cret", identity=ServerIdentity.self_made(None)), key=key)
+    thread, contact = first.start()
+    second = Device("a", 2, ListenOptions(port=0, token="S3cret"), [contact], key=key, behind_nat=True)
+    try:
+        second.run()
+    finally:
+        thread.join(timeout=60)
+    for device in (first, second):
+        assert device.outcome.metrics["averaged"] == ("a", "b")
+        assert [event.num_exchanges for event in device.events if isinstance(event, EpochEnded)] == [1] * 3
+        assert not any(isinstance(event, PeerLost) for event in device.events)
+    assert [event.relay for event in second.events if isinstance(event, RelayFound)] == ["b"]
+    (started,) = (event for event in second.events if isinstance(event, PeerStarted))
+    assert started.address == contact.address
+
+
+def test_a_peer_behind_nat_needs_one_to_join():
+    with pytest.raises(ConfigError, match="a peer behind NAT joins one that can be called"):
+        Device("a", 1, ListenOptions(port=0), key=DeviceKey.generate(), behind_nat=True).run()
+
+
+def test_a_peer_behind_nat_needs_a_key():
+    contact = Contact("http://127.0.0.1:9")
+    with pytest.raises(ConfigError, match="a peer behind NAT needs a key"):
+        Device("a", 1, ListenOptions(port=0), [contact], behind_nat=True).run()
 
 
 def test_a_wrong_token_is_reported():

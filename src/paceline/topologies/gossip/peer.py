@@ -16,7 +16,7 @@ from paceline.allocation.edge_gossip import BalancingPolicy
 from paceline.axon.access import LOOPBACK, TokenAccess
 from paceline.axon.host_names import HostNames
 from paceline.devices.contention import ContentionMonitor, ContentionPredictor, Predictor, RecentPredictor, load_profile
-from paceline.errors import PacelineError
+from paceline.errors import ConfigError, PacelineError
 from paceline.events import Phase
 from paceline.learning.averaging import State
 from paceline.learning.scores import Scores, fields_of, figures_of
@@ -467,6 +467,10 @@ class Peer(Member, PeerService):
     # Helpers.
 
     def _make_relay_client(self, signer: CallSigner, rng: random.Random) -> RelayClient:
+        if not signer.has_key:
+            raise ConfigError("a peer behind NAT needs a key, to show that calls by way of others are its own")
+        if not self._node.contacts:
+            raise ConfigError("a peer behind NAT joins one that can be called: name that")
         worker = axon.Worker(self.name, limits=self._peer_calls.limits)
         for call in sorted(self.calls):
             worker.rpc(name=call)(getattr(self, call))
