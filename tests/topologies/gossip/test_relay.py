@@ -18,7 +18,7 @@ from tests.topologies.gossip.test_peer import averaged, job, of
 
 def swarm_of(reachable, hidden, **rules):
     """A swarm of peers that can be called, the first of which all know, and of others behind NAT."""
-    swarm = Swarm(job(min_peers=len(reachable + hidden), **rules), has_keys=True)
+    swarm = Swarm(job(**{"min_peers": len(reachable + hidden), **rules}), has_keys=True)
     for name in reachable:
         swarm.start(name, reachable[0] if name != reachable[0] else ())
     for name in hidden:
@@ -178,14 +178,30 @@ def test_a_newcomer_behind_nat_is_given_its_share():
     assert swarm.begun["d"] > 0
 
 
-def test_without_a_peer_that_can_be_called_there_is_one_clear_line():
+def test_a_relay_that_cannot_be_called_yet_is_waited_for():
     async def main():
         swarm = Swarm(job(), has_keys=True)
-        swarm.start("a")
-        swarm.start("b", "a", behind_nat=True)
-        await asyncio.sleep(0.01)
-        await swarm.kill("a")
-        with pytest.raises(PacelineError, match=r"no peer could be joined"):
-            await swarm.lives["b"]
+        peer, transport = swarm.make("a")
+        async with swarm.serving(peer, transport) as address:
+            swarm.start("b", "a", behind_nat=True)
+            await asyncio.sleep(5)
+            assert of(RelayFound, swarm) == []
+            run = asyncio.ensure_future(peer.run(address))
+            results = await swarm.results()
+            await run
+            return results
+
+    assert averaged(play(main())) == {"b": "ab"}
+
+
+def test_without_a_peer_that_can_be_called_there_is_one_clear_line():
+    async def main():
+        swarm = swarm_of("a", "b", min_peers=3)
+        await asyncio.sleep(1)
+        swarm.start("c", "a", behind_nat=True)
+        swarm.peers[0]._relay.take = None
+        with pytest.raises(PacelineError, match="of those that it knows, none passes calls on to it"):
+            await swarm.lives["c"]
+        await swarm.end()
 
     play(main())

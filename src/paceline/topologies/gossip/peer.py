@@ -234,7 +234,7 @@ class Peer(Member, PeerService):
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
         introducer = await self._views.join(self._node.contacts)
         if self._relay_client is not None:
-            await self._relay_client.begin()
+            await self._relay_client.begin(lambda: self._views.join(self._node.contacts))
         await self._views.check_rival()  # or this one would be given the share of its former life again
         if introducer is None and self._restored is None:
             self._membership.amend(first_epoch=1)

@@ -69,8 +69,12 @@ class RelayClient:
         self._announcing: asyncio.Task[None] | None = None
         membership.watch(self._look_at)
 
-    async def begin(self) -> None:
-        """Find a relay, and take calls there from now on; raises `PacelineError` if there is none for long."""
+    async def begin(self, ask_again: Callable[[], Awaitable[object]]) -> None:
+        """Find a relay, and take calls there from now on; raises `PacelineError` if there is none for long.
+
+        Args:
+            ask_again: learns of further peers, as long as there is none.
+        """
         until = asyncio.get_running_loop().time() + _FINDING_SECONDS
         while not await self._find():
             if asyncio.get_running_loop().time() >= until:
@@ -79,6 +83,7 @@ class RelayClient:
                     "must be started without --behind-nat"
                 )
             await asyncio.sleep(_LOOKING_SECONDS)
+            await ask_again()
         self._running = asyncio.ensure_future(self._run())
 
     async def aclose(self) -> None:
