@@ -25,6 +25,7 @@ from paceline.allocation import AllocationPolicy
 from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.axon.transports.mounted import MountedTransport
 from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.devices.profiles import Profile
@@ -286,17 +287,25 @@ class Node(Environment):
     options: DeviceOptions = DeviceOptions()
 
     def connect(
-        self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None, **options: Any
+        self,
+        interface: type,
+        *,
+        timeout_seconds: float = 60.0,
+        contact: Contact | None = None,
+        path: str = "",
+        **options: Any,
     ) -> axon.Remote:
         """Return the host, or another contact, to be called.
 
         Args:
+            path: where the calls are that `Role.further_calls` names; empty for the others.
             options: further fields of `axon.CallOptions`.
         """
         address, fingerprint = contact or self.contacts[0]
         trust = {**self.trust, **({} if fingerprint is None else {"fingerprint": fingerprint, "ca_file": None})}
+        transport = MountedTransport(self.transport, path) if path else self.transport
         return axon.connect(
-            address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust, **options
+            address, interface=interface, transport=transport, timeout_seconds=timeout_seconds, **trust, **options
         )
 
     async def prove(self, host: axon.Remote) -> Proof | None:
@@ -316,10 +325,12 @@ class Role(ABC):
 
     Attributes:
         calls: methods that others may call over the network; none if nobody calls this role.
+        further_calls: methods that others may call below a path, and learn of only there.
         rights: right that a call needs, where that is not to take part.
     """
 
     calls: ClassVar[frozenset[str]] = frozenset()
+    further_calls: ClassVar[Mapping[str, frozenset[str]]] = {}
     rights: ClassVar[Mapping[str, Right]] = {}
 
     @abstractmethod
@@ -622,9 +633,10 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
         yield ""
         return
     most = plan.max_message_bytes
-    worker = axon.Worker(name, limits=Limits(max_body_bytes=most + most // 8 + _OVERHEAD_BYTES))
-    for call in sorted(role.calls):
-        worker.rpc(name=call)(getattr(role, call))
+    limits = Limits(max_body_bytes=most + most // 8 + _OVERHEAD_BYTES)
+    worker = _offering(role, role.calls, name, limits)
+    for path, calls in role.further_calls.items():
+        worker.mount(path, _offering(role, calls, name, limits))
     topology = plan.topology
     job = plan.public_tables
 
@@ -640,6 +652,13 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
         settings["access"] = _guard(worker, role, role.env.access)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
+
+
+def _offering(role: Role, calls: Collection[str], name: str, limits: Limits) -> axon.Worker:
+    worker = axon.Worker(name, limits=limits)
+    for call in sorted(calls):
+        worker.rpc(name=call)(getattr(role, call))
+    return worker
 
 
 def _guard(worker: axon.Worker, host: Host, access: HostAccess) -> HostAccess:

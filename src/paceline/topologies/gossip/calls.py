@@ -12,7 +12,7 @@ from paceline.axon.retry import retry
 from paceline.errors import ConfigError, PacelineError, Refused, RemoteError, Unreachable
 from paceline.topologies.base import Contact, Node
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord
-from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.messages import RELAY_PATH, ModelReply, PeerService, RelayService, View
 from paceline.topologies.gossip.relay import Relay
 from paceline.topologies.gossip.relay_transport import RelayTransport
 from paceline.topologies.gossip.relayed_calls import RelayedCall, RelayedReply
@@ -120,12 +120,20 @@ class PeerCalls:
 
         A peer that uses TLS shows its token to nobody else.
         """
+        return self._reach(contact, PeerService)
+
+    def reach_relay(self, record: PeerRecord) -> axon.Remote:
+        """Return the relay at the address in a record, to be called as that; raises `ConfigError` as before."""
+        return self._reach(Contact(record.address, record.fingerprint), RelayService, RELAY_PATH)
+
+    def _reach(self, contact: Contact, interface: type, path: str = "") -> axon.Remote:
         if self._uses_tls and not contact.address.startswith("https://"):
             raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
-            PeerService,
+            interface,
             timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,
             contact=contact,
+            path=path,
             limits=self.limits,
         )
 
@@ -142,7 +150,7 @@ class PeerCalls:
             return self.reach(Contact(record.address, record.fingerprint))
         if self._relay is None or not self._relay.signer.has_key:
             raise ConfigError(f"{record.name} is called by way of {record.relay}, and this peer has no key to do that")
-        own_relay, at_relay = self._relay, self.reach(Contact(record.address, record.fingerprint))
+        own_relay, at_relay = self._relay, self.reach_relay(record)
 
         async def forward(call: RelayedCall, seconds: float) -> RelayedReply | None:
             if record.relay == self._membership.me.name:

@@ -12,6 +12,9 @@ from msgspec import Meta
 from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Name
 from paceline.topologies.gossip.relayed_calls import Number, Poll, RelayedCall, RelayedReply, TakenCall
 
+RELAY_PATH = "/relay"
+"""Path of a peer's calls as a relay."""
+
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """What a peer knows of all.
@@ -99,6 +102,12 @@ class PeerService(ABC):
     @abstractmethod
     async def fetch_average(self, learner: str) -> ModelReply:
         """Return the average of the living, from the peer whose turn it is to make it; ``wait`` until it has."""
+
+
+class RelayService(ABC):
+    """What peers that cannot be called, and those that call them, call at a relay."""
+
+    noun: ClassVar[str] = "a peer of a gossip job"
 
     @abstractmethod
     async def take_call(self, poll: Poll) -> TakenCall | None:

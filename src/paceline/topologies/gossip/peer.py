@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from paceline.topologies.gossip.keeping import PeerKeeper
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord, Signer
 from paceline.topologies.gossip.membership_exchange import ViewExchange
-from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.messages import RELAY_PATH, ModelReply, PeerService, RelayService, View
 from paceline.topologies.gossip.mixing import MixingExchange
 from paceline.topologies.gossip.observer import OnEpoch
 from paceline.topologies.gossip.peer_data import Holding, TrainingData
@@ -102,7 +102,7 @@ class _Resources:
                 await self.store.aclose()
 
 
-class Peer(Member, PeerService):
+class Peer(Member, PeerService, RelayService):
     """One of those that train together without a server.
 
     Args:
@@ -114,6 +114,7 @@ class Peer(Member, PeerService):
     """
 
     calls: ClassVar[frozenset[str]] = PeerService.__abstractmethods__
+    further_calls: ClassVar[Mapping[str, frozenset[str]]] = {RELAY_PATH: RelayService.__abstractmethods__}
 
     def __init__(
         self,

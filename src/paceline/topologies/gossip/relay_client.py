@@ -8,6 +8,7 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from paceline import axon
 from paceline.axon.messages import Reply, Request
@@ -29,6 +30,11 @@ _LEAST_POLLS = 6  # that long a peer stays with a relay that answers it, whateve
 _SENDER = "a relay"  # as the app sees it
 
 _log = logging.getLogger(__name__)
+
+
+class _RelayInUse(NamedTuple):
+    record: PeerRecord
+    remote: axon.Remote
 
 
 class RelayClient:
@@ -62,7 +68,7 @@ class RelayClient:
         self._on_relay = on_relay
         self._first_life = membership.me.life
         self._numbers = itertools.count(self._first_life)  # of polls: a peer that comes back goes on from there
-        self._relay: PeerRecord | None = None
+        self._relay: _RelayInUse | None = None
         self._running: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._answering: set[asyncio.Task[None]] = set()
@@ -115,20 +121,21 @@ class RelayClient:
         others = [record for record in self._membership.others() if record.relay is None and record.key]
         self._rng.shuffle(others)
         last, self._relay = self._relay, None
-        for relay in sorted(others, key=lambda record: last is not None and record.name == last.name):
+        for record in sorted(others, key=lambda record: last is not None and record.name == last.record.name):
             try:
+                relay = _RelayInUse(record, self._calls.reach_relay(record))
                 await self._poll(relay, "open")
             except BROKEN:
                 continue
             self._relay = relay
-            self._membership.move(relay)
+            self._membership.move(record)
             if self._announcing is not None:
                 self._announcing.cancel()
-            self._announcing = asyncio.ensure_future(self._on_relay(relay))
+            self._announcing = asyncio.ensure_future(self._on_relay(record))
             return True
         return False
 
-    async def _take_from(self, relay: PeerRecord) -> None:
+    async def _take_from(self, relay: _RelayInUse) -> None:
         """Take calls at a relay until it is lost, or others miss this peer there."""
         loop = asyncio.get_running_loop()
         number, num_missed, least_until = (
@@ -148,26 +155,23 @@ class RelayClient:
                     while len(self._answering) >= MAX_ANSWERING:
                         await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _poll(self, relay: PeerRecord, intent: str, after: int = 0) -> TakenCall | None:
-        poll = self._signer.poll(relay, number=next(self._numbers), after=after, intent=intent)
-        taken: TakenCall | None = await self._at(relay).take_call.coro(poll)
+    async def _poll(self, relay: _RelayInUse, intent: str, after: int = 0) -> TakenCall | None:
+        poll = self._signer.poll(relay.record, number=next(self._numbers), after=after, intent=intent)
+        seconds = _SLOWEST_POLLS * self._poll_seconds + self._calls.transfers.allowed_seconds(relay.record.name)
+        remote = relay.remote.until(asyncio.get_running_loop().time() + seconds)
+        taken: TakenCall | None = await remote.take_call.coro(poll)
         return taken
 
-    def _at(self, relay: PeerRecord) -> axon.Remote:
-        seconds = _SLOWEST_POLLS * self._poll_seconds + self._calls.transfers.allowed_seconds(relay.name)
-        return self._calls.remote(relay).until(asyncio.get_running_loop().time() + seconds)
-
-    def _answer(self, relay: PeerRecord, taken: TakenCall) -> None:
+    def _answer(self, relay: _RelayInUse, taken: TakenCall) -> None:
         answering = asyncio.ensure_future(self._send_answer(relay, taken))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
-    async def _send_answer(self, relay: PeerRecord, taken: TakenCall) -> None:
+    async def _send_answer(self, relay: _RelayInUse, taken: TakenCall) -> None:
         reply = await self.reply(taken.call)
-        remote = self._calls.remote(relay)
         with contextlib.suppress(*BROKEN):
             while not await retry(
-                lambda: remote.answer_call.coro(taken.number, reply), give_up_seconds=self._poll_seconds
+                lambda: relay.remote.answer_call.coro(taken.number, reply), give_up_seconds=self._poll_seconds
             ):
                 await asyncio.sleep(PAUSE_SECONDS)
 
@@ -201,8 +205,7 @@ class RelayClient:
 
     def _look_at(self, record: PeerRecord, reason: str) -> None:
         """Leave a relay that is dead; one that said goodbye goes on as long as it answers."""
-        relay = self._relay
-        if relay is None or self._polling is None or record.name != relay.name:
+        if self._relay is None or self._polling is None or record.name != self._relay.record.name:
             return
-        if record.status == "dead" or record.life != relay.life:
+        if record.status == "dead" or record.life != self._relay.record.life:
             self._polling.cancel()
