@@ -37,7 +37,18 @@ from paceline.learning.averaging import State
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.access import ADMIN_CALLS, HTTP, HTTPS, Administration, HostAccess, Proof, Right, prove
+from paceline.topologies.access import (
+    ADMIN_CALLS,
+    HTTP,
+    HTTPS,
+    Administration,
+    AuditedAccess,
+    AuditLog,
+    HostAccess,
+    Proof,
+    Right,
+    prove,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
@@ -327,11 +338,13 @@ class Role(ABC):
         calls: methods that others may call over the network; none if nobody calls this role.
         further_calls: methods that others may call below a path, and learn of only there.
         rights: right that a call needs, where that is not to take part.
+        audit: record of who was refused because of its token; None where nobody keeps one, or `HostAccess` does.
     """
 
     calls: ClassVar[frozenset[str]] = frozenset()
     further_calls: ClassVar[Mapping[str, frozenset[str]]] = {}
     rights: ClassVar[Mapping[str, Right]] = {}
+    audit: AuditLog | None = None
 
     @abstractmethod
     async def run(self, address: str) -> Any:
@@ -650,6 +663,8 @@ async def serving(role: Role, plan: Plan[Any], name: str, **settings: Any) -> As
     worker.rpc(name="model")(model)
     if isinstance(role, Host) and role.env.access is not None:
         settings["access"] = _guard(worker, role, role.env.access)
+    elif role.audit is not None:
+        settings["access"] = AuditedAccess(settings.get("token"), role.audit)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
 

@@ -1,12 +1,13 @@
 """Peers in real time over HTTP, as devices run them: here two of them in threads of one process."""
 
+import json
 import queue
 import threading
 
 import pytest
 
 from paceline.axon import ServerIdentity
-from paceline.axon.keys import DeviceKey
+from paceline.axon.keys import DeviceKey, short
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets.joined import JoinedFleet
 from paceline.fleets.live import ListenOptions
@@ -22,7 +23,7 @@ from paceline.topologies.gossip.topology import TOPOLOGY
 class Device:
     """One of two devices, with half of the data of a small job."""
 
-    def __init__(self, name, number, listen, contacts=(), *, key=None, behind_nat=False, **rules):
+    def __init__(self, name, number, listen, contacts=(), *, key=None, behind_nat=False, folder=None, **rules):
         small = {"epochs": 3, "min_peers": 2, "probe_seconds": 0.5, "model": ModelSpec(name="two-nn")}
         self.plan = TOPOLOGY.prepare(GossipJob(**{**small, "data": DataSpec(name="digits"), **rules}))
         self.urls, self.events, self.saved = queue.Queue(), [], {}
@@ -35,13 +36,17 @@ class Device:
             "key": key,
             "options": DeviceOptions(part=(number, 2), behind_nat=behind_nat),
         }
+        self._folder = folder
         self._fleet = JoinedFleet(listen, self.urls.put, make_node=self._make_node)
 
     def _make_node(self, host):
         return Node(**self._settings, emit=host.hear, now=host.env.now)
 
     def run(self):
-        env = Environment(emit=self.events.append, save=lambda key, state, model: self.saved.update({key: state}))
+        def save(key, state, model):
+            self.saved[key] = state
+
+        env = Environment(emit=self.events.append, save=save, folder=self._folder)
         self.outcome = self._fleet.run(self.plan, env)
 
     def start(self):
@@ -102,12 +107,25 @@ def test_a_peer_behind_nat_needs_a_key():
         Device("a", 1, ListenOptions(port=0), [contact], behind_nat=True).run()
 
 
-def test_a_wrong_token_is_reported():
-    thread, contact = Device("a", 1, ListenOptions(port=0, token="S3cret")).start()
+def test_a_wrong_token_or_job_is_reported_and_who_joins_is_recorded(tmp_path):
+    keys = [DeviceKey.generate() for _ in range(2)]
+    thread, contact = Device("a", 1, ListenOptions(port=0, token="S3cret"), key=keys[0], folder=tmp_path).start()
     with pytest.raises(PacelineError, match="no peer could be joined: .*the token is wrong"):
-        Device("b", 2, ListenOptions(port=0, token="guess"), [contact]).run()
-    Device("b", 2, ListenOptions(port=0, token="S3cret"), [contact]).run()  # it has been waiting for this one
+        Device("b", 2, ListenOptions(port=0, token="guess"), [contact], key=keys[1]).run()
+    with pytest.raises(PacelineError, match="no peer could be joined: .*this peer trains another job"):
+        Device("c", 2, ListenOptions(port=0, token="S3cret"), [contact], key=keys[1], epochs=4).run()
+    last = Device("b", 2, ListenOptions(port=0, token="S3cret"), [contact], key=keys[1])
+    last.run()  # it has been waiting for this one
     thread.join(timeout=60)
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    address = next(event.address for event in last.events if isinstance(event, MemberListening))
+    (joined,) = (line for line in lines if line["what"] == "join")
+    assert (joined["name"], joined["key"], joined["detail"]) == ("b", short(keys[1].public), address)
+    refused = [line for line in lines if line["what"] == "refusal"]
+    assert {line["address"] for line in refused} == {"127.0.0.1"}
+    assert refused[0]["detail"] == "401 for /"
+    assert "this peer trains another job" in refused[-1]["detail"]
+    assert "S3cret" not in str(lines)
 
 
 def test_a_peer_needs_data():

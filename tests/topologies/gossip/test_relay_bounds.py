@@ -1,13 +1,13 @@
 """A relay by itself: whom it believes, what it holds at most, and what a peer behind it answers."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from paceline.axon.keys import DeviceKey
 from paceline.axon.messages import Reply
+from paceline.topologies.access import AuditLog
 from paceline.topologies.gossip import relay as bounds
 from paceline.topologies.gossip.membership import Membership, Signer
 from paceline.topologies.gossip.relay import Relay
@@ -246,14 +246,14 @@ class Echo:
 
 
 @pytest.fixture
-def client(signers):
+def client(signers, tmp_path):
     """What answers at a, which knows b, and is in its second life."""
     key = signers["a"]._key
     membership = Membership(record("a", life=2), signer=Signer("job", key))
     b = Membership(record("b"), signer=Signer("job", signers["b"]._key))
     membership.merge([b.me])
     return RelayClient(
-        Echo(), signers["a"], membership, SimpleNamespace(), None, poll_seconds=POLL_SECONDS, on_relay=None
+        Echo(), signers["a"], membership, None, None, AuditLog(tmp_path), poll_seconds=POLL_SECONDS, on_relay=None
     )
 
 
@@ -285,8 +285,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("change", "why"), CALLS.values(), ids=CALLS)
-def test_a_peer_answers_nothing_that_was_made_up_on_the_way(run_virtual, client, signers, change, why):
+def test_a_peer_answers_nothing_that_was_made_up_on_the_way(run_virtual, client, signers, tmp_path, change, why):
     reply = run_virtual(client.reply(change(call_to_a(signers, life=2), signers)))
     assert reply.status == 403
     assert why in reply.body.decode()
     assert client._app.requests == []
+    assert why in (tmp_path / "audit.jsonl").read_text()

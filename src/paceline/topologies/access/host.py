@@ -87,7 +87,7 @@ class HostAccess(access.Access):
     def refuse(self, head: Request) -> Reply | None:
         refusal = refuse_web_page(head.headers) or self._refuse(head)
         if refusal is not None:
-            self.audit.record("refusal", address=head.peer, detail=f"{refusal.status} for {head.path[:80]}")
+            self.audit.record_refused(head, refusal)
         return refusal
 
     def _refuse(self, head: Request) -> Reply | None:

@@ -13,14 +13,16 @@ import msgspec
 
 from paceline import axon
 from paceline.allocation.edge_gossip import BalancingPolicy
-from paceline.axon.access import LOOPBACK, TokenAccess
+from paceline.axon import access
 from paceline.axon.host_names import HostNames
+from paceline.axon.keys import short
 from paceline.devices.contention import ContentionMonitor, ContentionPredictor, Predictor, RecentPredictor, load_profile
 from paceline.errors import ConfigError, PacelineError
 from paceline.events import Phase
 from paceline.learning.averaging import State
 from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
+from paceline.topologies.access import AuditLog
 from paceline.topologies.base import Contact, DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted
 from paceline.topologies.gossip import events
@@ -113,6 +115,7 @@ class Peer(Member, PeerService, RelayService):
         given: what it goes on from, as `PeerState.packed`; None for what is in its storage, if anything is.
     """
 
+    audit: AuditLog
     calls: ClassVar[frozenset[str]] = PeerService.__abstractmethods__
     further_calls: ClassVar[Mapping[str, frozenset[str]]] = {RELAY_PATH: RelayService.__abstractmethods__}
 
@@ -130,6 +133,7 @@ class Peer(Member, PeerService, RelayService):
         check_name(node.name)
         job = prepared.job
         self.name = node.name
+        self.audit = AuditLog(node.folder)
         self._prepared = prepared
         self._job = job
         self._node = node
@@ -230,6 +234,7 @@ class Peer(Member, PeerService, RelayService):
             await self._exchange.aclose()
             await self._background.aclose()
             self._keeper.close()
+            self.audit.close()
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
@@ -419,7 +424,11 @@ class Peer(Member, PeerService, RelayService):
     # What others call.
 
     async def exchange_views(self, view: View) -> View:
-        return self._views.answer(view)
+        try:
+            return self._views.answer(view)
+        except ValueError as error:
+            self.audit.record("refusal", name=view.learner, address=access.caller.get().address, detail=str(error))
+            raise
 
     async def fetch_model(self, epoch: int, base: int) -> ModelReply:
         return self._counted(await self._exchange.fetch_model(epoch, base, self._hold_seconds))
@@ -481,11 +490,12 @@ class Peer(Member, PeerService, RelayService):
             await self._views.exchange_with_all()
 
         return RelayClient(
-            worker.app(TokenAccess(None), self._node.transport, HostNames(LOOPBACK, ())),
+            worker.app(access.TokenAccess(None), self._node.transport, HostNames(access.LOOPBACK, ())),
             signer,
             self._membership,
             self._peer_calls,
             rng,
+            self.audit,
             poll_seconds=self._relay.poll_seconds,
             on_relay=announce,
         )
@@ -527,5 +537,8 @@ class Peer(Member, PeerService, RelayService):
     def _report_change(self, record: PeerRecord, reason: str) -> None:
         if record.is_living:
             self._report(events.PeerSeen, other=record.name)
+            where = record.address if record.relay is None else f"{record.address}, by way of {record.relay}"
+            heard_from = access.caller.get().address
+            self.audit.record("join", name=record.name, key=short(record.key), address=heard_from, detail=where)
         elif not (record.status == "left" and record.is_done):  # at the end, all say goodbye
             self._report(events.PeerLost, other=record.name, reason=reason[:_MAX_TEXT])

@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from paceline import axon
+from paceline.axon.keys import short
 from paceline.axon.messages import Reply, Request
 from paceline.axon.retry import retry
 from paceline.axon.transports.base import App, answer
 from paceline.errors import PacelineError
+from paceline.topologies.access import AuditLog
 from paceline.topologies.gossip.calls import BROKEN, PAUSE_SECONDS, PeerCalls
 from paceline.topologies.gossip.membership import Membership, PeerRecord
 from paceline.topologies.gossip.relayed_calls import CallSigner, RelayedCall, RelayedReply, TakenCall
@@ -55,6 +57,7 @@ class RelayClient:
         membership: Membership,
         calls: PeerCalls,
         rng: random.Random,
+        audit: AuditLog,
         *,
         poll_seconds: float,
         on_relay: Callable[[PeerRecord], Awaitable[None]],
@@ -64,6 +67,7 @@ class RelayClient:
         self._membership = membership
         self._calls = calls
         self._rng = rng
+        self._audit = audit
         self._poll_seconds = poll_seconds
         self._on_relay = on_relay
         self._first_life = membership.me.life
@@ -179,6 +183,7 @@ class RelayClient:
         """Return the app's answer to a call, or why it is not believed."""
         why = self._why_refused(call)
         if why is not None:
+            self._audit.record("refusal", name=call.caller, key=short(call.key), address=_SENDER, detail=why)
             reply = Reply.refusal(403, why)
         else:
             headers = {"content-type": call.content_type}
