@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from paceline.axon.keys import DeviceKey
 from paceline.errors import PacelineError
-from paceline.topologies.gossip.events import EpochEnded, PeerLost, RelayFound
+from paceline.topologies.gossip.events import EpochEnded, PeerLost, PeerStarted, RelayFound
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.relayed_calls import CallSigner
 from tests.topologies.gossip.answers import record
@@ -16,9 +16,9 @@ from tests.topologies.gossip.swarm import Swarm, play
 from tests.topologies.gossip.test_peer import averaged, job, of
 
 
-def swarm_of(reachable, hidden, **rules):
+def swarm_of(reachable, hidden, *, disk=None, **rules):
     """A swarm of peers that can be called, the first of which all know, and of others behind NAT."""
-    swarm = Swarm(job(**{"min_peers": len(reachable + hidden), **rules}), has_keys=True)
+    swarm = Swarm(job(**{"min_peers": len(reachable + hidden), **rules}), disk=disk, has_keys=True)
     for name in reachable:
         swarm.start(name, reachable[0] if name != reachable[0] else ())
     for name in hidden:
@@ -164,6 +164,34 @@ def test_one_peer_that_can_be_called_is_enough_until_the_end():
     swarm, results = play(main())
     assert averaged(results) == dict.fromkeys("abcd", "abcd")
     assert of(PeerLost, swarm) == []
+
+
+def test_the_only_relay_comes_back_and_is_used_again(tmp_path):
+    async def main():
+        swarm = swarm_of("d", "ab", epochs=60, disk=tmp_path)
+        await asyncio.sleep(2)
+        await swarm.kill("d")
+        await asyncio.sleep(3)
+        swarm.start("d", life=100, number=0)
+        return swarm, await swarm.results()
+
+    swarm, results = play(main())
+    assert averaged(results) == dict.fromkeys("abd", "abd")
+    assert [event.relay for event in of(RelayFound, swarm, "a")] == ["d", "d"]
+
+
+def test_a_peer_behind_nat_goes_on_after_it_was_killed(tmp_path):
+    async def main():
+        swarm = swarm_of("cd", "ab", epochs=60, exchange="push-sum", disk=tmp_path)
+        await asyncio.sleep(1.5)
+        await swarm.kill("a")
+        await asyncio.sleep(0.1)  # before the others, or its relay, have missed it
+        swarm.start("a", "d", life=100, number=2, behind_nat=True)
+        return swarm, await swarm.results()
+
+    swarm, results = play(main())
+    assert averaged(results) == dict.fromkeys("abcd", "abcd")
+    assert max(event.epoch for event in of(PeerStarted, swarm, "a")) > 5
 
 
 def test_a_newcomer_behind_nat_is_given_its_share():

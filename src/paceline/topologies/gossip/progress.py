@@ -111,7 +111,7 @@ class News:
                 was_without = bool(self._without_store)
                 self._without_store.discard(name)
                 return was_without and not self._without_store
-        return isinstance(event, events.PartTakenOver | events.GossipEnded)
+        return isinstance(event, events.PartTakenOver | events.RelayFound | events.GossipEnded)
 
 
 class GossipProgress(Progress):
