@@ -109,14 +109,17 @@ async def errors(call, held):
     raise ValueError("no")
 
 
-LIARS = [other_answers, answers_of_its_own, other_calls, calls_of_its_own, old_calls, no_calls, errors]
+LIARS = [other_answers, answers_of_its_own, other_calls, calls_of_its_own, old_calls, no_calls, errors, None]
 
 
 def corrupt(swarm, liar):
-    """Have the relay of peer a treat calls to it as this function does."""
+    """Have the relay of peer a treat calls to it as this function does; None for one that takes no answers."""
     relay = next(peer for peer in swarm.peers if peer.name == relay_of(swarm, "a"))._relay
     held = relay.call
-    relay.call = lambda call: liar(call, held)
+    if liar is None:
+        relay.answer = lambda number, reply: asyncio.sleep(0, False)
+    else:
+        relay.call = lambda call: liar(call, held)
 
 
 @pytest.mark.parametrize("liar", LIARS)

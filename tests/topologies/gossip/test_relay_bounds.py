@@ -253,7 +253,15 @@ def client(signers, tmp_path):
     b = Membership(record("b"), signer=Signer("job", signers["b"]._key))
     membership.merge([b.me])
     return RelayClient(
-        Echo(), signers["a"], membership, None, None, AuditLog(tmp_path), poll_seconds=POLL_SECONDS, on_relay=None
+        Echo(),
+        signers["a"],
+        membership,
+        None,
+        None,
+        AuditLog(tmp_path),
+        poll_seconds=POLL_SECONDS,
+        hold_seconds=HOLD_SECONDS,
+        on_relay=None,
     )
 
 

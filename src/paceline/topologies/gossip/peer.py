@@ -497,6 +497,7 @@ class Peer(Member, PeerService, RelayService):
             rng,
             self.audit,
             poll_seconds=self._relay.poll_seconds,
+            hold_seconds=self._relay.hold_seconds,
             on_relay=announce,
         )
 

@@ -34,7 +34,7 @@ class _HeldCall:
 class _Mailbox:
     """What is held for a peer."""
 
-    num_polls: int
+    last_poll: int  # number of it
     seen_at: float
     held: dict[int, _HeldCall] = field(default_factory=dict)  # by number, in their order
     num_waiting: int = 0  # polls under way; a later one ends those before
@@ -75,7 +75,7 @@ class Relay:
         self.signer = signer
         self._me = me
         self.poll_seconds = poll_seconds
-        self._hold_seconds = hold_seconds
+        self.hold_seconds = hold_seconds
         self._max_held_bytes = MAX_HELD_MESSAGES * max_message_bytes
         self._num_held_bytes = 0
         self._numbers = itertools.count(1)  # of the calls to all: a mailbox that opens again gives none twice
@@ -90,9 +90,9 @@ class Relay:
         if not self.signer.is_of_owner(self._me(), poll):
             raise ValueError("this poll is not signed with its key, for this relay and the life that it is in")
         mailbox = self._mailbox(poll)
-        if poll.number <= mailbox.num_polls:
+        if poll.number <= mailbox.last_poll:
             raise ValueError(f"poll {poll.number} came before")
-        mailbox.num_polls = poll.number
+        mailbox.last_poll = poll.number
         if poll.intent != "wait":
             if poll.intent == "close":
                 self._close((poll.name, poll.key))
@@ -102,7 +102,7 @@ class Relay:
         loop = asyncio.get_running_loop()
         until = loop.time() + self.poll_seconds
         try:
-            while (taken := mailbox.next_after(poll.after)) is None and mailbox.num_polls == poll.number:
+            while (taken := mailbox.next_after(poll.after)) is None and mailbox.last_poll == poll.number:
                 await loops.within(until - loop.time(), mailbox.changed.wait())
         except asyncio.TimeoutError:
             return None
@@ -139,7 +139,7 @@ class Relay:
         self._num_held_bytes += len(call.body)
         mailbox.notify()
         try:
-            return await loops.within(self._hold_seconds, asyncio.shield(held.answer))
+            return await loops.within(self.hold_seconds, asyncio.shield(held.answer))
         except asyncio.TimeoutError:
             return None
         finally:
@@ -163,7 +163,7 @@ class Relay:
             if len(self._mailboxes) >= MAX_MAILBOXES:
                 raise ValueError(f"this peer is the relay of {MAX_MAILBOXES} others already")
             now = asyncio.get_running_loop().time()
-            mailbox = self._mailboxes[owner] = _Mailbox(num_polls=poll.number - 1, seen_at=now)
+            mailbox = self._mailboxes[owner] = _Mailbox(last_poll=poll.number - 1, seen_at=now)
         return mailbox
 
     def _is_open(self, mailbox: _Mailbox) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from paceline import axon
+from paceline.axon import loops
 from paceline.axon.keys import short
 from paceline.axon.messages import Reply, Request
 from paceline.axon.retry import retry
@@ -27,7 +28,6 @@ MAX_ANSWERING = 64
 _FINDING_SECONDS = 60.0  # that a peer looks for its first relay
 _LOOKING_SECONDS = 0.5  # between two rounds through all who may be a relay
 _SLOWEST_POLLS = 2  # times that a poll may take what it should, besides what a model in it takes
-
 _LEAST_POLLS = 6  # that long a peer stays with a relay that answers it, whatever others say
 _SENDER = "a relay"  # as the app sees it
 
@@ -46,7 +46,7 @@ class RelayClient:
     may be any key, as in its record.
 
     Args:
-        poll_seconds: how long a relay holds a poll back.
+        poll_seconds: how long a relay holds a poll back, and `hold_seconds` a call.
         on_relay: lets others know of each relay that is found, once the own record names it.
     """
 
@@ -60,6 +60,7 @@ class RelayClient:
         audit: AuditLog,
         *,
         poll_seconds: float,
+        hold_seconds: float,
         on_relay: Callable[[PeerRecord], Awaitable[None]],
     ) -> None:
         self._app = app
@@ -69,6 +70,7 @@ class RelayClient:
         self._rng = rng
         self._audit = audit
         self._poll_seconds = poll_seconds
+        self._hold_seconds = hold_seconds
         self._on_relay = on_relay
         self._first_life = membership.me.life
         self._numbers = itertools.count(self._first_life)  # of polls: a peer that comes back goes on from there
@@ -115,6 +117,8 @@ class RelayClient:
                 if self._relay is not None:
                     self._polling = asyncio.ensure_future(self._take_from(self._relay))
                     await asyncio.wait((self._polling,))
+                    if not self._polling.cancelled():
+                        self._polling.result()
                 await self._find()
             except Exception:
                 _log.exception("%s could not look for a relay; it goes on", self._membership.me.name)
@@ -142,11 +146,8 @@ class RelayClient:
     async def _take_from(self, relay: _RelayInUse) -> None:
         """Take calls at a relay until it is lost, or others miss this peer there."""
         loop = asyncio.get_running_loop()
-        number, num_missed, least_until = (
-            0,
-            self._membership.num_missed,
-            loop.time() + _LEAST_POLLS * self._poll_seconds,
-        )
+        least_until = loop.time() + _LEAST_POLLS * self._poll_seconds
+        number, num_missed = 0, self._membership.num_missed
         with contextlib.suppress(*BROKEN):
             while num_missed == self._membership.num_missed or loop.time() < least_until:
                 taken = await retry(
@@ -172,12 +173,16 @@ class RelayClient:
         answering.add_done_callback(self._answering.discard)
 
     async def _send_answer(self, relay: _RelayInUse, taken: TakenCall) -> None:
+        """Answer a call, as long as somebody may wait for that."""
+        with contextlib.suppress(asyncio.TimeoutError, *BROKEN):
+            await loops.within(self._hold_seconds, self._try_to_answer(relay, taken))
+
+    async def _try_to_answer(self, relay: _RelayInUse, taken: TakenCall) -> None:
         reply = await self.reply(taken.call)
-        with contextlib.suppress(*BROKEN):
-            while not await retry(
-                lambda: relay.remote.answer_call.coro(taken.number, reply), give_up_seconds=self._poll_seconds
-            ):
-                await asyncio.sleep(PAUSE_SECONDS)
+        while not await retry(
+            lambda: relay.remote.answer_call.coro(taken.number, reply), give_up_seconds=self._hold_seconds
+        ):
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def reply(self, call: RelayedCall) -> RelayedReply:
         """Return the app's answer to a call, or why it is not believed."""
