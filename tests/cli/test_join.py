@@ -120,6 +120,7 @@ def test_options_that_would_do_nothing_are_refused(paceline_in, refused, served,
         (("--store", "redis://x"), "--store does nothing for a learner of a parallel job: leave it out"),
         (("--contention", "x.json"), "--contention does nothing for a learner of a parallel job: leave it out"),
         (("--behind-nat",), "--behind-nat does nothing for a learner of a parallel job: leave it out"),
+        (("--no-relay",), "--no-relay does nothing for a learner of a parallel job: leave it out"),
         (("--tls",), "nobody calls a learner of a parallel job, so --listen, --address, --tls, --insecure and"),
         (("--listen", "127.0.0.1:7230"), "nobody calls a learner of a parallel job, so --listen, --address, --tls,"),
     ]:

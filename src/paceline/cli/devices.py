@@ -79,6 +79,7 @@ StateFile: TypeAlias = Annotated[Path | None, option("FILE", "Keep a peer's stat
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
 BehindNat: TypeAlias = Annotated[bool, flag("--behind-nat", "Have calls come by way of another peer.", NETWORK)]
+NoRelay: TypeAlias = Annotated[bool, flag("--no-relay", "Pass no calls on to peers behind NAT.", NETWORK)]
 DeviceKeyFile: TypeAlias = Annotated[
     Path | None,
     option("FILE", "Key of this device, else the user's.", NETWORK, envvar=_KEY_VARIABLE, show_envvar=False),
@@ -102,6 +103,7 @@ _OPTIONS = {
     "contention": "--contention",
     "state_file": "--state",
     "behind_nat": "--behind-nat",
+    "passes_calls": "--no-relay",
 }
 
 
@@ -189,6 +191,7 @@ def make_device(
     listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
     behind_nat: BehindNat = False,
+    no_relay: NoRelay = False,
     tls: Tls = False,
     cert: OwnCert = None,
     key: Key = None,
@@ -235,6 +238,7 @@ def make_device(
             state_file=state,
             is_private=private,
             behind_nat=behind_nat,
+            passes_calls=not no_relay,
         ),
         machine=LiveMachine(
             slowdown=emulated.slowdown,

@@ -249,6 +249,7 @@ class DeviceOptions:
         is_private: whether it takes no part where it would have to send what it can do, or its data.
         state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
         behind_nat: whether others cannot call it, and have to by way of one that they can.
+        passes_calls: whether it passes calls on to those that cannot be called.
     """
 
     max_shards: int | None = None
@@ -263,6 +264,7 @@ class DeviceOptions:
     is_private: bool = False
     state_file: Path | None = None
     behind_nat: bool = False
+    passes_calls: bool = True
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:

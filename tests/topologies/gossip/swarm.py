@@ -123,16 +123,7 @@ class Swarm:
         self._num_drifts = num_drifts
 
     def make(
-        self,
-        name,
-        known=(),
-        *,
-        host=None,
-        life=None,
-        samples_per_second=1000.0,
-        num_samples=64,
-        number=None,
-        behind_nat=False,
+        self, name, known=(), *, host=None, life=None, samples_per_second=1000.0, num_samples=64, number=None, **options
     ):
         """Make a peer that nobody calls yet; returns it with its transport."""
         number = len(self.peers) if number is None else number
@@ -149,7 +140,7 @@ class Swarm:
             run_blocking=run_in_place,
             key=None if self._keys is None else self._keys[name],
             options=DeviceOptions(
-                state_file=None if self._disk is None else self._disk / f"{name}.safetensors", behind_nat=behind_nat
+                state_file=None if self._disk is None else self._disk / f"{name}.safetensors", **options
             ),
         )
         peer = Peer(

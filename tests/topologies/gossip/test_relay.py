@@ -159,6 +159,19 @@ def test_a_relay_that_denies_what_it_delivered_makes_no_mass():
     assert total_mass([peer._exchange.account for peer in swarm.peers]) == 3 * FULL_MASS
 
 
+def test_who_wants_to_pass_no_calls_on_passes_none():
+    async def main():
+        swarm = swarm_of("a", "", min_peers=4)
+        swarm.start("b", "a", passes_calls=False)
+        for name in "cd":
+            swarm.start(name, "b", behind_nat=True)
+        return swarm, await swarm.results()
+
+    swarm, results = play(main())
+    assert averaged(results) == dict.fromkeys("abcd", "abcd")
+    assert {event.relay for event in of(RelayFound, swarm)} == {"a"}
+
+
 def test_one_peer_that_can_be_called_is_enough_until_the_end():
     async def main():
         swarm = swarm_of("d", "abc")

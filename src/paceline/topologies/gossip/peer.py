@@ -450,6 +450,8 @@ class Peer(Member, PeerService, RelayService):
         return self._counted(await self._averaging.reply_with_average(self._hold_seconds))
 
     async def take_call(self, poll: Poll) -> TakenCall | None:
+        if not self._node.options.passes_calls:
+            raise ValueError("this peer passes no calls on to others")
         return await self._relay.take(poll)
 
     async def answer_call(self, number: Number, reply: RelayedReply) -> bool:

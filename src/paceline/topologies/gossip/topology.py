@@ -47,7 +47,8 @@ class Gossip(Topology[GossipJob]):
     is_served = False
     noun = "peer"
     used_options = (
-        *("data", "part", "allowed", "patience_seconds", "store_url", "contention", "state_file", "behind_nat"),
+        *("data", "part", "allowed", "patience_seconds", "store_url", "contention", "state_file"),
+        *("behind_nat", "passes_calls"),
     )
 
     def prepare(self, job: GossipJob) -> Plan[Any]:
