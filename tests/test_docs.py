@@ -136,6 +136,7 @@ def test_explanations_name_files_that_exist(page):
 
 def test_every_exit_code_is_documented():
     cli = importlib.import_module("paceline.cli.main")
-    codes = {0, cli.EXIT_FAILED, cli.EXIT_BAD_INPUT, cli.EXIT_INFEASIBLE, cli.EXIT_INTERRUPTED, cli.EXIT_TERMINATED}
+    codes = {0, cli.EXIT_FAILED, cli.EXIT_BAD_INPUT, cli.EXIT_INFEASIBLE, cli.EXIT_REFUSED}
+    codes |= {cli.EXIT_INTERRUPTED, cli.EXIT_TERMINATED}
     text = (ROOT / "docs/reference/errors.md").read_text()
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.M)} == codes

@@ -228,7 +228,7 @@ def test_every_option_of_a_command_is_documented_with_its_default(name):
 
 
 def test_the_documented_commands_are_those_there_are():
-    documented = re.findall(r"^## paceline (\w+)", (REFERENCE / "cli.md").read_text(), re.M)
+    documented = re.findall(r"^## paceline ([\w-]+)", (REFERENCE / "cli.md").read_text(), re.M)
     assert list(dict.fromkeys(documented)) == list(COMMANDS)
 
 

@@ -2,6 +2,7 @@
 
     PacelineError
     ├── ConfigError               a setting, file or argument that a user can mend
+    │   └── NothingToResume       a run that is to go on is over
     ├── DivergedError             training led to NaN, infinity or an exploding loss
     ├── DiskError                 a file of a run cannot be written: no space, no permission, a broken disk
     ├── OutOfMemory               training took more memory than the device has, or gives (also a built-in MemoryError)
@@ -14,6 +15,7 @@
     │   ├── Refused               the worker answered, and said no: token, unknown rpc, too large
     │   │   └── Busy              it has no room for one more now; nothing was run, and trying again later may help
     │   └── BadReply              an answer came that is not one a worker gives
+    ├── TurnedAway                a device took part, and is not let in again: it was revoked, say
     └── RemoteError               the far function itself raised
 
 A message says what failed, where, with which value, and what to try. Errors of libraries are translated
@@ -45,6 +47,10 @@ class PacelineError(Exception):
 
 class ConfigError(PacelineError):
     """A setting, file or argument is wrong; the message names it, its value and what is allowed."""
+
+
+class NothingToResume(ConfigError):
+    """A run that is to go on is over; the message says why."""
 
 
 class DivergedError(PacelineError):
@@ -109,6 +115,10 @@ class Busy(Refused):
 
 class BadReply(TransportError):
     """The far side answered something that no worker of this version answers."""
+
+
+class TurnedAway(PacelineError):
+    """A device took part, and is not let in again; the message says why."""
 
 
 class RemoteError(PacelineError):

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from paceline import files, topologies
-from paceline.errors import ConfigError, one_line
+from paceline.errors import ConfigError, NothingToResume, one_line
 from paceline.events import Emit, Event
 from paceline.fleets.base import Fleet
 from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
@@ -303,6 +303,8 @@ def _reopened(folder: RunFolder, rounds: int | None) -> PreparedRun:
         load = _Load(folder)
         recovered = folder.topology.recover(job, events, load)
         plan = folder.topology.resume(job, recovered, load)
+    except NothingToResume as error:
+        raise NothingToResume(f"{folder.path}: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{folder.path}: {error}") from error
     folder.reopen(recovered.events, settings)

@@ -66,14 +66,14 @@ def test_each_role_gets_a_line_that_works(printed, refused, kept, tmp_path):
     assert one["expires_at"] - submitter["expires_at"] == pytest.approx(6 * 86400, abs=60)
     submit = shlex.split(one["command"].replace("JOB", "small.toml"))[1:]
     assert printed(*submit) == "small is in the pool: 2 rounds to train\n"
-    err = refused(*submit, code=1)
+    err = refused(*submit, code=4)
     assert f"{url}: the invitation for {one['name']!r} is used up, 1 of 1; ask for another" in err
     assert "status: waiting" in printed(*shlex.split(viewer["command"])[1:])
-    err = refused("submit", "small.toml", "--to", url, "--token", viewer["token"], code=1)
+    err = refused("submit", "small.toml", "--to", url, "--token", viewer["token"], code=4)
     assert "this token is for the role viewer, which is not allowed to submit jobs; use a token of the role" in err
-    err = refused("join", url, "--token", viewer["token"], "--json", code=1)
+    err = refused("join", url, "--token", viewer["token"], "--json", code=4)
     assert "this token is for the role viewer, which is not allowed to take part" in err
-    err = refused("devices", url, *TOKEN, code=1)
+    err = refused("devices", url, *TOKEN, code=4)
     assert "this token is for the role learner, which is not allowed to invite or revoke" in err
     listed = printed(*shlex.split(boss["command"])[1:]).splitlines()
     assert listed[0].split()[:4] == ["name", "role", "state", "key"]
@@ -112,7 +112,7 @@ def test_what_admins_get_wrong_gets_one_clear_line(printed, refused, kept):
     assert "run: no device and no invitation here is called 'pi'" in refused("devices", "run", "--revoke", "pi")
     assert "run: no device here is called 'pi'" in refused("devices", "run", "--release", "pi")
     assert "--revoke and --release exclude each other" in refused("devices", "run", "--revoke", "a", "--release", "b")
-    assert "the token is wrong" in refused("devices", url, "--token", "guess", code=1)
+    assert "the token is wrong" in refused("devices", url, "--token", "guess", code=4)
     printed("join", url, *TOKEN)
     run()
 
@@ -160,7 +160,7 @@ def test_a_name_cannot_be_stolen_and_a_device_can_be_revoked(start, printed, ref
 
     printed("devices", "run", "--revoke", "d1")
     _, err = device.communicate(timeout=60)
-    assert device.returncode == 1
+    assert device.returncode == 4
     assert re.fullmatch(r"paceline: https://\S+ refused 'd1': the device with the key \S+ was revoked\n", err)
     (revocation,) = (line for line in audited(tmp_path) if line["what"] == "revocation")
     assert (revocation["name"], revocation["by"]) == ("d1", "token of the role admin")

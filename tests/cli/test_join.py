@@ -142,13 +142,13 @@ def test_trouble_with_tls_and_tokens_is_named(paceline_in, refused, served):
     identity = axon.ServerIdentity.self_made()
     url, run = served("job.toml", identity=identity)
     plain = url.replace("https", "http")
-    assert f"{plain} wants TLS: use the https:// address that" in refused("join", plain, *TOKEN, code=1)
-    assert f"add its fingerprint to the address, {url}#sha256:…" in refused("join", url, *TOKEN, code=1)
+    assert f"{plain} wants TLS: use the https:// address that" in refused("join", plain, *TOKEN, code=4)
+    assert f"add its fingerprint to the address, {url}#sha256:…" in refused("join", url, *TOKEN, code=4)
     wrong = f"sha256:{64 * '0'}"
-    assert f"another certificate than the pinned {wrong}" in refused("join", f"{url}#{wrong}", *TOKEN, code=1)
+    assert f"another certificate than the pinned {wrong}" in refused("join", f"{url}#{wrong}", *TOKEN, code=4)
     pinned = f"{url}#{identity.fingerprint}"
-    assert "a token is needed; pass the one" in refused("join", pinned, code=1)
-    assert "the token is wrong; pass the one" in refused("join", pinned, "--token", "wrong", code=1)
+    assert "a token is needed; pass the one" in refused("join", pinned, code=4)
+    assert "the token is wrong; pass the one" in refused("join", pinned, "--token", "wrong", code=4)
     assert paceline_in("join", pinned, *TOKEN)[0] == 0
     run()
 
@@ -160,12 +160,12 @@ def test_hosts_may_demand_certificates(paceline_in, printed, refused, served, tm
     pinned, (cert, key) = f"{url}#{identity.fingerprint}", authority.issue("pi1")
     for command in (("join", pinned), ("status", pinned), ("submit", "small.toml", "--to", pinned)):
         message = f"{url} demands a certificate of its callers: give yours, with --cert and --key"
-        assert message in refused(*command, *TOKEN, code=1)
+        assert message in refused(*command, *TOKEN, code=4)
         assert "--cert and --key belong together" in refused(*command, *TOKEN, "--cert", cert)
     own = ("--cert", cert, "--key", key)
     assert "a certificate was given, but http has none" in refused("status", url.replace("https", "http"), *TOKEN, *own)
     assert "status: waiting" in printed("status", pinned, *TOKEN, *own)
-    submitting = refused("submit", "small.toml", "--to", pinned, *TOKEN, *own, code=1)
+    submitting = refused("submit", "small.toml", "--to", pinned, *TOKEN, *own, code=4)
     assert "this token is for the role learner" in submitting
     assert "the run is over" in printed("join", pinned, *TOKEN, *own)
     run()
@@ -184,11 +184,11 @@ def test_a_token_in_clear_is_warned_of_once(capsys):
 
 def test_a_learner_joins_and_an_orchestrator_shows_its_progress(paceline_in, printed, refused, served):
     url, run = served("job.toml")
-    assert "token" in refused("join", url, "--token", "wrong", code=1)
-    assert "token" in refused("status", url, code=1)
+    assert "token" in refused("join", url, "--token", "wrong", code=4)
+    assert "token" in refused("status", url, code=4)
     wrong_role = "this token is for the role learner, which is not allowed to submit jobs; use a token of the role"
-    assert wrong_role in refused("submit", "small.toml", "--to", url, *TOKEN, code=1)
-    assert wrong_role in refused("cancel", "it", "--to", url, *TOKEN, code=1)
+    assert wrong_role in refused("submit", "small.toml", "--to", url, *TOKEN, code=4)
+    assert wrong_role in refused("cancel", "it", "--to", url, *TOKEN, code=4)
     out = printed("status", url, *TOKEN, "--save", "model.safetensors")
     assert "status: waiting, closed: 0, rounds: 2, learners: 0" in out
     assert "model  model.safetensors" in out

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 import paceline
-from paceline.cli.main import COMMANDS, function_of
+from paceline import errors
+from paceline.cli.main import COMMANDS, EXIT_BAD_INPUT, EXIT_FAILED, EXIT_REFUSED, function_of
 
 LIST_HEAVY_MODULES = """\
 import sys
@@ -63,7 +64,8 @@ def test_help_fits_a_screen_and_has_an_example(name, monkeypatch, printed):
 def test_help_lists_each_command_on_a_line(monkeypatch, printed):
     monkeypatch.setenv("COLUMNS", "80")
     out = printed()
-    assert [name for name, text in COMMANDS.items() if f"{name:<10}  {text}" not in out] == []
+    width = max(map(len, COMMANDS))
+    assert [name for name, text in COMMANDS.items() if f"{name:<{width}}  {text}" not in out] == []
     assert "Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution" in out
 
 
@@ -74,3 +76,23 @@ def test_an_interrupt_is_reported_in_one_line(monkeypatch, paceline_in):
     monkeypatch.setattr("paceline.cli.allocate._read", interrupted)
     code, _, err = paceline_in("allocate", "-")
     assert (code, err.splitlines()[-1]) == (130, "paceline: interrupted")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigError("bad"), EXIT_BAD_INPUT),
+        (errors.Unreachable("away"), EXIT_FAILED),
+        (errors.Busy("full", status=503, retry_after_seconds=1), EXIT_FAILED),
+        (errors.Refused("wrong token", status=401), EXIT_REFUSED),
+        (errors.TlsFailed("another certificate"), EXIT_REFUSED),
+        (errors.TurnedAway("revoked"), EXIT_REFUSED),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_exit_code_says_whether_to_try_again(monkeypatch, refused, error, code):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("paceline.cli.allocate._read", fail)
+    assert refused("allocate", "-", code=code) == f"paceline: {error}"

@@ -1,5 +1,6 @@
 """``paceline serve``: what it refuses, and what it keeps of a run to resume it."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -7,7 +8,16 @@ import pytest
 
 from paceline.cli import options
 from paceline.cli.listening import KeptListenOptions
+from paceline.cli.main import COMMANDS, function_of
 from paceline.cli.serve import _how_to_take_part
+
+NOBODY = "http://127.0.0.1:1"
+WITH_TOKENS = [
+    *(("serve", "job.toml"), ("join", NOBODY), ("gossip", "gossip.toml"), ("status", NOBODY)),
+    *(("submit", "job.toml", "--to", NOBODY), ("cancel", "job", "--to", NOBODY), ("invite", NOBODY)),
+    *(("devices", NOBODY), ("bench", "job.toml"), ("axon", "worker", "json"), ("axon", "call", NOBODY)),
+]
+"""Each command that takes a token, with what else it needs."""
 
 
 @pytest.mark.parametrize(
@@ -81,10 +91,70 @@ def test_a_pool_has_a_token_of_its_own_to_submit_with():
 
 
 def test_a_token_from_a_file(refused, tmp_path):
-    (tmp_path / "token").write_text("two\nlines\n")
-    assert "a token is made of" in refused("serve", "job.toml", "--token-file", "token")
-    assert "--token-file none cannot be read" in refused("serve", "job.toml", "--token-file", "none")
+    (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text("S3cret\n")
-    assert options.read_token("other", tmp_path / "token") == "S3cret"
+    assert options.read_token(None, tmp_path / "token") == "S3cret"
     both = refused("serve", "job.toml", "--invite-only", "--token-file", "token")
     assert "--invite-only lets no device in by a token that all share: leave --token out" in both
+
+
+def test_these_are_all_commands_that_take_a_token():
+    names = [*COMMANDS.keys() - {"axon"}, "axon worker", "axon call"]
+    parameters = {name: inspect.signature(function_of(name.split()[-1])).parameters for name in names}
+    taking = {name for name, found in parameters.items() if "token" in found}
+    assert taking == {name for name, found in parameters.items() if "token_file" in found}
+    given = {" ".join(command[:2]) if command[0] == "axon" else command[0] for command in WITH_TOKENS}
+    assert taking == given
+
+
+@pytest.mark.parametrize("command", WITH_TOKENS, ids=lambda command: " ".join(command[:2]))
+def test_every_command_takes_its_token_from_a_file(command, refused, tmp_path):
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    for text, message in (("two\nlines\n", ": a token is made of"), (" \n", " is empty; it holds a token")):
+        token.write_text(text)
+        assert f"--token-file token{message}" in refused(*command, "--token-file", "token")
+    assert "--token-file none cannot be read" in refused(*command, "--token-file", "none")
+    assert "--token and --token-file exclude each other" in refused(*command, "--token", "a", "--token-file", "token")
+
+
+def test_a_file_comes_before_the_environment_and_should_be_secret(tmp_path, monkeypatch, capsys):
+    token = tmp_path / "token"
+    token.write_text("S3cret")
+    token.chmod(0o640)
+    monkeypatch.setenv("PACELINE_TOKEN", "other")
+    assert options.read_token("other", token) == "S3cret"
+    assert capsys.readouterr().err == ""
+    token.chmod(0o644)
+    assert options.read_token("other", token) == "S3cret"
+    assert (
+        capsys.readouterr().err == f"warning: all users of this machine can read {token}; chmod 600 keeps it secret\n"
+    )
+
+
+def test_a_service_begins_a_run_goes_on_with_it_and_knows_that_it_is_over(paceline_in, refused, monkeypatch, tmp_path):
+    started = []
+
+    def start(prepared, fleet, **settings):
+        """Stop as the run begins, after it was announced."""
+        fleet._announce("https://127.0.0.1:4711")
+        started.append((prepared.folder.path, fleet._listen.token))
+        prepared.folder.close()
+
+    serve = ("serve", "job.toml", "--folder", "run", "--resume", "--host", "0.0.0.0", "--port", "4711", "--tls")
+    with monkeypatch.context() as patch:
+        patch.setattr("paceline.cli.show_run.start_and_show", start)
+        for _ in range(2):
+            code, _, err = paceline_in(*serve)
+            assert code == 0, err
+    (first, token), again = started
+    assert first == Path("run")
+    assert again == (first, token)  # made up once
+    paceline_in("simulate", "job.toml", "fleet.toml", "--folder", "over")
+    over = paceline_in("serve", "job.toml", "--folder", "over", "--resume")
+    assert over == (0, "", "over: all 2 rounds are done; there is nothing to resume\n")
+    assert "--resume goes on with the run in --folder: name that" in refused("serve", "job.toml", "--resume")
+    both = refused("serve", "job.toml", "--folder", "run", "--resume", "--overwrite")
+    assert "leave --overwrite out" in both
+    (tmp_path / "run" / "job.json").unlink()
+    assert "run is not a run folder" in refused("serve", "job.toml", "--folder", "run", "--resume")

@@ -81,7 +81,7 @@ def test_tls_and_token(serve, printed, refused, monkeypatch):
     where = serve("--host", "0.0.0.0", "--tls", "--token", "S3cret")
     url = f"https://127.0.0.1:{where['url'].rpartition(':')[2]}"
     call = ("axon", "call", url, "add", 1, "--fingerprint", where["fingerprint"])
-    assert "a token is needed" in refused(*call, code=1)
+    assert "a token is needed" in refused(*call, code=4)
     monkeypatch.setenv("PACELINE_TOKEN", "S3cret")
     assert printed(*call) == "2\n"
 
@@ -90,7 +90,7 @@ def test_certificates_and_names_of_callers(serve, printed, refused, tmp_path):
     authority = Authority(tmp_path, "fleet-ca")
     where = serve("--tls", "--client-ca", authority.file)
     call = ("axon", "call", where["url"], "add", 1, "--fingerprint", where["fingerprint"])
-    assert "demands a certificate of its callers: give yours, with --cert and --key" in refused(*call, code=1)
+    assert "demands a certificate of its callers: give yours, with --cert and --key" in refused(*call, code=4)
     cert, key = authority.issue("laptop")
     assert printed(*call, "--cert", cert, "--key", key) == "2\n"
 
@@ -108,7 +108,7 @@ def test_errors_of_calls_are_one_line(serve, refused, paceline_in):
         (["fail"], 1, "ValueError on "),
         (["ad", 1], 2, "did you mean 'add'?"),
         (["add"], 2, "add(a: int, b: int = 1) -> int: missing a required argument: 'a'"),
-        (["add", "x"], 1, "argument 'a': Expected `int`, got `str`"),
+        (["add", "x"], 4, "argument 'a': Expected `int`, got `str`"),
         (["add", 1, "--timeout", "-1"], 2, "timeout_seconds is -1"),
     ]:
         assert message in refused("axon", "call", url, *arguments, code=code)

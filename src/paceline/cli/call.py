@@ -11,7 +11,7 @@ import typer
 from paceline import axon
 from paceline.axon.client.blocking import ThreadStream
 from paceline.axon.wire import tensors
-from paceline.cli.options import NETWORK, CaFile, Key, OwnCert, Token, flag, option
+from paceline.cli.options import NETWORK, CaFile, Key, OwnCert, Token, TokenFile, flag, option, read_token
 from paceline.cli.tls import own_certificate, warn_of_clear_token
 from paceline.errors import ConfigError
 
@@ -26,6 +26,7 @@ def call(
     duplex: Annotated[bool, flag("--duplex", "Do not hold the connection during a long call.")] = False,
     as_json: Annotated[bool, flag("--json", "List functions as JSON; results always are.")] = False,
     token: Token = None,
+    token_file: TokenFile = None,
     fingerprint: Annotated[
         str | None, option("SHA256", "Fingerprint of the worker's self-signed certificate.", NETWORK)
     ] = None,
@@ -37,6 +38,7 @@ def call(
 
     Example: paceline axon call http://127.0.0.1:7223 simple_hello John
     """
+    token = read_token(token, token_file)
     warn_of_clear_token(url, token)
     remote = axon.connect(
         url,

@@ -32,7 +32,7 @@ def gossip(
     folder: Folder = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train without a server: start the first peer, or a further one.
+    """Train without a server: start the first peer, or another.
 
     Example: paceline gossip job.toml --listen 10.0.0.3:7223 --data 1/8
     """

@@ -16,11 +16,12 @@ import typer.main
 
 import paceline
 from paceline.cli.options import flag
-from paceline.errors import ConfigError, PacelineError, one_line
+from paceline.errors import Busy, ConfigError, PacelineError, Refused, TlsFailed, TurnedAway, one_line
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
+EXIT_REFUSED = 4
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
@@ -28,28 +29,33 @@ _UsageError: Any = typer.BadParameter.__base__  # typer brings its own copy of c
 
 COMMANDS = {
     "demo": "Train on four unequal devices, emulated on this machine.",
-    "new": "Write a project that runs: task, data, job, fleet, and a test.",
-    "run": "Run any job on this machine, with a process for each device.",
+    "new": "Write a project that runs: task, data, job, fleet, test.",
+    "run": "Run any job on this machine, each device a process.",
     "serve": "Serve a job; prints the command with which devices join.",
     "resume": "Go on with a run that was interrupted, the way it was run.",
     "join": "Take part in a run, as a learner, a source or a peer.",
-    "gossip": "Train without a server: start the first peer, or a further one.",
+    "gossip": "Train without a server: start the first peer, or another.",
     "status": "Show the progress of a host or a peer, or save its model.",
     "submit": "Submit one more job to an orchestrator that runs a pool.",
     "cancel": "End one job of an orchestrator that runs a pool.",
     "invite": "Invite a device, or a person, to a run that is served.",
     "devices": "List the devices of a run that is served, or revoke one.",
     "simulate": "Run any job on a modelled fleet, in virtual time.",
-    "testbed": "Run any job on emulated devices: own namespace, link, CPU share.",
+    "testbed": "Run any job on emulated devices: own link, own CPU share.",
     "bench": "Measure how fast this device trains a job's model.",
     "contention": "Measure how much other processes slow down training here.",
     "allocate": "Solve one allocation problem, given as JSON.",
-    "reproduce": "Reproduce a figure of a paper and check it against the paper.",
-    "report": "Write a report on a run, as one HTML page that needs no network.",
+    "reproduce": "Reproduce a figure of a paper, and compare the two.",
+    "report": "Write a report on a run, as one HTML page.",
+    "install-service": "Have systemd run a command, from each boot on.",
     "export": "Write the model that a run learned as an ONNX file.",
     "axon": "Serve functions of a Python file, or call those of others.",
 }
 """Every command, with the first line of its help; see `function_of`."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "install-service": {"allow_interspersed_args": False}  # what follows its first argument is another command's
+}
 
 _FILES = {"devices": "device_list"}  # in place of its name: cli/devices.py is about the device that a command runs
 
@@ -59,21 +65,23 @@ class _LazyGroup(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
-            self.commands[args[0]] = _load(args[0])
+            self.commands[args[0]] = load(args[0])
         return super().resolve_command(ctx, args)
 
 
 def function_of(name: str) -> Any:
     """Return a command: what has that name, in the file of that name or the one in `_FILES`."""
-    return getattr(importlib.import_module(f"paceline.cli.{_FILES.get(name, name)}"), name)
+    own = name.replace("-", "_")
+    return getattr(importlib.import_module(f"paceline.cli.{_FILES.get(name, own)}"), own)
 
 
-def _load(name: str) -> Any:
+def load(name: str) -> Any:
+    """Return a command, ready to parse its arguments."""
     command = function_of(name)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(command)
+    alone.command(name, context_settings=_SETTINGS.get(name))(command)
     return typer.main.get_command(alone)
 
 
@@ -81,8 +89,8 @@ app = typer.Typer(
     name="paceline",
     cls=_LazyGroup,
     help="Train PyTorch models on fleets of unequal edge devices, all done by the deadline.",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 130 interrupted, 143 "
-    "terminated.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 bad input, 3 no solution exists, 4 refused, 130 "
+    "interrupted, 143 terminated.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -119,10 +127,17 @@ def _run(arguments: list[str], is_debug: bool) -> int:
     except PacelineError as error:
         if is_debug:
             raise
-        return _fail(str(error), EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED)
+        return _fail(str(error), _code_of(error))
     except _UsageError as error:
         return _fail(error.format_message(), EXIT_BAD_INPUT)
     return _fail("interrupted", code) if code == EXIT_INTERRUPTED else code  # typer makes a code of an interrupt
+
+
+def _code_of(error: PacelineError) -> int:
+    if isinstance(error, ConfigError):
+        return EXIT_BAD_INPUT
+    is_final = isinstance(error, (Refused, TlsFailed, TurnedAway)) and not isinstance(error, Busy)
+    return EXIT_REFUSED if is_final else EXIT_FAILED
 
 
 def _fail(message: str, code: int) -> int:

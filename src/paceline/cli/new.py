@@ -16,7 +16,7 @@ _FILES = ("README.md", "data.py", "fleet.toml", "job.toml", "task.py", "test_pro
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make; it may exist, if it is empty.")],
 ) -> None:
-    """Write a project that runs: task, data, job, fleet, and a test.
+    """Write a project that runs: task, data, job, fleet, test.
 
     Example: paceline new spirals
     """

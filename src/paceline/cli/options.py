@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -11,6 +14,8 @@ from paceline.errors import ConfigError, in_one_line
 
 NETWORK = "Network"
 """Heading of the options about who talks to whom, and how they trust each other."""
+
+TOKEN_VARIABLE = "PACELINE_TOKEN"
 
 TRAINING = "Training"
 """Heading of the options about what a device trains, and how."""
@@ -40,7 +45,7 @@ Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (t
 DeviceName: TypeAlias = Annotated[str, option("NAME", "auto, cpu, cuda, cuda:1, mps or xpu (cpu).", TRAINING)]
 Compiles: TypeAlias = Annotated[bool, flag("--compile", "Compile the model by torch.compile.", TRAINING)]
 
-Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar="PACELINE_TOKEN")]
+Token: TypeAlias = Annotated[str | None, option("TEXT", "Access token.", NETWORK, envvar=TOKEN_VARIABLE)]
 TokenFile: TypeAlias = Annotated[Path | None, option("FILE", "File with the access token.", NETWORK)]
 CaFile: TypeAlias = Annotated[str | None, option("FILE", "CA certificates to verify others with (PEM).", NETWORK)]
 Tls: TypeAlias = Annotated[bool, flag("--tls", "Encrypt with a self-signed certificate.", NETWORK)]
@@ -53,13 +58,27 @@ Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in 
 
 
 def read_token(token: str | None, file: Path | None) -> str | None:
-    """Return the access token: that of a file, where one is named; raises `ConfigError` if it cannot be one."""
+    """Return the access token: that of a file, where one is named; raises `ConfigError` if it cannot be one.
+
+    A file comes before the environment variable. Warns of one that all users of the machine can read.
+    """
     from paceline.axon.access import check_token  # with it comes PyTorch, which not all commands need
 
-    if file is not None:
-        try:
-            token = file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--token-file {file} cannot be read: {in_one_line(error)}") from None
-    check_token(token)
+    if file is None:
+        check_token(token)
+        return token
+    if token not in (None, os.environ.get(TOKEN_VARIABLE)):
+        raise ConfigError("--token and --token-file exclude each other: give one of them")
+    try:
+        token, mode = file.read_text().strip(), file.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--token-file {file} cannot be read: {in_one_line(error)}") from None
+    if not token:
+        raise ConfigError(f"--token-file {file} is empty; it holds a token, on one line")
+    try:
+        check_token(token)
+    except ConfigError as error:
+        raise ConfigError(f"--token-file {file}: {error}") from None
+    if os.name == "posix" and mode & stat.S_IROTH:
+        print(f"warning: all users of this machine can read {file}; chmod 600 keeps it secret", file=sys.stderr)
     return token

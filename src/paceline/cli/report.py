@@ -23,7 +23,7 @@ def report(
     ] = GRAMS_CO2_PER_KWH,
     as_json: ResultAsJson = False,
 ) -> None:
-    """Write a report on a run, as one HTML page that needs no network.
+    """Write a report on a run, as one HTML page.
 
     Example: paceline report runs/digits
     """

@@ -25,7 +25,7 @@ def reproduce(
     experiments: Annotated[Path | None, option("DIR", "Folder of all experiments.")] = None,
     as_json: ResultAsJson = False,
 ) -> None:
-    """Reproduce a figure of a paper and check it against the paper.
+    """Reproduce a figure of a paper, and compare the two.
 
     Results of a full run are kept beside the experiment; those of a quick one in runs/reproduce.
 

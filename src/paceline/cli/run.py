@@ -27,7 +27,7 @@ def run(
     compiles: Compiles = False,
     as_json: ResultAsJson = False,
 ) -> None:
-    """Run any job on this machine, with a process for each device.
+    """Run any job on this machine, each device a process.
 
     Example: paceline run job.toml --devices 4
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -36,10 +37,10 @@ from paceline.cli.options import (
 )
 from paceline.cli.tls import public_url, warn_of_clear_token
 from paceline.devices.machines import LiveMachine
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, NothingToResume
 from paceline.fleets.joined import JoinedFleet
 from paceline.learning.accelerators import find_accelerator
-from paceline.run import PreparedRun, prepare
+from paceline.run import PreparedRun, prepare, reopen
 from paceline.topologies.base import COMMAND_WITHOUT_HOST
 from paceline.topologies.job_files import load_job
 
@@ -48,6 +49,7 @@ def serve(
     job: JobFile,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    resume: Annotated[bool, flag("--resume", "Go on with the run in --folder, if there is one.")] = False,
     device: DeviceName = "cpu",
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
@@ -68,6 +70,8 @@ def serve(
 
     Example: paceline serve job.toml --host 0.0.0.0 --tls
     """
+    if resume and (folder is None or overwrite):
+        raise ConfigError("--resume goes on with the run in --folder: name that, and leave --overwrite out")
     token = read_token(token, token_file)
     given: dict[str, object] = {
         "host": host,
@@ -82,8 +86,20 @@ def serve(
         "hosts": allow_host,
         "device": device,
     }
-    kept = KeptListenOptions.of(None, {name: value for name, value in given.items() if value is not None})
-    serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+    given = {name: value for name, value in given.items() if value is not None}
+    if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
+        _go_on(folder, given, as_json=as_json)
+    else:
+        kept = KeptListenOptions.of(None, given)
+        serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+
+
+def _go_on(folder: Path, given: dict[str, object], *, as_json: bool) -> None:
+    """Go on with a run; that it is over is no error, since whatever starts services does so after each boot."""
+    try:
+        serve_run(KeptListenOptions.of(folder, given), lambda: reopen(folder), as_json=as_json)
+    except NothingToResume as error:
+        print(error, file=sys.stderr)
 
 
 def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: bool, save: Path | None) -> None:

@@ -16,7 +16,7 @@ def testbed(
     overwrite: Overwrite = False,  # noqa: PT028
     as_json: ResultAsJson = False,  # noqa: PT028
 ) -> None:
-    """Run any job on emulated devices: own namespace, link, CPU share.
+    """Run any job on emulated devices: own link, own CPU share.
 
     Needs Linux and root; run it with sudo, for instance.
 

@@ -12,7 +12,20 @@ from paceline.axon import access, modules
 from paceline.axon import worker as axon_worker
 from paceline.axon.transports import Address
 from paceline.axon.transports.base import DEFAULT_PORT
-from paceline.cli.options import NETWORK, AllowHost, Cert, ClientCa, Insecure, Key, Tls, Token, flag, option
+from paceline.cli.options import (
+    NETWORK,
+    AllowHost,
+    Cert,
+    ClientCa,
+    Insecure,
+    Key,
+    Tls,
+    Token,
+    TokenFile,
+    flag,
+    option,
+    read_token,
+)
 from paceline.cli.tls import identity_of, public_url, warn_of_clear_token
 from paceline.errors import ConfigError
 
@@ -26,6 +39,7 @@ def worker(
         int, option("PORT", f"Port to listen on ({DEFAULT_PORT}); 0: any free one.", NETWORK)
     ] = DEFAULT_PORT,
     token: Token = None,
+    token_file: TokenFile = None,
     tls: Tls = False,
     tls_dir: Annotated[Path | None, option("DIR", "Keep the self-signed certificate here.", NETWORK)] = None,
     cert: Cert = None,
@@ -38,6 +52,7 @@ def worker(
 
     Example: paceline axon worker hello.py --host 0.0.0.0 --tls --token S3cret
     """
+    token = read_token(token, token_file)
     identity = identity_of(tls, tls_dir, cert, key, client_ca)
     modules.load(location)
     served = axon_worker.default

@@ -21,7 +21,7 @@ from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.links import LinkInUse
 from paceline.axon.transports.memory import MemoryNetwork
 from paceline.devices.machines import Machine
-from paceline.errors import ConfigError, DiskError, DivergedError, PacelineError
+from paceline.errors import ConfigError, DiskError, DivergedError, PacelineError, TurnedAway
 from paceline.fleets import virtual_loop
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.devices import described, singles
@@ -37,7 +37,6 @@ from paceline.topologies.base import (
     Node,
     Outcome,
     Plan,
-    TurnedAway,
     run_in_place,
     serving,
 )

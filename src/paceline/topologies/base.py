@@ -455,10 +455,6 @@ class CannotKeepUp(PacelineError):
         self.least_seconds = least_seconds
 
 
-class TurnedAway(PacelineError):
-    """This device took part, and is not let in again."""
-
-
 class Member(Role):
     """The role on a device."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.errors import ConfigError
+from paceline.errors import NothingToResume
 from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
@@ -36,7 +36,7 @@ def kept_peers(events: Sequence[Event], load: Load) -> State | None:
     Raises `ConfigError` if the run is over.
     """
     if any(isinstance(event, GossipEnded) for event in events):
-        raise ConfigError("the run is over; there is nothing to resume")
+        raise NothingToResume("the run is over; there is nothing to resume")
     measured = [event.epoch for event in events if isinstance(event, ConsensusMeasured)]
     return load(peers_name(measured[-1])) if measured and _is_virtual(events) else None
 

@@ -17,7 +17,7 @@ from paceline.devices.profiles import Outlook, Profile
 from paceline.devices.states import Spent, StateEstimator, StateRates
 from paceline.devices.stressors import MATRIX_SIZE
 from paceline.devices.subset_benchmark import benchmark, benchmark_states
-from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError, in_one_line
+from paceline.errors import BadReply, ConfigError, PacelineError, RemoteError, TransportError, TurnedAway, in_one_line
 from paceline.events import Phase
 from paceline.learning import privacy
 from paceline.learning.aggregation import weight_of
@@ -26,7 +26,7 @@ from paceline.learning.privacy.spec import MIN_MASKED
 from paceline.learning.shards import Shard
 from paceline.learning.trainers import Trained, TrainOptions
 from paceline.learning.vectors import Vectors
-from paceline.topologies.base import CannotKeepUp, Finished, Member, Node, TurnedAway
+from paceline.topologies.base import CannotKeepUp, Finished, Member, Node
 from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
 from paceline.topologies.parallel import messages

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, NothingToResume
 from paceline.events import Event
 from paceline.topologies.base import Load, Recovered
 from paceline.topologies.events import STOPPED
@@ -100,7 +100,7 @@ def resumed_jobs(pool: Pool, recovered: Recovered, load: Load) -> tuple[list[Pre
     names = dict.fromkeys([*(name for name in came if name in tables), *tables])
     kept = KeptPool.of(events, {name: job.recovered for name, job in load.jobs.items()})
     if recovered.is_over and not names.keys() - kept.ended.keys() and not pool.idle_seconds:
-        raise ConfigError("all jobs of the pool are over; there is nothing to resume")
+        raise NothingToResume("all jobs of the pool are over; there is nothing to resume")
     prepared = []
     for name in names:
         job = parse_job(tables[name], f"job {name}")

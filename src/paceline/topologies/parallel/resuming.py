@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, NothingToResume
 from paceline.events import Event
 from paceline.learning.checkpoints import round_name
 from paceline.learning.divergence import are_finite
@@ -142,12 +142,12 @@ def last_closed(events: Sequence[Event]) -> int:
 def check_has_more(job: Job, last: int, load: Load) -> None:
     """Raise `ConfigError` if a job has nothing to do after a round."""
     if last >= job.rounds:
-        raise ConfigError(f"all {job.rounds} rounds are done; there is nothing to resume")
+        raise NothingToResume(f"all {job.rounds} rounds are done; there is nothing to resume")
     match job.early_stopping(read_notes(load, last).history).reason:
         case "target reached":
-            raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
+            raise NothingToResume(f"target, {job.target}, is reached; there is nothing to resume")
         case "no improvement":
-            raise ConfigError(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
+            raise NothingToResume(f"{job.watch} has not improved for {job.patience} rounds; there is nothing to resume")
 
 
 def prepare_resumed(job: Job, last: int, load: Load) -> PreparedJob:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from paceline.errors import ConfigError
+from paceline.errors import NothingToResume
 from paceline.events import Event
 from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
@@ -98,12 +98,12 @@ def resumed(job: SplitJob, recovered: Recovered, load: Load) -> ResumedSplit | N
 
 def _check_has_more(job: SplitJob, epoch: int, history: Sequence[Scores]) -> None:
     if epoch >= job.epochs:
-        raise ConfigError(f"all {job.epochs} epochs are done; there is nothing to resume")
+        raise NothingToResume(f"all {job.epochs} epochs are done; there is nothing to resume")
     match job.early_stopping(history).reason:
         case "target reached":
-            raise ConfigError(f"target, {job.target}, is reached; there is nothing to resume")
+            raise NothingToResume(f"target, {job.target}, is reached; there is nothing to resume")
         case "no improvement":
-            raise ConfigError(f"{job.watch} has not improved for {job.patience} tests; there is nothing to resume")
+            raise NothingToResume(f"{job.watch} has not improved for {job.patience} tests; there is nothing to resume")
 
 
 def _is_whole(events: Sequence[Event], epoch: int) -> bool:
