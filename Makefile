@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-long lint check bench bench-flower bench-hivemind fuzz chaos docs results-page lock release clean
+.PHONY: demo test test-long lint frontend check bench bench-flower bench-hivemind fuzz chaos docs results-page lock release clean
 
 demo: .venv/.installed
 	$(BIN)/paceline demo
@@ -21,6 +21,12 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@if command -v npm >/dev/null || [ -n "$$PACELINE_REQUIRE_ALL" ]; then $(MAKE) --no-print-directory frontend; \
+	else echo "The scripts of the page are not checked: npm is missing (Debian: apt install nodejs npm)"; fi
+
+# Checks the scripts of src/paceline/report/web; the package needs neither Node nor a build.
+frontend: frontend/node_modules/.installed
+	cd frontend && npm run --silent lint && npm run --silent types && npm test --silent
 
 check: lint test docs
 
@@ -70,7 +76,7 @@ release: .venv/.installed-release
 	$(BIN)/python release/build.py
 
 clean:
-	rm -rf .venv .venv-flower .venv-hivemind site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-flower .venv-hivemind frontend/node_modules site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Paceline needs Python 3.10 or newer; set PYTHON=python3.x") if sys.version_info < (3, 10) else None'
@@ -84,6 +90,10 @@ clean:
 
 .venv/.installed-%: .venv/.installed
 	$(PIP) -e '.[$*]'
+	@touch $@
+
+frontend/node_modules/.installed: frontend/package-lock.json
+	cd frontend && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 # Flower's pins are not ours. PyTorch is ours, at the pinned release: a plain one pulls gigabytes of GPU packages.

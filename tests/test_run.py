@@ -189,11 +189,12 @@ def test_only_jobs_with_rounds_get_more():
 # What is handed back.
 
 
-def test_a_run_is_shown_in_one_line_and_as_a_small_table():
+def test_a_run_is_shown_in_one_line_and_as_its_page():
     run = train(JOB, fleet(), folder="runs/x", progress=False)
     assert re.fullmatch(r"Run\(runs/x: loss \d\.\d+, accuracy 0\.\d+, rounds 2\)", repr(run))
-    assert "<td>runs/x</td>" in run._repr_html_()
-    assert "<th style='text-align: left'>accuracy</th>" in run._repr_html_()
+    shown = run._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert 'sandbox="allow-scripts"' in shown
     pool = train(Pool(jobs=[Job(rounds=1, deadline_seconds=5, name="a")]), fleet(), folder="runs/y", progress=False)
     assert re.fullmatch(r"Run\(runs/y: spent 0, jobs a\)", repr(pool))
 

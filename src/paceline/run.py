@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import html
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from paceline.fleets.caller_thread import call_in_caller, run_outside_loop
 from paceline.learning import checkpoints, saved_models
 from paceline.learning.averaging import State
 from paceline.learning.saved_models import SavedModel
-from paceline.report import START, RunFolder, Summary, progress_callback, write_report
+from paceline.report import START, RunFolder, Summary, frame, live_page, make_page, progress_callback, write_report
 from paceline.topologies.base import Environment, JobSpec, KeptJob, Outcome, Plan, Recovered, Save
 from paceline.topologies.events import StartEvent, StateLost
 from paceline.topologies.job_files import parse_job
@@ -66,13 +65,8 @@ class Run:
         return f"Run({self.folder}{': ' if figures else ''}{figures})"
 
     def _repr_html_(self) -> str:
-        """Show the run in a notebook."""
-        rows = {"run": self.folder, **self._figures()}
-        cells = "".join(
-            f"<tr><th style='text-align: left'>{html.escape(name)}</th><td>{html.escape(str(figure))}</td></tr>"
-            for name, figure in rows.items()
-        )
-        return f"<table>{cells}</table>"
+        """Show the run in a notebook: its page, as it would be in a window of its own."""
+        return frame(document=make_page(self.folder))
 
     def _figures(self) -> dict[str, str]:
         """Return the metrics that are single figures, and the names of jobs, as text."""
@@ -150,6 +144,7 @@ def train(
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    page: bool | int = False,
 ) -> Run:
     """Train a job on a fleet; blocks until the run is over. Works in scripts and in notebooks.
 
@@ -160,10 +155,12 @@ def train(
             process, is not deleted: that is a `ConfigError`.
         callbacks: receive each event; one that raises `StopRun` ends the run early.
         progress: show how far the run is: a bar in a notebook, lines on standard error elsewhere.
+        page: show the run in a browser on this machine while it goes on: in the output of a notebook, else at an
+            address on standard error; a number chooses its port.
     """
     _check_fleet(fleet)
     prepared = prepare(job, folder, fleet, start=start, overwrite=overwrite)
-    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+    return _start(prepared, fleet, callbacks, progress=progress, page=page)
 
 
 def prepare(
@@ -254,6 +251,7 @@ def resume(
     rounds: int | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    page: bool | int = False,
 ) -> Run:
     """Go on with a run that was interrupted, or for more rounds with one that is over; blocks until it is over.
 
@@ -263,16 +261,21 @@ def resume(
     _check_fleet(fleet)
     prepared = reopen(folder, rounds)
     fleet.check(prepared.plan)
-    return prepared.start(fleet, [*_shown(prepared, progress=progress), *callbacks])
+    return _start(prepared, fleet, callbacks, progress=progress, page=page)
+
+
+def _start(
+    prepared: PreparedRun, fleet: Fleet, callbacks: Sequence[Callback], *, progress: bool, page: bool | int
+) -> Run:
+    shown = [progress_callback(prepared.folder.reporting)] if progress else []
+    port = 0 if page is True else page
+    with contextlib.nullcontext() if port is False else live_page(prepared.folder.path, port):
+        return prepared.start(fleet, [*shown, *callbacks])
 
 
 def _check_fleet(fleet: Any) -> None:
     if not isinstance(fleet, Fleet):
         raise ConfigError(f"fleet is {one_line(repr(fleet))}; it must be a fleet, such as VirtualFleet([…])")
-
-
-def _shown(prepared: PreparedRun, *, progress: bool) -> list[Callback]:
-    return [progress_callback(prepared.folder.reporting)] if progress else []
 
 
 def reopen(folder: Path | str, rounds: int | None = None) -> PreparedRun:

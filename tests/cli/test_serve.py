@@ -15,7 +15,7 @@ NOBODY = "http://127.0.0.1:1"
 WITH_TOKENS = [
     *(("serve", "job.toml"), ("join", NOBODY), ("gossip", "gossip.toml"), ("status", NOBODY)),
     *(("submit", "job.toml", "--to", NOBODY), ("cancel", "job", "--to", NOBODY), ("invite", NOBODY)),
-    *(("devices", NOBODY), ("bench", "job.toml"), ("axon", "worker", "json"), ("axon", "call", NOBODY)),
+    *(("devices", NOBODY), ("bench", "job.toml"), ("page", "."), ("axon", "worker", "json"), ("axon", "call", NOBODY)),
 ]
 """Each command that takes a token, with what else it needs."""
 
@@ -70,11 +70,11 @@ def test_a_resumed_run_keeps_its_address_token_and_certificate(tmp_path):
 )
 def test_what_is_printed_is_all_that_a_device_needs(given, joining, tmp_path):
     kept = KeptListenOptions.of(None, given)
-    (lines,) = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
+    lines, _ = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
     assert re.fullmatch(joining, lines.splitlines()[1].strip())
     kept.keep(tmp_path, 7223)
     again = KeptListenOptions.of(tmp_path, {})
-    assert _how_to_take_part(again, "https://hub:7223", Path("runs/1")) == [lines]
+    assert _how_to_take_part(again, "https://hub:7223", Path("runs/1"))[0] == lines
     assert again.admin_token == kept.admin_token is not None
 
 
@@ -82,7 +82,7 @@ def test_a_pool_has_a_token_of_its_own_to_submit_with():
     for given in ({"host": "0.0.0.0"}, {"is_invite_only": True}):
         kept = KeptListenOptions.of(None, given)
         kept.let_submit()
-        _, submitting = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
+        _, submitting, _ = _how_to_take_part(kept, "https://hub:7223", Path("runs/1"))
         assert submitting.endswith(f"paceline submit JOB --to https://hub:7223 --token {kept.submit_token}")
         assert kept.submit_token not in (None, kept.token, kept.admin_token)
     on_this_machine = KeptListenOptions.of(None, {})

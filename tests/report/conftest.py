@@ -1,11 +1,35 @@
 """Shared by the tests of reports: folders with a run in them, a pool, a gossip run and a split run."""
 
+import threading
+
+import psutil
 import pytest
 
+from tests.conftest import leftover_threads
+from tests.report.chromium import Window, require_browser
 from tests.report.synthetic import JOB, record, run_events
 from tests.report.synthetic_gossip import record_gossip
 from tests.report.synthetic_pool import record_pool
 from tests.report.synthetic_split import record_split
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers():
+    """A test leaves no thread and no process behind, except the browser that the tests of a module share."""
+    threads, children = set(threading.enumerate()), psutil.Process().children()
+    yield
+    assert leftover_threads(threads) == []
+    left = [one for one in psutil.Process().children() if one not in children and one.name() != "chromedriver"]
+    _, alive = psutil.wait_procs(left, timeout=5)
+    assert alive == []
+
+
+@pytest.fixture(scope="module")
+def window():
+    """Share a browser among the tests of a module."""
+    require_browser()
+    with Window() as window:
+        yield window
 
 
 @pytest.fixture

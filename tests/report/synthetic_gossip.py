@@ -71,7 +71,16 @@ def epoch_of(peer, epoch, start):
     seconds = {"seconds": 6.0, "train_seconds": 5.0, "rank_seconds": 0.5, "exchange_seconds": 0.5, "cpu_seconds": 5.5}
     trained = {"num_samples": round(ratio * OWN_SAMPLES), "samples_per_second": peer.samples_per_second, "ratio": ratio}
     used = {"bytes_sent": 2 * MODEL_BYTES, "bytes_received": 2 * MODEL_BYTES, "joules": 11.0}
-    result = {"num_exchanges": 2, "distance": 0.1, "loss": 1 - accuracy, "metrics": {"accuracy": accuracy}}
+    there = [one.name for one in FLEET if one.first <= epoch <= (one.last or epoch)]
+    place = there.index(peer.name)
+    heard = (there[place - 1], there[(place + 1) % len(there)])
+    result = {
+        "num_exchanges": 2,
+        "heard": heard,
+        "distance": 0.1,
+        "loss": 1 - accuracy,
+        "metrics": {"accuracy": accuracy},
+    }
     return [
         phase(peer, start, epoch, "rank"),
         phase(peer, start + 0.5, epoch, "train"),

@@ -134,7 +134,7 @@ def serve_child(location: str, name: str, device: str) -> None:
     token = sys.stdin.readline().strip()
     port_pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the function prints must not mix with what the parent reads
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     worker = Worker(device, limits=UNLIMITED)  # the parent has checked what comes from outside
     function: Any = functools.reduce(getattr, name.split("."), modules.load(location))
     worker.rpc(name="run")(function)
@@ -147,7 +147,8 @@ def serve_child(location: str, name: str, device: str) -> None:
     asyncio.run(serve())
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End the process when its standard input does, and so with the process that started it."""
     sys.stdin.read()
     os._exit(0)
 

@@ -9,7 +9,7 @@ import torch
 
 from paceline import DabAllocation, DataSpec, Job, LocalDevice, LocalFleet, ModelSpec, topologies
 from paceline.cli import show_run
-from paceline.cli.options import Folder, Overwrite, ResultAsJson, option
+from paceline.cli.options import Folder, Overwrite, PagePort, ResultAsJson, option
 from paceline.devices.subset_benchmark import measure_training
 from paceline.fleets.live import run_live
 from paceline.learning.local_model import LocalModel
@@ -33,6 +33,7 @@ def demo(
     rounds: Annotated[int, option("N", "Number of rounds (12).", min=1)] = 12,
     folder: Folder = None,
     overwrite: Overwrite = False,
+    page: PagePort = 0,
     as_json: ResultAsJson = False,
 ) -> None:
     """Train on four unequal devices, emulated on this machine.
@@ -46,7 +47,8 @@ def demo(
         "each measures itself first …"
     )
     job = _job(rounds, pace.deadline_seconds, min_learners=len(devices))
-    show_run.run_and_show(job, LocalFleet(devices), folder, overwrite=overwrite, as_json=as_json, opening=opening)
+    fleet = LocalFleet(devices)
+    show_run.run_and_show(job, fleet, folder, overwrite=overwrite, as_json=as_json, page=page, opening=opening)
 
 
 def fit_pace(samples_per_second: float, num_shards: int) -> Pace:

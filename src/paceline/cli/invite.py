@@ -11,6 +11,7 @@ import msgspec
 
 from paceline.cli.listening import find_host
 from paceline.cli.options import CaFile, ResultAsJson, Target, Token, TokenFile, option, read_token
+from paceline.cli.tls import page_url
 from paceline.errors import ConfigError, RemoteError
 from paceline.fleets.live import run_live
 from paceline.spelling import suggest
@@ -55,6 +56,8 @@ def invite(
         return
     until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(made.expires_at))
     print(f"{_what_for(made)}, until {until} UTC:\n  {command}")
+    if "view" in ROLES[made.role] and made.role != "learner":
+        print(f"In a browser:\n  {page_url(host.url, made.token)}")
 
 
 def _seconds(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, DiskError
 from paceline.fleets.live import ListenOptions
 from paceline.report.folder import LISTEN
+from paceline.report.serving.site import PageSite
 from paceline.topologies.access import AdminService
 from paceline.topologies.access.registry import new_token
 from paceline.topologies.base import Contact
@@ -81,7 +83,9 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
         """Return the settings as a fleet takes them."""
         names = ("host", "port", "token", "submit_token", "admin_token", "is_invite_only", "insecure")
         settings = {name: getattr(self, name) for name in names}
-        return ListenOptions(identity=identity, hosts=tuple(self.hosts), **settings)
+        hosts = tuple(self.hosts)
+        make_page = functools.partial(PageSite, host=self.host, hosts=hosts, is_encrypted=identity is not None)
+        return ListenOptions(identity=identity, hosts=hosts, make_sites=(make_page,), **settings)
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""

@@ -46,6 +46,7 @@ COMMANDS = {
     "contention": "Measure how much other processes slow down training here.",
     "allocate": "Solve one allocation problem, given as JSON.",
     "reproduce": "Reproduce a figure of a paper, and compare the two.",
+    "page": "Show runs in a browser: live, finished, or compared.",
     "report": "Write a report on a run, as one HTML page.",
     "install-service": "Have systemd run a command, from each boot on.",
     "export": "Write the model that a run learned as an ONNX file.",
@@ -116,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     is_debug = "--debug" in given  # accepted anywhere, also after the subcommand
+    given = ["--page=0" if argument == "--page" else argument for argument in given]  # its port may be left out
     sys.exit(_run([argument for argument in given if argument != "--debug"], is_debug))
 
 

@@ -38,6 +38,9 @@ Target: TypeAlias = Annotated[str, typer.Argument(metavar="TARGET", help="Its ad
 Folder: TypeAlias = Annotated[Path | None, option("DIR", "New folder for the run (one in runs/).")]
 Overwrite: TypeAlias = Annotated[bool, flag("--overwrite", "Delete the run in --folder first.")]
 Save: TypeAlias = Annotated[Path | None, option("FILE", "Save the model, too (.safetensors).")]
+PagePort: TypeAlias = Annotated[
+    int | None, option("PORT", "Show the run in a browser here: --page, or --page=PORT.", min=0, max=65535)
+]
 ResultAsJson: TypeAlias = Annotated[bool, flag("--json", "Print the result as JSON.")]
 
 Threads: TypeAlias = Annotated[int | None, option("N", "Threads to train with (the fastest).", TRAINING)]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from paceline import topologies
 from paceline.cli import show_run
-from paceline.cli.options import Compiles, DeviceName, Folder, JobFile, Overwrite, ResultAsJson, Save, option
+from paceline.cli.options import Compiles, DeviceName, Folder, JobFile, Overwrite, PagePort, ResultAsJson, Save, option
 from paceline.errors import ConfigError
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.local import LocalDevice, LocalFleet
@@ -25,6 +25,7 @@ def run(
     threads: Annotated[int, option("N", "Threads that each device trains with (1).", min=1)] = 1,
     device: DeviceName = "cpu",
     compiles: Compiles = False,
+    page: PagePort = None,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on this machine, each device a process.
@@ -44,4 +45,6 @@ def run(
     options = [*(() if store is None else ("--store", store)), *(("--compile",) if compiles else ())]
     local = LocalFleet(started, options=options, threads=threads, device=device)
     opening = f"Starting devices on this machine: {len(local.devices)} …"
-    show_run.run_and_show(spec, local, folder, overwrite=overwrite, as_json=as_json, save=save, opening=opening)
+    show_run.run_and_show(
+        spec, local, folder, overwrite=overwrite, as_json=as_json, page=page, save=save, opening=opening
+    )

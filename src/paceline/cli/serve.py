@@ -28,6 +28,7 @@ from paceline.cli.options import (
     JobFile,
     Key,
     Overwrite,
+    PagePort,
     Tls,
     Token,
     TokenFile,
@@ -35,7 +36,7 @@ from paceline.cli.options import (
     option,
     read_token,
 )
-from paceline.cli.tls import public_url, warn_of_clear_token
+from paceline.cli.tls import page_url, public_url, warn_of_clear_token
 from paceline.devices.machines import LiveMachine
 from paceline.errors import ConfigError, NothingToResume
 from paceline.fleets.joined import JoinedFleet
@@ -51,6 +52,7 @@ def serve(
     overwrite: Overwrite = False,
     resume: Annotated[bool, flag("--resume", "Go on with the run in --folder, if there is one.")] = False,
     device: DeviceName = "cpu",
+    page: PagePort = None,
     as_json: Annotated[bool, flag("--json", "Print the address, then the result, as JSON.")] = False,
     host: Annotated[str | None, option("HOST", "Address to listen on (127.0.0.1).", NETWORK)] = None,
     port: Annotated[
@@ -88,16 +90,16 @@ def serve(
     }
     given = {name: value for name, value in given.items() if value is not None}
     if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
-        _go_on(folder, given, as_json=as_json)
+        _go_on(folder, given, as_json=as_json, page=page)
     else:
         kept = KeptListenOptions.of(None, given)
-        serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json)
+        serve_run(kept, lambda: _prepared(job, folder, overwrite), as_json=as_json, page=page)
 
 
-def _go_on(folder: Path, given: dict[str, object], *, as_json: bool) -> None:
+def _go_on(folder: Path, given: dict[str, object], *, as_json: bool, page: int | None) -> None:
     """Go on with a run; that it is over is no error, since whatever starts services does so after each boot."""
     try:
-        serve_run(KeptListenOptions.of(folder, given), lambda: reopen(folder), as_json=as_json)
+        serve_run(KeptListenOptions.of(folder, given), lambda: reopen(folder), as_json=as_json, page=page)
     except NothingToResume as error:
         print(error, file=sys.stderr)
 
@@ -108,7 +110,12 @@ def resume_served(folder: Path, reopen: Callable[[], PreparedRun], *, as_json: b
 
 
 def serve_run(
-    kept: KeptListenOptions, make_ready: Callable[[], PreparedRun], *, as_json: bool, save: Path | None = None
+    kept: KeptListenOptions,
+    make_ready: Callable[[], PreparedRun],
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    page: int | None = None,
 ) -> None:
     """Serve a run to devices that join over the network."""
     machine = functools.partial(LiveMachine, accelerator=find_accelerator(kept.device))
@@ -130,7 +137,7 @@ def serve_run(
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     fleet = JoinedFleet(kept.options(identity), announce, make_machine=machine)
-    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save)
+    show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, page=page)
 
 
 def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, folder: Path) -> dict[str, object]:
@@ -140,14 +147,17 @@ def _where(kept: KeptListenOptions, url: str, identity: ServerIdentity | None, f
 
 
 def _how_to_take_part(kept: KeptListenOptions, url: str, folder: Path) -> list[str]:
-    """Say how devices join, and how jobs are submitted where that takes another token."""
+    """Say how devices join, how jobs are submitted where that takes another token, and how people watch."""
     if kept.is_invite_only:
         joining = f"Invite each device, here, by\n  paceline invite {folder} --name NAME"
     else:
         shown = f" --token {kept.token if kept.is_token_made_up else '…'}" if kept.token else ""
         joining = f"On each device, run\n  paceline join {url}{shown}"
     submitting = f"To submit a job, run\n  paceline submit JOB --to {url} --token {kept.submit_token}"
-    return [joining, submitting] if kept.submit_token else [joining]
+    watching = f"To watch it in a browser, open {page_url(url)}"
+    if kept.token or kept.is_invite_only:
+        watching = f"To watch it in a browser, run\n  paceline invite {folder} --role viewer"
+    return [joining, submitting, watching] if kept.submit_token else [joining, watching]
 
 
 def _prepared(job: Path, folder: Path | None, overwrite: bool) -> PreparedRun:

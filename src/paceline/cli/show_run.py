@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import shutil
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +20,7 @@ from paceline.fleets.live import LiveFleet
 from paceline.learning import checkpoints
 from paceline.report import RunFolder, show_progress
 from paceline.report.folder import FLEET, LISTEN
+from paceline.report.serving.process import page_beside
 from paceline.run import PreparedRun, Run, prepare
 from paceline.topologies.base import JobSpec
 
@@ -30,6 +33,7 @@ def run_and_show(
     overwrite: bool,
     as_json: bool,
     save: Path | None = None,
+    page: int | None = None,
     opening: str = "",
 ) -> None:
     """Run a job on a fleet; shows its progress, then its result.
@@ -37,19 +41,27 @@ def run_and_show(
     Args:
         overwrite: delete the run in that folder first, if it is one.
         save: file to save the final model in, too.
+        page: port of a page that shows it; 0 picks a free one.
         opening: line to print before devices start.
     """
     prepared = prepare(job, folder, fleet, overwrite=overwrite)
-    start_and_show(prepared, fleet, as_json=as_json, save=save, opening=opening)
+    start_and_show(prepared, fleet, as_json=as_json, save=save, page=page, opening=opening)
 
 
 def start_and_show(
-    prepared: PreparedRun, fleet: Fleet, *, as_json: bool, save: Path | None = None, opening: str = ""
+    prepared: PreparedRun,
+    fleet: Fleet,
+    *,
+    as_json: bool,
+    save: Path | None = None,
+    page: int | None = None,
+    opening: str = "",
 ) -> None:
     """Start a prepared run; shows its progress, then its result. If it is interrupted, says how to go on.
 
     Args:
         save: file to save the final model in, too.
+        page: port of a page that shows it; 0 picks a free one.
         opening: line to print before devices start.
     """
     if save is not None and prepared.plan.job.nested:
@@ -57,7 +69,11 @@ def start_and_show(
     if opening:
         Console(stderr=as_json).print(opening, highlight=False, soft_wrap=True)
     console, clock = Console(stderr=as_json), _RunClock()
-    with ending_by_signal(), show_progress(console, prepared.folder.reporting, clock.now) as show:
+    with (
+        ending_by_signal(),
+        show_progress(console, prepared.folder.reporting, clock.now) as show,
+        _page(prepared.folder.path, page, console),
+    ):
 
         def watch(event: Event, *job: str) -> None:
             clock.see(event)
@@ -74,6 +90,13 @@ def start_and_show(
     _print_result(run, console, as_json=as_json)
     if isinstance(fleet, LiveFleet) and fleet.termination.is_stopping():
         exit_terminated()  # it ended early, with what was learned
+
+
+def _page(path: Path, port: int | None, console: Console) -> AbstractContextManager[None]:
+    """Show a run as a page while the block runs, and print where."""
+    if port is None:
+        return contextlib.nullcontext()
+    return page_beside(path, port, lambda url: console.print(f"page    {url}", highlight=False, soft_wrap=True))
 
 
 def _how_to_go_on(prepared: PreparedRun) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from paceline.cli import show_run
-from paceline.cli.options import DeviceName, FleetFile, Folder, JobFile, Overwrite, ResultAsJson, flag
+from paceline.cli.options import DeviceName, FleetFile, Folder, JobFile, Overwrite, PagePort, ResultAsJson, flag
 from paceline.fleets.fleet_files import load_fleet
 from paceline.fleets.modelled import VirtualDevice
 from paceline.fleets.virtual import VirtualFleet
@@ -19,6 +19,7 @@ def simulate(
     overwrite: Overwrite = False,
     time_only: Annotated[bool, flag("--time-only", "Skip the gradients; only time passes.")] = False,
     device: DeviceName = "cpu",
+    page: PagePort = None,
     as_json: ResultAsJson = False,
 ) -> None:
     """Run any job on a modelled fleet, in virtual time.
@@ -29,4 +30,4 @@ def simulate(
     """
     devices = load_fleet(fleet, VirtualDevice)
     virtual = VirtualFleet(devices, is_time_only=time_only, device=device)
-    show_run.run_and_show(load_job(job), virtual, folder, overwrite=overwrite, as_json=as_json)
+    show_run.run_and_show(load_job(job), virtual, folder, overwrite=overwrite, as_json=as_json, page=page)

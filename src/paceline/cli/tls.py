@@ -57,6 +57,11 @@ def _warn_once(url: str) -> None:
     print(f"warning: without TLS, everyone on the way to {url} can read the token; serve with --tls", file=sys.stderr)
 
 
+def page_url(url: str, token: str | None = None) -> str:
+    """Return the address of a host for browsers: they verify certificates by themselves, and keep a token."""
+    return url.partition("#")[0] + (f"/#token={token}" if token else "")
+
+
 def public_url(address: str, identity: ServerIdentity | None) -> str:
     """Return the address by which other machines reach this one, with the fingerprint of its certificate."""
     fingerprint = None if identity is None else identity.fingerprint

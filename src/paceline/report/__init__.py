@@ -6,8 +6,8 @@ None of them reaches into a run: a run passes each event on, and behaves the sam
 from paceline.report.folder import START, RunFolder
 from paceline.report.lines import LinePrinter
 from paceline.report.live import LiveTable, show_progress
-from paceline.report.notebook import progress_callback
-from paceline.report.page import write_report
+from paceline.report.notebook import frame, live_page, progress_callback
+from paceline.report.page import make_page, write_report
 from paceline.topologies.reporting.base import Summary
 
 __all__ = [
@@ -16,6 +16,9 @@ __all__ = [
     "LiveTable",
     "RunFolder",
     "Summary",
+    "frame",
+    "live_page",
+    "make_page",
     "progress_callback",
     "show_progress",
     "write_report",

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import fcntl
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,8 @@ FLEET = "fleet.json"
 
 LISTEN = "listen.json"
 """File of a run with the address where devices join it."""
+
+_CLAIM_TRIES, _CLAIM_PAUSE_SECONDS = 3, 0.02
 
 _OWN_FILES = ("versions.json", "events.jsonl", "report.html", LISTEN, "devices.json", "audit.jsonl", FLEET, START)
 
@@ -59,7 +62,7 @@ class RunFolder:
         self.checkpoints = path / self.reporting.subfolder
         self._settings_file = path / f"{table}.json"
         self._versions_file = path / "versions.json"
-        self._events_file = path / "events.jsonl"
+        self.events_file = path / "events.jsonl"
         self._recorder: Recorder | None = None
         self._claim: BinaryIO | None = None
         self._jobs: list[RunFolder] = []
@@ -94,7 +97,7 @@ class RunFolder:
                 )
             files.make_folder(self.checkpoints)
             files.replace(self._versions_file, _as_json(read_versions(settings)))
-            files.replace(self._events_file, b"", is_synced=False)
+            files.replace(self.events_file, b"", is_synced=False)
             files.replace(self._settings_file, _as_json(settings))
             self._claim_it()
             self._start_recording()
@@ -129,17 +132,17 @@ class RunFolder:
 
     def _lines(self) -> Iterator[bytes]:
         try:
-            with self._events_file.open("rb") as file:
+            with self.events_file.open("rb") as file:
                 yield from file
         except OSError as error:
-            raise ConfigError(f"{self._events_file} cannot be read: {error.strerror}") from error
+            raise ConfigError(f"{self.events_file} cannot be read: {error.strerror}") from error
 
     def _events_in(self, line: bytes, number: int) -> Iterator[Event]:
         if line.endswith(b"\n"):  # else it was cut short
             try:
                 yield recording.from_line(line)
             except ValueError as error:
-                raise ConfigError(f"{self._events_file}, line {number} is not an event: {error}") from error
+                raise ConfigError(f"{self.events_file}, line {number} is not an event: {error}") from error
 
     def whole_events(self) -> tuple[list[Event], str | None]:
         """Read the events whose lines are whole; returns them, and what is wrong with others, if there are any."""
@@ -153,7 +156,7 @@ class RunFolder:
         if not damaged:
             return whole, None
         lines = f"{len(damaged)} lines are damaged, the first is" if damaged[1:] else "a line is damaged,"
-        return whole, f"{self._events_file.name}: {lines} line {damaged[0]}"
+        return whole, f"{self.events_file.name}: {lines} line {damaged[0]}"
 
     def summary(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Summary:
         """Sum up the run, finished or not; CO2 is computed with this carbon intensity."""
@@ -210,7 +213,7 @@ class RunFolder:
             if settings is not None:
                 files.replace(self._settings_file, _as_json(settings))
                 self._claim_it()  # the claim was on the file that is replaced
-            files.replace(self._events_file, b"".join(map(recording.to_line, kept)))
+            files.replace(self.events_file, b"".join(map(recording.to_line, kept)))
             files.make_folder(self.checkpoints)
             self._start_recording(kept)
         except OSError as error:
@@ -221,6 +224,15 @@ class RunFolder:
         """Keep other processes from recording, until it is closed; raises `ConfigError` if one does."""
         self.close()
         self._claim_it()
+
+    def is_being_recorded(self) -> bool:
+        """Return whether a process records the run, or is about to."""
+        with self._settings_file.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
 
     def keep_fleet(self, described: dict[str, Any] | None) -> str | None:
         """Keep what it takes to make the run's fleet again, for whoever resumes it; returns why it cannot be kept.
@@ -283,18 +295,23 @@ class RunFolder:
                 raise DiskError(f"the record is not complete: {recorder.failure}")
 
     def _start_recording(self, kept: Sequence[Event] = ()) -> None:
-        self._recorder = Recorder(self._events_file, self.reporting.recorded, kept)
+        self._recorder = Recorder(self.events_file, self.reporting.recorded, kept)
 
     def _claim_it(self) -> None:
         """Keep other processes from recording; the system lets go if this one dies."""
         claim = self._settings_file.open("rb")
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            claim.close()
-            raise ConfigError(
-                f"{self.path}: another process is recording this {self.reporting.kind}; stop it first"
-            ) from None
+        for tries_left in reversed(range(_CLAIM_TRIES)):
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if tries_left:  # whoever only asks whether it is claimed is done at once
+                    time.sleep(_CLAIM_PAUSE_SECONDS)
+                    continue
+                claim.close()
+                raise ConfigError(
+                    f"{self.path}: another process is recording this {self.reporting.kind}; stop it first"
+                ) from None
         if self._claim is not None:
             self._claim.close()
         self._claim = claim
@@ -308,6 +325,11 @@ class RunFolder:
         # What broke the run is raised rather than what that broke.
         with contextlib.suppress(PacelineError) if error else contextlib.nullcontext():
             self.close()
+
+
+def is_run(path: Path) -> bool:
+    """Return whether this is the folder of a run, which is complete."""
+    return _table_of(path) is not None
 
 
 def _table_of(path: Path) -> str | None:

@@ -6,49 +6,19 @@ how it is drawn (the scripts in ``web/``, and plain HTML tables for browsers wit
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import importlib.resources
-import math
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from paceline import files
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.errors import ConfigError
+from paceline.report.content import MAX_ROWS, PageContent, used_columns
+from paceline.report.document import make_document
 from paceline.report.folder import RunFolder
-from paceline.topologies.reporting.base import Reporting, Summary
-from paceline.topologies.reporting.formatting import format_value, printable
-from paceline.topologies.reporting.sections import AnySection, Gantt, TableSection, Tiles
-from paceline.topologies.reporting.tables import Table, Value, columns
-
-MAX_NAMES = 40  # rows, lanes or curves of a figure
-MAX_ROWS = 200  # of a table
-MAX_SPANS = 8_000  # of a Gantt chart
-MAX_POINTS = 40_000  # of any other figure, about 3 MB of the page
-_SETTINGS = columns("key text", "value text")
-_SCRIPTS = ("format.js", "elements.js", "curves.js", "figures.js", "page.js")
-
-
-class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a page shows.
-
-    Attributes:
-        ended: why the run is over; None if no end was recorded.
-        about: the job in a line.
-        tables: those that sections refer to, cut to what they show.
-    """
-
-    kind: str
-    name: str
-    ended: str | None
-    about: str
-    sections: list[AnySection]
-    tables: dict[str, Table]
+from paceline.report.following import FollowedRun
+from paceline.topologies.reporting.formatting import format_value
+from paceline.topologies.reporting.sections import AnySection, Tiles
+from paceline.topologies.reporting.tables import Table
 
 
 def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> Path:
@@ -57,119 +27,20 @@ def write_report(folder: RunFolder, output: Path | None = None, grams_per_kwh: f
     Args:
         grams_per_kwh: carbon intensity of the devices' energy.
     """
-    name, summary = folder.path.resolve().name, folder.summary(grams_per_kwh=grams_per_kwh)
     path = output or folder.report
     try:
-        files.replace(path, make_document(make_content(name, folder.reporting, summary, folder)).encode())
+        files.replace(path, make_page(folder.path, grams_per_kwh).encode())
     except OSError as error:
         raise ConfigError(f"{path}: the report cannot be written there: {error.strerror}") from error
     return path
 
 
-def make_content(name: str, reporting: Reporting, summary: Summary, folder: RunFolder) -> PageContent:
-    """Gather what the page of a run shows, with its settings and versions."""
-    tables = dict(summary.tables)
-    sections = reporting.shown(tables)
-    for title, settings in (("Settings", folder.settings), ("Versions", folder.versions)):
-        tables[title] = Table(title, _SETTINGS, list(_flat(settings)))
-        sections.append(TableSection(title=title, group="Settings and versions", table=title, is_half=True))
-    shown = [_with_note(section, tables[section.table]) for section in sections]
-    cut = {table: _cut(tables[table], [one for one in sections if one.table == table]) for table in tables}
-    return PageContent(
-        kind=reporting.kind,
-        name=printable(name),
-        ended=None if summary.ended is None else printable(summary.ended),
-        about=summary.about,
-        sections=shown,
-        tables={table.name: table for table in cut.values() if table.columns},
-    )
-
-
-def make_document(content: PageContent) -> str:
-    """Embed the content in a page, which lets nothing in but its own scripts and styles."""
-    style = _file("vendor/uPlot.min.css") + _file("style.css")
-    own = '(() => {\n"use strict";\n' + "\n".join(map(_file, _SCRIPTS)) + "})();\n"
-    scripts = (_file("vendor/uPlot.iife.min.js"), own)
-    script_hashes = " ".join(map(_hash, scripts))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {script_hashes}; base-uri 'none'; form-action 'none'"
-    )
-    # Inside a script element only "<" can end it or start a comment; JSON may write it as an escape.
-    data = msgspec.json.encode(content).decode().replace("<", "\\u003c")
-    title = html.escape(f"{content.name} – Paceline {content.kind}")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{title}</title><style>{style}</style></head>\n'
-        f'<body><main id="report"></main><noscript><main>{_plain(content)}</main></noscript>\n'
-        f'<script type="application/json" id="content">{data}</script>\n'
-        + "".join(f"<script>{script}</script>\n" for script in scripts)
-        + "</body></html>\n"
-    )
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """List nested settings by dotted keys."""
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _names_column(section: AnySection) -> str | None:
-    """The column whose values have a row, a lane or a curve each."""
-    return getattr(section, "row", None) or getattr(section, "series", None)
-
-
-def _with_note(section: AnySection, table: Table) -> AnySection:
-    """Say in the note what of a table is not shown."""
-    names, num_rows = _names_column(section), len(table.rows)
-    notes = [section.note] if section.note else []
-    if isinstance(section, TableSection):
-        if num_rows > MAX_ROWS:
-            notes.append(f"the first {MAX_ROWS} of {num_rows:,}; all are in {section.file}")
-    elif names is not None and (num_names := len(set(table.values(names)))) > MAX_NAMES:
-        notes.append(f"the first {MAX_NAMES} of {num_names:,}")
-    if isinstance(section, Gantt) and num_rows > MAX_SPANS:
-        notes.append(f"the last {MAX_SPANS:,} spans of time")
-    return msgspec.structs.replace(section, note="; ".join(notes))
-
-
-def _cut(table: Table, sections: list[AnySection]) -> Table:
-    """Keep the columns and rows that these sections show, with digits enough to draw them."""
-    used = set().union(*(_used(section, table) for section in sections))
-    kept: set[int] = set()
-    for section in sections:
-        kept |= _kept_rows(section, table)
-    places = [place for place, column in enumerate(table.columns) if column.name in used]
-    rows = [tuple(_short(table.rows[row][place]) for place in places) for row in sorted(kept)]
-    return Table(table.name, tuple(table.columns[place] for place in places), rows)
-
-
-def _used(section: AnySection, table: Table) -> set[str]:
-    return section.used_columns() or {column.name for column in table.columns}
-
-
-def _kept_rows(section: AnySection, table: Table) -> set[int]:
-    if isinstance(section, TableSection | Tiles):
-        return set(range(min(len(table.rows), MAX_ROWS)))
-    rows: Iterable[int] = range(len(table.rows))
-    names = _names_column(section)
-    if names is not None:
-        values = table.values(names)
-        shown = set(list(dict.fromkeys(values))[:MAX_NAMES])
-        rows = [row for row in rows if values[row] in shown]
-    return set(list(rows)[-(MAX_SPANS if isinstance(section, Gantt) else MAX_POINTS) :])
-
-
-def _short(value: Value) -> Value:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, float):  # JSON has no infinity
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    return value
+def make_page(folder: Path, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> str:
+    """Return the page of a run as it stands, finished or not."""
+    run = FollowedRun(folder, grams_per_kwh)
+    run.read()
+    content = run.content()
+    return make_document(f"{content.name} – Paceline {content.kind}", {"content": content}, _plain(content))
 
 
 def _plain(content: PageContent) -> str:
@@ -180,7 +51,7 @@ def _plain(content: PageContent) -> str:
 
 
 def _plain_section(section: AnySection, table: Table) -> str:
-    used = _used(section, table)
+    used = used_columns(section, table)
     shown = [place for place, column in enumerate(table.columns) if column.name in used]
     if isinstance(section, Tiles):
         heads: list[str] = ["figure", "value", "note"]
@@ -197,11 +68,3 @@ def _plain_section(section: AnySection, table: Table) -> str:
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     caption = html.escape(". ".join(filter(None, [section.title, section.note, section.caption])))
     return f'<div class="card scroll"><table><caption>{caption}</caption><tr>{head}</tr>{body}</table></div>'
-
-
-def _file(name: str) -> str:
-    return (importlib.resources.files("paceline.report") / "web" / name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

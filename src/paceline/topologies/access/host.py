@@ -85,16 +85,22 @@ class HostAccess(access.Access):
     # Requests.
 
     def refuse(self, head: Request) -> Reply | None:
-        refusal = refuse_web_page(head.headers) or self._refuse(head)
+        needed = self._needs.get(head.path.removeprefix(_CALLS))
+        return self._recorded(head, refuse_web_page(head.headers) or self._refuse(head, needed))
+
+    def refuse_viewer(self, head: Request) -> Reply | None:
+        """Look at the head of a request for the page of the run; a reply returned here refuses it."""
+        return self._recorded(head, self._refuse(head, "view"))
+
+    def _recorded(self, head: Request, refusal: Reply | None) -> Reply | None:
         if refusal is not None:
             self.audit.record_refused(head, refusal)
         return refusal
 
-    def _refuse(self, head: Request) -> Reply | None:
+    def _refuse(self, head: Request, needed: Right | None) -> Reply | None:
         grant = self._grant_of(access.Caller.of(head).token)
         if grant is None:
             return wrong_token()
-        needed = self._needs.get(head.path.removeprefix(_CALLS))
         if needed is not None and not grant.may(needed):
             return Reply.refusal(403, wrong_role(grant.role, needed))
         invitation, now = grant.invitation, self.now()

@@ -95,6 +95,7 @@ class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
         ratio: part of its data that it was to train.
         samples_per_second: speed that it expected of itself.
         num_exchanges: models that it took from others and mixed with its own.
+        heard: whose they are, each once.
         distance: between its model before and after mixing, over the length of what it learned in the epoch.
         mass: push-sum weight of its model, as a ratio of what a peer starts with; 0 in mixing.
         cpu_seconds: processor time, testing included, and energy in `joules`; None if nobody metered.
@@ -109,6 +110,7 @@ class EpochEnded(EpochEvent, frozen=True, tag="epoch_ended"):
     rank_seconds: float = 0.0
     exchange_seconds: float = 0.0
     num_exchanges: int = 0
+    heard: tuple[str, ...] = ()
     bytes_sent: int = 0
     bytes_received: int = 0
     distance: float = 0.0

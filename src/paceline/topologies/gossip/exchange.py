@@ -77,6 +77,7 @@ class EpochResult:
 
     Attributes:
         num_exchanges: models of others that were taken in.
+        heard: whose they are.
         distance: how far exchange moved the model, over how far training did.
     """
 
@@ -85,6 +86,7 @@ class EpochResult:
     train_seconds: float = 0.0
     exchange_seconds: float = 0.0
     num_exchanges: int = 0
+    heard: tuple[str, ...] = ()
     distance: float = 0.0
 
 

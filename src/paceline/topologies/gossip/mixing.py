@@ -77,7 +77,7 @@ class MixingExchange(Exchange):
             self._copies.keep_only(())
         after = mixed(result.parameters, own, others, weights)
         result.distance = distance(after, result.parameters) / max(distance(result.parameters, before), 1e-12)
-        result.parameters, result.num_exchanges = after, len(others)
+        result.parameters, result.num_exchanges, result.heard = after, len(others), tuple(others)
 
     async def _gather(self, epoch: int, own: Vectors) -> tuple[Vectors, int, dict[str, Vectors], dict[str, float]]:
         """Fetch the models of the neighbours after this epoch, of those that are still there."""

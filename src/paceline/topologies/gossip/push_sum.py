@@ -30,6 +30,7 @@ class PushSumExchange(Exchange):
         self._sync = context.sync_journal
         self._validator = UpdateValidator(context.start)
         self._waiting: list[tuple[int, Vectors]] = []
+        self._heard: set[str] = set()
         self._pushes: dict[asyncio.Task[None], None] = {}  # in the order in which they were sent
         self._shared: dict[str, int] = {}
         self._num_sent = 0
@@ -54,6 +55,7 @@ class PushSumExchange(Exchange):
 
     async def train(self, epoch: int, parameters: Vectors, shard: Shard) -> EpochResult:
         result = EpochResult(parameters)
+        self._heard.clear()
         batch_size, first = self._context.job.batch_size, 0
         while first < shard.num_samples:
             num_batches, is_pushed = self._until_push(math.ceil((shard.num_samples - first) / batch_size))
@@ -67,6 +69,7 @@ class PushSumExchange(Exchange):
             result.train_seconds += trained.seconds
             result.num_exchanges += len(self._waiting)
             result.parameters = self._merged(result.parameters)
+            result.heard = tuple(sorted(self._heard))
             if is_pushed:
                 self._send(result.parameters)
             first = last
@@ -93,6 +96,9 @@ class PushSumExchange(Exchange):
             return False
         self.account.arrive(transfer, mass)
         self._waiting.append((mass, parameters))
+        sender = transfer.partition("/")[0]
+        if self._context.membership.get(sender) is not None:
+            self._heard.add(sender)
         self._context.traffic.received += sum(vector.nbytes for vector in parameters.values())
         await self._sync()  # who sent it lets go of it with the answer
         return True

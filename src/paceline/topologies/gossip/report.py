@@ -9,8 +9,9 @@ from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.fleet_now import GONE, NOW, fleet_section
 from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count
-from paceline.topologies.reporting.sections import AnySection, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.sections import AnySection, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
     capitalised,
     happenings_section,
@@ -40,7 +41,8 @@ class GossipReporting(Reporting):
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
+        sections: list[AnySection] = [] if summary["ended"] else [fleet_section(tables[NOW])]
+        sections += [_tiles(summary, result_tile(tables["summary"])), _graph()]
         if tables["epochs"].rows:
             sections += [*_learning(tables), *_balance()]
         sections += _time(tables)
@@ -71,18 +73,38 @@ def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
     return Tiles(title="Summary", table="summary", tiles=tiles)
 
 
+def _graph() -> Graph:
+    return Graph(
+        title="Who hears whom",
+        group="Learning",
+        table="heard",
+        caption="Good peers hear some others in each epoch, and there is a way from each to each.",
+        note="models taken in the last epochs",
+        start="other",
+        end="learner",
+        weight="models",
+        nodes="peers",
+        node="learner",
+        node_state="state",
+        bad=(GONE,),
+        node_details=("learner", "state", "epochs", "mean_ratio", "mean_seconds"),
+        is_half=True,
+    )
+
+
 def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
     learning, last = tables["learning"], last_figures(tables["summary"])
     shown = learning.metrics or learning.columns[-1:]  # of a task without metrics, the loss
     details = ("model", "epoch", "at", *(column.name for column in shown))
     sections: list[AnySection] = [
         Line(
-            title=f"{capitalised(column.title)} over time",
+            title=capitalised(column.title),
             group="Learning",
             table="learning",
             caption=f"{metric_caption(column)} The peers' own models stay close to the average.",
             note=last(column.name),
             x="at",
+            other_x=("epoch",),
             y=(column.name,),
             series="model",
             bold=next((name for name in (AVERAGE, MEAN) if name in learning.values("model")), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.fleet_now import DONE, GONE, FleetNow
 from paceline.topologies.reporting.formatting import format_count, format_names, named, printable, setting
 from paceline.topologies.reporting.shared import Happenings, is_evaluated, mean, summary_table
 from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns, recorded_table
@@ -42,7 +44,7 @@ _PEERS = columns(
     *("learner text peer", "epochs count", "own_samples count own samples"),
     *("num_samples count trained", "mean_ratio ratio kept", "expected number [samples/s]"),
     *("mean_seconds seconds epoch", "train_seconds seconds train", "rank_seconds seconds rank"),
-    *("exchange_seconds seconds exchange", "num_points count aggregated points", "end text at the end"),
+    *("exchange_seconds seconds exchange", "num_points count aggregated points", "state text", "end text at the end"),
     "loss number",
 )
 _LEARNING = columns("at seconds time", "epoch count", "model text peer", "loss number")
@@ -51,6 +53,8 @@ _PHASES = columns("learner text peer", "phase text", "epoch count", "start secon
 _PRESENCE = columns(
     "learner text peer", "state text", "epoch count", "start seconds from", "end seconds to", "reason text"
 )
+_HEARD = columns("other text from", "learner text to", "models count models of the last epochs")
+_HEARD_EPOCHS = 3
 _MISSING = columns(
     *("epoch count from epoch", "whose text", "num_samples count samples", "share_failed ratio peers failed"),
     "learner text trained by",
@@ -133,6 +137,11 @@ class _Peer:
         last, at = self._phase, self._until(at)
         return [] if last is None or at <= last.at else [(self.name, last.phase, last.round, last.at, at)]
 
+    def heard(self) -> list[tuple[Value, ...]]:
+        """Whose models it took in its last epochs, and how often."""
+        others = Counter(other for one in self.epochs[-_HEARD_EPOCHS:] for other in one.heard)
+        return [(other, self.name, count) for other, count in others.items()]
+
     @property
     def is_lost(self) -> bool:
         """Whether others took it for gone and it did not come back."""
@@ -146,6 +155,7 @@ class _Peer:
             sum(one.num_samples for one in self.epochs),
             *(mean(getattr(one, name) for one in self.epochs) for name in _MEANS),
             self.points.num_points if self.points else None,
+            GONE if self.is_lost else DONE if self.ended else "training",
             self.ended.reason if self.ended else end,
             *_figures(last, metric_names),
         )
@@ -166,17 +176,18 @@ class GossipTables(TableBuilder):
         self._missing: list[events.PartTakenOver | events.DataMissing] = []
         self._outages: dict[str, events.StoreLost] = {}
         self._past_outages: list[tuple[events.StoreLost, float | None]] = []
+        self._now = FleetNow(("rank", "train", "exchange"), learner="peer", round="epoch")
         self._num_joined = 0
         self._num_lost = 0
-        self._last_at = 0.0
 
     def _peer(self, name: str) -> _Peer:
         return self._peers.setdefault(name, _Peer(name))
 
     def feed(self, event: Event, job: str = "") -> None:
-        self._last_at = max(self._last_at, event.at)
+        self.last_at = max(self.last_at, event.at)
         if self._news.is_news(event):
             self._add_news(event)
+        self._follow(event)
         match event:  # the frequent ones first
             case PhaseStarted() | events.PointsMade() | events.PeerEnded() | events.EpochEnded():
                 self._peer(event.learner).feed(event)
@@ -200,6 +211,20 @@ class GossipTables(TableBuilder):
             case events.GossipEnded():
                 self._ended = event
 
+    def _follow(self, event: Event) -> None:
+        """Take note of what peers do now."""
+        match event:
+            case PhaseStarted():
+                self._now.turn(event.learner, event.phase, event.round, event.at)
+            case events.EpochEnded():
+                self._now.arrive(event.learner, event.epoch, event.seconds, event.num_samples)
+            case events.PeerStarted():
+                self._now.join(event.learner)
+            case events.PeerSeen():
+                self._now.join(event.other)
+            case events.PeerLost():
+                self._now.leave(event.other, event.at)
+
     def _add_news(self, event: Event) -> None:
         self._happenings.add(event.at, describe(event))
         if isinstance(event, events.PeerLost):
@@ -217,7 +242,7 @@ class GossipTables(TableBuilder):
         all_epochs = Table("all_epochs", (*_ALL_EPOCHS, *_of_peers_and_average(names)), list(self._epoch_rows()))
         table = Table("peers", (*_PEERS, *metrics), [peer.row(names) for peer in peers])
         first_phase = max((one.epoch for one in self._epochs), default=0) - MAX_PHASE_EPOCHS + 1
-        phases = [row for peer in peers for row in peer.phases_until(self._last_at) if int(row[2] or 0) >= first_phase]
+        phases = [row for peer in peers for row in peer.phases_until(self.last_at) if int(row[2] or 0) >= first_phase]
         return [
             self._summary(all_epochs, table, Usage.total(used.values()).figures(grams_per_kwh)),
             Table("epochs", (*_PEER_EPOCHS, *metrics), [_row(_PEER_EPOCHS, one, names) for one in self._epochs]),
@@ -231,7 +256,12 @@ class GossipTables(TableBuilder):
             Table("outages", _OUTAGES, [_outage_row(*outage) for outage in self._all_outages()]),
             usage_table(used, powers, grams_per_kwh),
             self._happenings.table(),
+            Table("heard", _HEARD, [row for peer in peers for row in peer.heard()]),
+            self._now.table(),
         ]
+
+    def moving_tables(self) -> list[Table]:
+        return [self._now.table()]
 
     def _epoch_rows(self) -> Iterator[tuple[Value, ...]]:
         """A row per epoch, over all peers that ended it."""
@@ -266,12 +296,12 @@ class GossipTables(TableBuilder):
 
     def _presence_rows(self) -> Iterator[tuple[Value, ...]]:
         for peer in self._peers.values():
-            for start, end in peer.stays_until(self._last_at):
+            for start, end in peer.stays_until(self.last_at):
                 yield (peer.name, "there", None, start, end, None)
             for one in peer.epochs[::2]:  # every other one, so that they can be told apart
                 yield (peer.name, "epoch", one.epoch, one.at - one.seconds, one.at, None)
         for lost, until in self._all_outages():
-            end = self._last_at if until is None else until
+            end = self.last_at if until is None else until
             yield (lost.learner, "without the store", None, lost.at, end, lost.reason)
 
     def _all_outages(self) -> list[tuple[events.StoreLost, float | None]]:
@@ -311,7 +341,7 @@ class GossipTables(TableBuilder):
             "loss number": metrics.pop(LOSS),
             "epochs count": max(all_epochs.values("epoch"), default=0),
             "planned_epochs count": planned if isinstance(planned, int) else None,
-            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "seconds seconds time": self.last_at - (started.at if started else 0.0),
             "mean_seconds seconds an epoch took": mean(one.seconds for one in self._epochs),
             "mean_ratio ratio kept of the data": mean(one.ratio for one in self._epochs),
             "num_samples count samples trained": sum(one.num_samples for one in self._epochs),

@@ -10,11 +10,13 @@ from paceline.devices.energy import GRAMS_CO2_PER_KWH
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
 from paceline.topologies.parallel import events
+from paceline.topologies.parallel.learners_now import LearnersNow, notices_on
 from paceline.topologies.parallel.pool_progress import PoolProgress, describe, describe_placements
 from paceline.topologies.parallel.report import ROUNDS_COUNTED
 from paceline.topologies.parallel.tables import METRICS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary, TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_section, usage_table, usage_tiles
+from paceline.topologies.reporting.fleet_now import NOW, fleet_section
 from paceline.topologies.reporting.formatting import (
     describe_after,
     format_count,
@@ -129,18 +131,21 @@ class PoolTables(TableBuilder):
         self._paid: list[events.LearnerPaid] = []
         self._allocations: list[events.JobsAllocated] = []
         self._learners: dict[str, _Learner] = {}
+        self._placements: dict[str, list[str]] = {}
+        self._now = LearnersNow()
         self._num_moves = 0
         self._happenings = Happenings()
         self._is_waiting = False
-        self._last_at = 0.0
 
     def feed(self, event: Event, job: str = "") -> None:
         if job:
             if job not in self._runs:
                 self._runs[job] = RunTables({})
             self._runs[job].feed(event)
+            self._now.feed(event, job, self._placements.get(job, ()))
             return
-        self._last_at = max(self._last_at, event.at)
+        self.last_at = max(self.last_at, event.at)
+        self._now.feed(event)
         match event:
             case events.LearnerPaid():
                 self._paid.append(event)
@@ -182,14 +187,16 @@ class PoolTables(TableBuilder):
     def _allocate(self, event: events.JobsAllocated) -> None:
         self._allocations.append(event)
         self._is_waiting = False
+        self._placements = {}
         for name, (job, _) in event.placements.items():
+            self._placements.setdefault(job, []).append(name)
             self._num_moves += self._learner(name).last_job not in (None, job)
         for name, learner in self._learners.items():
             learner.place(event.placements.get(name), event.at)
 
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
         runs = {name: Summary(self._runs.get(name, RunTables({})).tables(grams_per_kwh)) for name in self._submitted}
-        last_at = max([self._last_at, *(self._submitted[name].at + run.seconds for name, run in runs.items())])
+        last_at = max([self.last_at, *(self._submitted[name].at + run.seconds for name, run in runs.items())])
         metric_names = list(dict.fromkeys(name for run in runs.values() for name in run.metrics))
         metrics = metric_columns(metric_names)
         jobs = Table("jobs", (*_JOBS, *metrics), [self._job_row(name, run, metric_names) for name, run in runs.items()])
@@ -207,7 +214,11 @@ class PoolTables(TableBuilder):
             Table("accounts", _ACCOUNTS, [learner.row() for learner in self._learners.values()]),
             usage,
             self._happened(runs),
+            self._now.table(),
         ]
+
+    def moving_tables(self) -> list[Table]:
+        return [self._now.table()]
 
     def _job_row(self, name: str, run: Summary, metric_names: Iterable[str]) -> tuple[Value, ...]:
         submitted, ended = self._submitted[name], self._job_ends.get(name)
@@ -324,9 +335,15 @@ class PoolReporting(Reporting):
             yield f"{name}: {reached}{share}"
         yield f"paid    {result['spent']:.2f}"
 
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        return notices_on(tables[NOW])
+
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary)]
+        sections: list[AnySection] = []
+        if not summary["ended"]:
+            sections.append(fleet_section(tables[NOW], has_deadline=True, has_jobs=True))
+        sections.append(_tiles(summary))
         if tables["jobs"].rows:
             sections += _job_sections(tables, summary)
         good = "A good placement is close to the bound, gives nothing up, and lets no job wait."

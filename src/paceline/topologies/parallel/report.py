@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paceline.topologies.parallel.learners_now import notices_on
 from paceline.topologies.parallel.live_table import RunLiveTable
 from paceline.topologies.parallel.progress import RunProgress
 from paceline.topologies.parallel.tables import METRICS_TABLE, PARTS, RunTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.fleet_now import NOW, fleet_section
 from paceline.topologies.reporting.formatting import (
     describe_after,
     format_bytes,
@@ -26,6 +28,8 @@ from paceline.topologies.reporting.shared import (
     result_tile,
 )
 from paceline.topologies.reporting.tables import Table
+
+_OTHER_X = ("closed_at", "trained")
 
 ROUNDS_COUNTED = "in their rounds, each from when it was taken to the end of its upload"
 """The time that usage is counted in where learners take rounds."""
@@ -59,11 +63,15 @@ class RunReporting(Reporting):
         reached = describe_after(summary.metrics, spent)
         return [f"{reached}; {finish}"]
 
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        return notices_on(tables[NOW])
+
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
+        sections: list[AnySection] = [] if summary["ended"] else [fleet_section(tables[NOW], has_deadline=True)]
+        sections.append(_tiles(summary, result_tile(tables["summary"])))
         if tables["rounds"].rows:
-            sections += learning_lines(tables["rounds"], "round", last_figures(tables["summary"]))
+            sections += learning_lines(tables["rounds"], "round", _OTHER_X, last_figures(tables["summary"]))
         if tables["work"].rows:
             sections += _time(tables, summary)
         caption = "What each device measured of itself before its first round: its speed, and its link."

@@ -11,6 +11,7 @@ from paceline.errors import ConfigError
 from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, StateLost, WaitingForLearners
 from paceline.topologies.parallel import events
+from paceline.topologies.parallel.learners_now import LearnersNow
 from paceline.topologies.parallel.progress import describe
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
@@ -31,12 +32,18 @@ _METRICS = columns(
     *("down_bytes bytes", "up_bytes bytes", "epsilon number", "loss number"),
 )
 _ROUNDS = columns(
-    *("round count", "opened_at seconds", "seconds seconds took", "deadline_seconds seconds deadline"),
-    *("truancy lateness last update", "num_ready count drawn from", "num_learners count learners"),
+    *("round count", "opened_at seconds", "closed_at seconds time", "seconds seconds took"),
+    *(
+        "deadline_seconds seconds deadline",
+        "truancy lateness last update",
+        "num_ready count drawn from",
+        "num_learners count learners",
+    ),
     *(
         "num_updates count updates",
         "num_shards count shards",
         "num_samples count samples",
+        "trained count samples so far",
         "staleness number",
         "fulfilment ratio",
     ),
@@ -184,12 +191,13 @@ class RunTables(TableBuilder):
         self._last_late_seconds: dict[int, float] = {}
         self._learners: dict[str, _Learner] = {}
         self._happenings = Happenings()
+        self._now = LearnersNow()
         self._num_audits = 0
         self._num_rolled_back = 0
-        self._last_at = 0.0
 
     def feed(self, event: Event, job: str = "") -> None:
-        self._last_at = max(self._last_at, event.at)
+        self.last_at = max(self.last_at, event.at)
+        self._now.feed(event)
         match event:  # the frequent ones first
             case PhaseStarted():
                 return
@@ -317,25 +325,31 @@ class RunTables(TableBuilder):
             Table("devices", _DEVICES, devices),
             usage_table(used, powers, grams_per_kwh),
             self._happenings.table(),
+            self._now.table(),
         ]
         if len(self._learners) > MAX_SHOWN:
             tables += [_fleet_table(work, len(self._learners)), _use_table(learners.values("deadline_use"))]
         return tables
 
+    def moving_tables(self) -> list[Table]:
+        return [self._now.table()]
+
     def _round_rows(self) -> Iterator[tuple[Value, ...]]:
         """Make a row per closed round."""
-        uploaded = 0
+        uploaded = trained = 0
         for _, closed in sorted(self._closed.items()):
             uploaded += closed.up_bytes
-            yield self._round_row(closed, uploaded)
+            trained += closed.num_samples
+            yield self._round_row(closed, uploaded, trained)
 
-    def _round_row(self, closed: events.RoundClosed, uploaded: int) -> tuple[Value, ...]:
+    def _round_row(self, closed: events.RoundClosed, uploaded: int, trained: int) -> tuple[Value, ...]:
         opened = self._opened[closed.round]
         last_late = self._last_late_seconds.get(closed.round, 0.0) / opened.deadline_seconds - 1
         return (
-            *(closed.round, opened.at, closed.seconds, opened.deadline_seconds, max(closed.truancy, last_late)),
+            *(closed.round, opened.at, closed.at, closed.seconds, opened.deadline_seconds),
+            max(closed.truancy, last_late),
             *(opened.num_ready, closed.num_learners, closed.num_updates, closed.num_shards, closed.num_samples),
-            *(closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy),
+            *(trained, closed.staleness, closed.fulfilment, closed.is_satisfied, closed.occupancy),
             *(closed.down_bytes, closed.up_bytes, uploaded, closed.epsilon, closed.loss),
             *(closed.metrics.get(name) for name in self._metric_names),
             format_names(closed.late) or None,
@@ -382,7 +396,7 @@ class RunTables(TableBuilder):
             "loss number": evaluated[-1].loss if evaluated else None,
             "rounds count": len(closed),
             "planned_rounds count": planned if isinstance(planned, int) else None,
-            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "seconds seconds time": self.last_at - (started.at if started else 0.0),
             "truancy_max lateness latest finish": max(truancies, default=None),
             "truancy_mean lateness mean finish": mean(truancies),
             "num_late count late or missing": num_late,

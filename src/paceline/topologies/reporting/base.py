@@ -26,7 +26,12 @@ class TableBuilder(ABC):
     """Makes the tables of a run from its events, in one pass; they can be had at any time.
 
     Events come in the order recorded. Events that contradict each other raise `ConfigError`.
+
+    Attributes:
+        last_at: time of the last event, on the run's clock.
     """
+
+    last_at = 0.0
 
     @abstractmethod
     def feed(self, event: Event, job: str = "") -> None:
@@ -42,6 +47,10 @@ class TableBuilder(ABC):
         Args:
             grams_per_kwh: carbon intensity of the devices' energy.
         """
+
+    def moving_tables(self) -> list[Table]:
+        """Make only those tables that show what goes on at this moment, which takes little time."""
+        return []
 
 
 class Progress(ABC):
@@ -137,6 +146,10 @@ class Reporting(ABC):
         """Return the sections that have something to show."""
         return [section for section in self.sections(tables) if tables[section.table].rows]
 
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        """Return sentences that stand first on a page, such as that something is not shown."""
+        return []
+
     @abstractmethod
     def progress(self) -> Progress:
         """Begin the lines of a run."""
@@ -185,6 +198,7 @@ class _RecordedTables(TableBuilder):
         self._growing = [(one.name, one.begin(), list[tuple[Value, ...]]()) for one in recorded]
 
     def feed(self, event: Event, job: str = "") -> None:
+        self.last_at = max(self.last_at, event.at)
         for _, table, rows in self._growing:
             row = table.row(event)
             if row is not None:

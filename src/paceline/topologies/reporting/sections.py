@@ -39,6 +39,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
         named = [getattr(self, field) for field in self._fields_of_columns]
         return {*self.details, *(name for one in named for name in ([one] if isinstance(one, str) else one or ()))}
 
+    def used_tables(self) -> dict[str, set[str]]:
+        """Names of all tables that this section needs, with the columns of each."""
+        return {self.table: self.used_columns()}
+
 
 class Tile(msgspec.Struct, frozen=True):
     """A headline figure: a column of the only row of its table, and what else is worth saying."""
@@ -194,6 +198,10 @@ class Graph(Section, frozen=True, kw_only=True, tag="graph"):
     node_details: tuple[str, ...] = ()
 
     _fields_of_columns: ClassVar[tuple[str, ...]] = ("start", "end", "weight")
+
+    def used_tables(self) -> dict[str, set[str]]:
+        shown = {self.node, self.node_state, self.level, *self.node_details} - {None}
+        return {**super().used_tables(), self.nodes: {str(name) for name in shown}}
 
 
 class Log(Section, frozen=True, kw_only=True, tag="log"):

@@ -11,7 +11,7 @@ from paceline.events import Event
 from paceline.topologies.events import HostBack, HostLost, LearnerJoined, LearnerLeft, StateLost, WaitingForLearners
 from paceline.topologies.reporting.energy_and_bytes import TOTALS
 from paceline.topologies.reporting.formatting import describe_metrics, format_seconds, format_value, printable
-from paceline.topologies.reporting.sections import AnySection, Line, TableSection, Tile
+from paceline.topologies.reporting.sections import AnySection, Line, Log, Tile
 from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns
 
 HAPPENINGS = columns("at seconds", "what text what happened")
@@ -121,20 +121,21 @@ def capitalised(title: str) -> str:
 
 
 def learning_lines(
-    table: Table, x: str, note_on: Callable[[str], str], losses: tuple[str, ...] = ("loss",)
+    table: Table, x: str, other_x: tuple[str, ...], note_on: Callable[[str], str], losses: tuple[str, ...] = ("loss",)
 ) -> list[AnySection]:
-    """Show metrics and losses over rounds or epochs, with a note on each."""
+    """Show metrics and losses over rounds or epochs, or over another column, with a note on each."""
     falls = "Loss on the test data falls, then levels off; a lasting rise means that training diverges."
     charts = [(one.title, (one.name,), metric_caption(one)) for one in table.metrics]
     details = (x, *(column.name for column in table.metrics), *losses)
     return [
         Line(
-            title=f"{capitalised(title)} per {x}",
+            title=capitalised(title),
             group="Learning",
             table=table.name,
             caption=caption,
             note=note_on(y[0]),
             x=x,
+            other_x=other_x,
             y=y,
             details=details,
             is_half=True,
@@ -150,6 +151,6 @@ def last_figures(summary: Table) -> Callable[[str], str]:
     return lambda name: f"{shown[name]} at last"
 
 
-def happenings_section(caption: str) -> TableSection:
+def happenings_section(caption: str) -> Log:
     """Show what is worth a line."""
-    return TableSection(title="What happened", group="What happened", table="happenings", caption=caption)
+    return Log(title="What happened", group="What happened", table="happenings", caption=caption)

@@ -7,12 +7,13 @@ from typing import Any
 
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
+from paceline.topologies.reporting.fleet_now import GONE
 from paceline.topologies.reporting.formatting import describe_after, format_bytes, format_count
-from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Grid, Line, TableSection, Tile, Tiles
+from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import happenings_section, learning_lines, result_tile
 from paceline.topologies.reporting.tables import Table
 from paceline.topologies.split.progress import SplitProgress
-from paceline.topologies.split.tables import EPOCHS_TABLE, NODES_TABLE, SplitTables
+from paceline.topologies.split.tables import EPOCHS_TABLE, MASKED, NODES_TABLE, SplitTables
 
 _EPOCH_COLUMNS = (
     *("epoch", "at", "num_sources", "num_steps", "num_samples", "num_masked", "seconds", "test_seconds"),
@@ -37,15 +38,36 @@ class SplitReporting(Reporting):
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"]))]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"])), _graph(summary)]
         if tables["epochs"].rows:
             best = "" if summary["best_epoch"] is None else f"best in epoch {summary['best_epoch']}"
-            sections += learning_lines(tables["progress"], "epoch", lambda name: best, ("loss", "train_loss"))
+            sections += learning_lines(
+                tables["progress"], "epoch", ("at", "trained"), lambda name: best, ("loss", "train_loss")
+            )
         if tables["spent"].rows:
             sections += [*_time(), *_network(summary)]
         if summary["bytes_moved"] and tables["epochs"].rows:
             sections.append(_bytes())
         return [*sections, *_sources(tables, summary), *_tables(tables, summary)]
+
+
+def _graph(summary: dict[str, Any]) -> Graph:
+    return Graph(
+        title="The model and its cut",
+        table="links",
+        caption="Good sources are all there: training goes on without those that are masked.",
+        note=f"cut before {summary['cut']}" if summary["cut"] else "",
+        start="start",
+        end="end",
+        weight="bytes_sent",
+        nodes="model",
+        node="learner",
+        node_state="state",
+        bad=(MASKED, GONE),
+        level="level",
+        node_details=("learner", "part", "state", "num_parameters"),
+        details=("start", "end", "bytes_sent"),
+    )
 
 
 def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:

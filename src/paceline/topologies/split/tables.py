@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from paceline.events import Event
 from paceline.topologies.events import LearnerJoined, LearnerLeft
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
+from paceline.topologies.reporting.fleet_now import GONE
 from paceline.topologies.reporting.formatting import named, printable, setting
 from paceline.topologies.reporting.shared import Happenings, end_of, is_evaluated, mean, summary_table
 from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns, recorded_table
@@ -18,6 +20,7 @@ from paceline.topologies.split import events
 from paceline.topologies.split.progress import bytes_moved, describe
 
 BRANCH, JUNCTION = "branch", "junction"
+MASKED = "masked"
 """Parts of a model that is split; each source has a branch of its own."""
 
 _EPOCHS = columns(
@@ -32,7 +35,12 @@ _NODE_EPOCHS = columns(
 )
 EPOCHS_TABLE = recorded_table("epochs", events.SplitEpochEnded, _EPOCHS, has_metrics=True)
 NODES_TABLE = recorded_table("nodes", events.NodeSpent, _NODE_EPOCHS)
-_COSTS = columns("bytes_moved bytes over the network", "joules joules energy", "junction count junction parameters")
+_COSTS = columns(
+    "trained count samples so far",
+    "bytes_moved bytes over the network",
+    "joules joules energy",
+    "junction count junction parameters",
+)
 _SPENT = columns(
     *("learner text node", "epoch count", "compute seconds", "wait seconds wait for others or the network"),
     *("rest seconds neither", "share ratio computing", "bytes_sent bytes sent", "bytes_received bytes received"),
@@ -47,6 +55,8 @@ _PRESENCE = columns(
     "reason text",
 )
 _PARTS = columns("part text", "num_parameters count parameters", "num_copies count copies", "in_all count in all")
+_LINKS = columns("start text from", "end text to", "bytes_sent bytes sent in the last epoch")
+_MODEL = columns("learner text node", "part text", "level count", "state text", "num_parameters count parameters")
 _CUTS = columns("cut text before", "expected_seconds seconds an epoch expected", "is_chosen bool chosen")
 
 
@@ -77,6 +87,11 @@ class _Node:
             case events.SourceBack(at=at):
                 self._past += self._mask(at)
                 self._masked = None
+
+    @property
+    def state(self) -> str:
+        """How it stands, in a word."""
+        return GONE if self._left_because else MASKED if self._masked else "there"
 
     def presence(self, at: float) -> list[tuple[Value, ...]]:
         """Make rows of when it was there, and when masked, up to a moment."""
@@ -112,7 +127,6 @@ class SplitTables(TableBuilder):
         self._spent: list[events.NodeSpent] = []
         self._epochs: dict[int, events.SplitEpochEnded] = {}
         self._happenings = Happenings()
-        self._last_at = 0.0
 
     def _node(self, name: str) -> _Node:
         if name not in self._nodes:
@@ -120,7 +134,7 @@ class SplitTables(TableBuilder):
         return self._nodes[name]
 
     def feed(self, event: Event, job: str = "") -> None:
-        self._last_at = max(self._last_at, event.at)
+        self.last_at = max(self.last_at, event.at)
         match event:
             case events.NodeSpent():
                 self._node(event.learner).spent.append(event)
@@ -145,7 +159,7 @@ class SplitTables(TableBuilder):
     def tables(self, grams_per_kwh: float = GRAMS_CO2_PER_KWH) -> list[Table]:
         nodes = sorted(self._nodes.values(), key=lambda node: node.name != events.TRUNK)
         used = {node.name: Usage.total(node.spent) for node in nodes}
-        presence = [row for node in nodes if node.name != events.TRUNK for row in node.presence(self._last_at)]
+        presence = [row for node in nodes if node.name != events.TRUNK for row in node.presence(self.last_at)]
         parts = Table("parts", _PARTS, list(self._part_rows()))
         epochs = [self._epochs[number] for number in sorted(self._epochs)]
         shown = (*_EPOCHS, *metric_columns(self._metric_names))
@@ -162,7 +176,22 @@ class SplitTables(TableBuilder):
             Table("cuts", _CUTS, _cut_rows(self._cut) if self._cut else []),
             usage_table(used, {node.name: node.power for node in nodes}, grams_per_kwh),
             self._happenings.table(),
+            *self._model_tables(nodes, {part: size for part, size, *_ in parts.rows}),
         ]
+
+    def _model_tables(self, nodes: list[_Node], sizes: dict[Value, Value]) -> list[Table]:
+        """Make the tables of where the model is cut: branches on the sources, the rest on the trunk."""
+        sources = [node for node in nodes if node.name != events.TRUNK]
+        on_trunk = [part for part in (JUNCTION, events.TRUNK) if part in sizes] if sources else []
+        model: list[tuple[Value, ...]] = [
+            *((node.name, BRANCH, 0, node.state, sizes.get(BRANCH)) for node in sources),
+            *((part, part, level, "there", sizes[part]) for level, part in enumerate(on_trunk, 1)),
+        ]
+        links: list[tuple[Value, ...]] = [
+            *((node.name, on_trunk[0], node.spent[-1].bytes_sent) for node in sources if node.spent and on_trunk),
+            *((start, end, None) for start, end in itertools.pairwise(on_trunk)),
+        ]
+        return [Table("model", _MODEL, model), Table("links", _LINKS, links)]
 
     def _by_epoch(self) -> dict[int, list[events.NodeSpent]]:
         spent: dict[int, list[events.NodeSpent]] = {}
@@ -176,11 +205,13 @@ class SplitTables(TableBuilder):
         """Make rows of the epochs, with traffic, energy and the size of the junction."""
         spent, changes = self._by_epoch(), list(self._junctions)
         size = self._started.num_parameters.get(JUNCTION) if self._started else None
+        trained = 0
         for row, ended in zip(rows, epochs, strict=True):
             while changes and changes[0].epoch <= ended.epoch:
                 size = changes.pop(0).num_parameters
             some = spent.get(ended.epoch, [])
-            yield (*row, bytes_moved(some), sum(one.joules for one in some), size)
+            trained += ended.num_samples
+            yield (*row, trained, bytes_moved(some), sum(one.joules for one in some), size)
 
     def _part_rows(self) -> Iterator[tuple[Value, ...]]:
         """Make rows of the parts that have parameters; the junction is as after its last change, if it had any."""
@@ -219,7 +250,7 @@ class SplitTables(TableBuilder):
             "best_epoch count best epoch": best.epoch if best else None,
             "epochs count": epochs[-1].epoch if epochs else 0,
             "planned_epochs count": planned if isinstance(planned, int) else None,
-            "seconds seconds time": self._last_at - (started.at if started else 0.0),
+            "seconds seconds time": self.last_at - (started.at if started else 0.0),
             "mean_seconds seconds an epoch took": mean(one.seconds for one in epochs),
             "num_samples count samples trained": sum(one.num_samples for one in epochs),
             "num_sources count sources": sum(name != events.TRUNK for name in self._nodes),

@@ -1,7 +1,22 @@
 // How values are written, by the kind of their column: the same as paceline/topologies/reporting/formatting.py.
-const NONE = "–";
+export const NONE = "–";
+
+// Characters that act on a terminal, turn the text around or are not seen at all.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+/** @param {string} text */
+export const printable = (text) =>
+  text.replace(HIDDEN, (one) => {
+    const code = one.codePointAt(0).toString(16);
+    const [sign, length] = code.length > 4 ? ["U", 8] : code.length > 2 ? ["u", 4] : ["x", 2];
+    return `\\${sign}${code.padStart(length, "0")}`;
+  });
+
 const counted = (value) => Math.round(value).toLocaleString("en-US");
-const digits = (value, number) => String(Number(value.toPrecision(number)));
+/**
+ * @param {number} value
+ * @param {number} number  of digits
+ */
+export const digits = (value, number) => String(Number(value.toPrecision(number)));
 const scaled = (value, units) => {
   for (const unit of units) {
     if (Math.abs(value) < 999.5) return `${digits(value, 3)} ${unit}`;
@@ -9,8 +24,11 @@ const scaled = (value, units) => {
   }
   return `${counted(1000 * value)} ${units[units.length - 1]}`;
 };
-const percent = (value) => `${(Math.round(1000 * value) / 10 || 0).toFixed(1)} %`.replace("-", "−");
-const duration = (value) => {
+/** @param {number} value */
+export const percent = (value) => `${(Math.round(1000 * value) / 10 || 0).toFixed(1)} %`.replace("-", "−");
+
+/** @param {number} value  seconds */
+export const duration = (value) => {
   const size = Math.abs(value);
   if (size < 100) return `${value.toFixed(size < 1 ? 3 : size < 10 ? 2 : 1)} s`;
   const minutes = Math.floor(Math.round(value) / 60);
@@ -34,13 +52,20 @@ const WRITERS = {
   money: (value) => value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 }),
   bool: (value) => (value ? "yes" : "no"),
 };
-const write = (value, column) => {
+/**
+ * Write a value by the kind of its column.
+ * @param {any} value
+ * @param {Pick<Column, "kind" | "unit">} column
+ * @returns {string}
+ */
+export const write = (value, column) => {
   if (value === null || value === undefined) return NONE;
   const text = WRITERS[typeof value === "string" ? "text" : column.kind](value);
   return column.unit ? text + (column.unit.startsWith("/") ? "" : " ") + column.unit : text;
 };
 // On axes and in cells there is little room.
-const writeOnAxis = (value, column) => {
+/** @type {typeof write} */
+export const writeOnAxis = (value, column) => {
   if (column.kind === "ratio") return `${digits(100 * value, 4)} %`;
   if (column.kind === "lateness") return `${value > 0 ? "+" : ""}${digits(100 * value, 3)} %`.replace("-", "−");
   if (column.kind === "seconds") return value < 120 ? `${digits(value, 4)} s` : duration(value).replace(" 0 s", "");
@@ -49,7 +74,8 @@ const writeOnAxis = (value, column) => {
   }
   return write(value, column);
 };
-const writeInCell = (value, column) => {
+/** @type {typeof write} */
+export const writeInCell = (value, column) => {
   if (column.kind === "ratio") return String(Math.round(100 * value));
   return column.kind === "count" ? String(value) : digits(value, 3);
 };

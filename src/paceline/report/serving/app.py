@@ -1,0 +1,91 @@
+"""The page of a run, or of a folder of runs, as a function from request to reply."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+from paceline.axon.messages import Reply, Request, Stream
+from paceline.axon.transports.base import App
+from paceline.errors import ConfigError
+from paceline.report.comparison import MAX_RUNS
+from paceline.report.folder import is_run
+from paceline.report.page import make_document
+from paceline.report.serving.channel import Channel, Source
+from paceline.report.serving.sources import ComparedSource, FolderSource, RunSource
+
+EVENTS = "/page/events"
+HTML = {"content-type": "text/html; charset=utf-8"}
+
+_MAX_CHANNELS = 32
+
+
+def run_document(path: Path) -> bytes:
+    """Return the document that follows a run."""
+    return make_document(path.resolve().name, {"stream": EVENTS[1:]}).encode()
+
+
+def _folder_document(path: Path) -> bytes:
+    return make_document(path.resolve().name, {"stream": EVENTS[1:], "runs": EVENTS[1:]}).encode()
+
+
+class PageApp(App):
+    """Serves a document, and the stream of events that fills it.
+
+    Args:
+        path: folder of a run, or one with runs in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise ConfigError(f"{path}: no such folder; give the folder of a run, or one with runs in it")
+        self._path = path
+        self._folder = None if is_run(path) else FolderSource(path)
+        self._document = run_document(path) if self._folder is None else _folder_document(path)
+        self._channels: OrderedDict[tuple[str, ...], Channel] = OrderedDict()
+
+    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        if num_body_bytes:
+            return Reply.refusal(413, "a page is asked for without a body")
+        if head.method not in ("GET", "HEAD"):
+            return Reply.refusal(405, f"{head.method} is not done here: the page is for looking only")
+        return None
+
+    async def handle(self, request: Request) -> Reply:
+        if request.path == "/":
+            return Reply(200, HTML, [self._document])
+        if request.path != EVENTS:
+            return Reply.refusal(404, f"no {request.path[:80]} here; there is / and {EVENTS}")
+        names = tuple(filter(None, request.query.get("runs", "").split(",")))
+        try:
+            channel = self._channel(names)
+        except ConfigError as error:
+            return Reply.refusal(404, str(error))
+        headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+        return Reply(200, headers, stream=Stream(channel.events(request.headers.get("last-event-id", ""))))
+
+    async def close(self) -> None:
+        """Follow no more runs."""
+        for channel in self._channels.values():
+            await channel.close()
+
+    def _channel(self, names: tuple[str, ...]) -> Channel:
+        """Return the channel of these runs; it stays for those who come back."""
+        channel = self._channels.get(names)
+        if channel is None:
+            channel = self._channels[names] = Channel(self._source(names))
+            idle = [names for names, one in self._channels.items() if not one.num_viewers]
+            for old in idle[: len(self._channels) - _MAX_CHANNELS]:
+                del self._channels[old]
+        self._channels.move_to_end(names)
+        return channel
+
+    def _source(self, names: tuple[str, ...]) -> Source:
+        if self._folder is None:
+            return RunSource(self._path)
+        if not names:
+            return self._folder
+        if len(set(names)) > MAX_RUNS:
+            raise ConfigError(f"{len(set(names))} runs cannot be compared at once; at most {MAX_RUNS} can")
+        paths = [self._folder.find(name) for name in dict.fromkeys(names)]
+        return RunSource(paths[0]) if len(paths) == 1 else ComparedSource(paths)

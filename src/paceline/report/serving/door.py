@@ -1,0 +1,108 @@
+"""Who may see a page: a browser shows a token in a cookie once its owner has given it; other sites cannot ask."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from http.cookies import CookieError, SimpleCookie
+
+from paceline.axon.access import Caller, bearer
+from paceline.axon.host_names import HostNames
+from paceline.axon.messages import Body, Reply, Request, Stream
+from paceline.axon.transports.base import App
+from paceline.report.document import make_document
+from paceline.report.serving.app import HTML
+
+SESSION = "/page/session"
+_COOKIE = "paceline"
+_COOKIE_SECONDS = 30 * 86400
+_HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
+
+
+class Door(App):
+    """Lets in who may see a page, and asks all others for a token.
+
+    A token is sent once, to `SESSION`, as callers of functions send it; from then on it is in a cookie that scripts
+    cannot read, and that no other site's page can have sent.
+
+    Args:
+        page: what is behind it.
+        refuse: looks at the head of a request whose token is where callers send it; a reply refuses it.
+        is_open: whether no token is needed; then only a name of this machine may be asked for.
+        is_encrypted: whether it is reached by TLS.
+    """
+
+    def __init__(
+        self,
+        page: App,
+        refuse: Callable[[Request], Reply | None],
+        names: HostNames,
+        *,
+        is_open: bool,
+        is_encrypted: bool,
+    ) -> None:
+        self._page, self._refuse, self._names = page, refuse, names
+        self._is_open, self._is_encrypted = is_open, is_encrypted
+
+    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
+        refusal = self._names.refuse(head.headers) if self._is_open else None
+        refusal = refusal or self._refuse_other_site(head)
+        if refusal is not None:
+            return refusal
+        known = _with_token(head)
+        refusal = self._refuse(known)
+        if refusal is not None and head.path == "/":
+            why = json.loads(bytes(refusal.content))["error"] if Caller.of(known).token else True
+            return Reply(refusal.status, {**HTML, **_HEADERS}, [_login(why)])
+        if refusal is not None:
+            return refusal
+        if head.path == SESSION:
+            return None if head.method == "POST" else Reply.refusal(405, f"a token is given to {SESSION} by POST")
+        return self._page.admit(head, num_body_bytes)
+
+    async def handle(self, request: Request) -> Reply:
+        if request.path == SESSION:
+            return Reply(204, {**_HEADERS, "set-cookie": self._cookie(Caller.of(_with_token(request)).token)})
+        known = _with_token(request)
+        reply = await self._page.handle(request)
+        reply.headers = {**reply.headers, **_HEADERS}
+        if reply.stream is not None:
+            reply.stream = Stream(self._while_let_in(reply.stream, known), reply.stream.aclose)
+        return reply
+
+    async def _while_let_in(self, stream: Stream, head: Request) -> AsyncGenerator[Body, None]:
+        """Pass a stream on, until its reader may see it no more."""
+        async for body in stream:
+            if self._refuse(head) is not None:
+                return
+            yield body
+
+    def _refuse_other_site(self, head: Request) -> Reply | None:
+        origin = head.headers.get("origin")
+        own = f"{'https' if self._is_encrypted else 'http'}://{head.headers.get('host', '')}"
+        return None if origin in (None, own) else Reply.refusal(403, "pages of other sites may not ask for this one")
+
+    def _cookie(self, token: str) -> str:
+        secure = "; Secure" if self._is_encrypted else ""
+        kept = SimpleCookie({_COOKIE: token})[_COOKIE].coded_value
+        return f"{_COOKIE}={kept}; Path=/; Max-Age={_COOKIE_SECONDS}; HttpOnly; SameSite=Strict{secure}"
+
+
+@functools.lru_cache(maxsize=16)
+def _login(why: str | bool) -> bytes:
+    """Return the page that asks for a token, and says why the one that it has is not enough."""
+    return make_document("Paceline", {"login": why}).encode()
+
+
+def _with_token(head: Request) -> Request:
+    """Return a request with the token of its cookie where callers send it, and without what only browsers send."""
+    headers = {name: value for name, value in head.headers.items() if name not in ("origin", "cookie")}
+    if "authorization" not in headers:
+        try:
+            kept = SimpleCookie(head.headers.get("cookie", "")).get(_COOKIE)
+        except CookieError:
+            kept = None
+        headers |= bearer(kept.value if kept is not None else None)
+    return replace(head, headers=headers)
