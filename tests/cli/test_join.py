@@ -48,6 +48,7 @@ TOKEN = ("--token", "S3cret")
         (("--address", "10.0.0.2"), "--address: '10.0.0.2' is not a worker's address"),
         (("--address", "http://b\n:1"), "--address is 'http://b\\n:1'; an address is at most 300 ASCII characters"),
         (("--cert", "x.pem"), "--cert and --key belong together"),
+        (("--behind-nat", "--address", "http://b:1"), "--address is 'http://b:1', and --behind-nat says that nobody"),
     ],
 )  # fmt: skip
 def test_bad_options_of_a_device_get_one_clear_line(refused, tmp_path, options, message):
@@ -118,6 +119,8 @@ def test_options_that_would_do_nothing_are_refused(paceline_in, refused, served,
         (("--apply-view",), "--apply-view does nothing for a learner of a parallel job: leave it out"),
         (("--store", "redis://x"), "--store does nothing for a learner of a parallel job: leave it out"),
         (("--contention", "x.json"), "--contention does nothing for a learner of a parallel job: leave it out"),
+        (("--behind-nat",), "--behind-nat does nothing for a learner of a parallel job: leave it out"),
+        (("--no-relay",), "--no-relay does nothing for a learner of a parallel job: leave it out"),
         (("--tls",), "nobody calls a learner of a parallel job, so --listen, --address, --tls, --insecure and"),
         (("--listen", "127.0.0.1:7230"), "nobody calls a learner of a parallel job, so --listen, --address, --tls,"),
     ]:
@@ -129,6 +132,8 @@ def test_options_that_would_do_nothing_are_refused(paceline_in, refused, served,
     for options in (("--max-shards", "3"), ("--price", "2"), ("--apply-view",)):
         message = f"{options[0]} does nothing for a peer of a gossip job: leave it out"
         assert message in refused("gossip", "gossip.toml", "--data", "1/2", *options)
+    message = "--behind-nat: a peer behind NAT joins one that can be called; name that by --peer"
+    assert message in refused("gossip", "gossip.toml", "--data", "1/2", "--behind-nat")
     for job, noun in (("job.toml", "a learner of a parallel job"), ("split.toml", "a source of a split job")):
         assert f"--store does nothing for {noun}" in refused("run", job, "--devices", "2", "--store", "redis://x")
 

@@ -29,6 +29,7 @@ def contents() -> dict[str, PageContent]:
     curve, rounds = pages.curves_page_parts(("patient-dab", "adaptive-dab", "sync", "eta"))
     return {
         "fleet": pages.live_page(1000, notices=["Three devices have not been heard of for a minute."]),
+        "live": pages.live_page(24),
         "graphs": pages.page([ring[0], split[0]], [*ring[1:], *split[1:]], kind="gossip run", state="ended"),
         "compared": pages.page([curve], [rounds], kind="comparison", name="4 runs", state="ended"),
     }

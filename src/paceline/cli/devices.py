@@ -79,6 +79,8 @@ Patience: TypeAlias = Annotated[float, option("SECONDS", "Time to retry an unrea
 StateFile: TypeAlias = Annotated[Path | None, option("FILE", "Keep a peer's state there, and go on from it.", TRAINING)]
 Listen: TypeAlias = Annotated[str, option("HOST:PORT", "Address to listen on for peers (127.0.0.1:0).", NETWORK)]
 Address: TypeAlias = Annotated[str | None, option("URL", "URL for peers, if not the --listen address.", NETWORK)]
+BehindNat: TypeAlias = Annotated[bool, flag("--behind-nat", "Have calls come by way of another peer.", NETWORK)]
+NoRelay: TypeAlias = Annotated[bool, flag("--no-relay", "Pass no calls on to peers behind NAT.", NETWORK)]
 DeviceKeyFile: TypeAlias = Annotated[
     Path | None,
     option("FILE", "Key of this device, else the user's.", NETWORK, envvar=_KEY_VARIABLE, show_envvar=False),
@@ -101,6 +103,8 @@ _OPTIONS = {
     "store_url": "--store",
     "contention": "--contention",
     "state_file": "--state",
+    "behind_nat": "--behind-nat",
+    "passes_calls": "--no-relay",
 }
 
 
@@ -187,6 +191,8 @@ def make_device(
     ca_file: CaFile = None,
     listen: Listen = f"{access.LOOPBACK}:0",
     address: Address = None,
+    behind_nat: BehindNat = False,
+    no_relay: NoRelay = False,
     tls: Tls = False,
     cert: OwnCert = None,
     key: Key = None,
@@ -205,9 +211,13 @@ def make_device(
     allowed = tuple(allow or ())
     max_memory_bytes = usual_bound() if max_memory is None else parse_bytes("--max-memory", max_memory)
     host, port = _parse_listen(listen)
-    if host in _EVERYWHERE and address is None:
+    if host in _EVERYWHERE and address is None and not behind_nat:
         raise ConfigError(
             f"--listen is {listen!r}, all addresses of this machine; give the one that others use with --address"
+        )
+    if behind_nat and address is not None:
+        raise ConfigError(
+            f"--address is {address!r}, and --behind-nat says that nobody can call there: give one of them"
         )
     reached_at = None if address is None else parse_contact("--address", address).address
     return Device(
@@ -228,6 +238,8 @@ def make_device(
             contention=contention,
             state_file=state,
             is_private=private,
+            behind_nat=behind_nat,
+            passes_calls=not no_relay,
         ),
         machine=LiveMachine(
             slowdown=emulated.slowdown,

@@ -47,6 +47,8 @@ def gossip(
         raise ConfigError(f"{job}: devices of this job join a server; start it with paceline serve {job}")
     device.check_options(topology)
     contacts = [parse_contact("--peer", url) for url in peer or ()]
+    if device.options.behind_nat and not contacts:
+        raise ConfigError("--behind-nat: a peer behind NAT joins one that can be called; name that by --peer")
     consent = ask_consent(device, topology, spec.described(), "other peers")
     if device.as_json and folder is None:
         if track:
@@ -61,6 +63,9 @@ def gossip(
     console = Console(stderr=device.as_json or PRINTING in (track or ()))
 
     def announce(url: str) -> None:
+        if device.options.behind_nat:
+            console.print("\n".join(consent), highlight=False, soft_wrap=True)
+            return
         shown = "" if device.token is None else " --token …"
         line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
         warn_of_clear_token(url.partition("#")[0], device.token)

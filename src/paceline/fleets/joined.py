@@ -45,7 +45,8 @@ class JoinedFleet(LiveFleet):
             self._announce(address)
             yield asyncio.get_running_loop().create_future()
             return
-        node = replace(self._make_node(host), is_stopping=host.env.is_stopping, metrics=host.env.metrics)
+        env = host.env
+        node = replace(self._make_node(host), is_stopping=env.is_stopping, metrics=env.metrics, folder=env.folder)
         if node.options.state_file is None:
             self.termination.can_go_on = False  # this device would have nothing to go on from
         taking_part = asyncio.ensure_future(self._take_part(host, plan, node))

@@ -26,6 +26,7 @@ from paceline.axon import Limits
 from paceline.axon.keys import DeviceKey
 from paceline.axon.metrics import Metric, Sample
 from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.axon.transports.mounted import MountedTransport
 from paceline.axon.worker.monitoring import METRICS_PATH, MetricSource
 from paceline.checks import MOST, Spec, check_fields
 from paceline.devices.machines import LiveMachine, Machine
@@ -38,7 +39,18 @@ from paceline.learning.averaging import State
 from paceline.learning.optimizers import OptimizerSpec
 from paceline.learning.shards import Shard
 from paceline.learning.training_spec import TrainingSpec
-from paceline.topologies.access import ADMIN_CALLS, HTTP, HTTPS, Administration, HostAccess, Proof, Right, prove
+from paceline.topologies.access import (
+    ADMIN_CALLS,
+    HTTP,
+    HTTPS,
+    Administration,
+    AuditedAccess,
+    AuditLog,
+    HostAccess,
+    Proof,
+    Right,
+    prove,
+)
 from paceline.topologies.consent import Disclosure
 from paceline.topologies.events import Metrics
 from paceline.topologies.job_tables import table_fields
@@ -240,6 +252,8 @@ class DeviceOptions:
         contention: a file that says how this device slows down beside others.
         is_private: whether it takes no part where it would have to send what it can do, or its data.
         state_file: file in which it keeps how far it is, and goes on from; None to keep that nowhere.
+        behind_nat: whether others cannot call it, and have to by way of one that they can.
+        passes_calls: whether it passes calls on to those that cannot be called.
     """
 
     max_shards: int | None = None
@@ -253,6 +267,8 @@ class DeviceOptions:
     contention: Path | None = None
     is_private: bool = False
     state_file: Path | None = None
+    behind_nat: bool = False
+    passes_calls: bool = True
 
     def __post_init__(self) -> None:
         if self.max_shards is not None and self.max_shards < 1:
@@ -288,17 +304,25 @@ class Node(Environment):
     options: DeviceOptions = DeviceOptions()
 
     def connect(
-        self, interface: type, *, timeout_seconds: float = 60.0, contact: Contact | None = None, **options: Any
+        self,
+        interface: type,
+        *,
+        timeout_seconds: float = 60.0,
+        contact: Contact | None = None,
+        path: str = "",
+        **options: Any,
     ) -> axon.Remote:
         """Return the host, or another contact, to be called.
 
         Args:
+            path: where the calls are that `Role.further_calls` names; empty for the others.
             options: further fields of `axon.CallOptions`.
         """
         address, fingerprint = contact or self.contacts[0]
         trust = {**self.trust, **({} if fingerprint is None else {"fingerprint": fingerprint, "ca_file": None})}
+        transport = MountedTransport(self.transport, path) if path else self.transport
         return axon.connect(
-            address, interface=interface, transport=self.transport, timeout_seconds=timeout_seconds, **trust, **options
+            address, interface=interface, transport=transport, timeout_seconds=timeout_seconds, **trust, **options
         )
 
     async def prove(self, host: axon.Remote) -> Proof | None:
@@ -318,13 +342,17 @@ class Role(ABC):
 
     Attributes:
         calls: methods that others may call over the network; none if nobody calls this role.
+        further_calls: methods that others may call below a path, and learn of only there.
         rights: right that a call needs, where that is not to take part.
         is_ending: whether it is about to end, so that nobody should begin to rely on it; set by where it runs.
+        audit: record of who was refused because of its token; None where nobody keeps one, or `HostAccess` does.
     """
 
     calls: ClassVar[frozenset[str]] = frozenset()
+    further_calls: ClassVar[Mapping[str, frozenset[str]]] = {}
     rights: ClassVar[Mapping[str, Right]] = {}
     is_ending = False
+    audit: AuditLog | None = None
 
     @abstractmethod
     async def run(self, address: str) -> Any:
@@ -629,9 +657,10 @@ async def serving(
         yield ""
         return
     most = plan.max_message_bytes
-    worker = axon.Worker(name, limits=Limits(max_body_bytes=most + most // 8 + _OVERHEAD_BYTES))
-    for call in sorted(role.calls):
-        worker.rpc(name=call)(getattr(role, call))
+    limits = Limits(max_body_bytes=most + most // 8 + _OVERHEAD_BYTES)
+    worker = _offering(role, role.calls, name, limits)
+    for path, calls in role.further_calls.items():
+        worker.mount(path, _offering(role, calls, name, limits))
     topology = plan.topology
     job = plan.public_tables
 
@@ -649,8 +678,17 @@ async def serving(
         worker.monitoring.sources += (lambda: _device_metrics(role), env.metrics)
     if isinstance(role, Host) and role.env.access is not None:
         settings["access"] = _guard(worker, role, role.env.access)
+    elif role.audit is not None:
+        settings["access"] = AuditedAccess(settings.get("token"), role.audit)
     async with worker.serving(grace_seconds=0.5, **settings) as address:
         yield str(address)
+
+
+def _offering(role: Role, calls: Collection[str], name: str, limits: Limits) -> axon.Worker:
+    worker = axon.Worker(name, limits=limits)
+    for call in sorted(calls):
+        worker.rpc(name=call)(getattr(role, call))
+    return worker
 
 
 def _device_metrics(role: Role) -> Iterator[Metric]:

@@ -1,12 +1,14 @@
 """Peers on virtual time that learn nothing real: quick to play, with loss, death and newcomers as a test wants them."""
 
 import asyncio
+import collections
 import math
 import random
 
 import numpy as np
 import torch
 
+from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, Link
 from paceline.axon.transports.base import DEFAULT_PORT
 from paceline.axon.transports.memory import MemoryNetwork
@@ -101,9 +103,9 @@ def shard(num_samples):
 
 
 class Swarm:
-    """Peers on one imagined network; to be used on a virtual loop, by `play`."""
+    """Peers on one imagined network; to be used on a virtual loop, by `play`. Those behind NAT listen nowhere."""
 
-    def __init__(self, job, *, loss=0.0, seed=0, num_drifts=math.inf, disk=None):
+    def __init__(self, job, *, loss=0.0, seed=0, num_drifts=math.inf, disk=None, has_keys=False):
         self.job = job
         self.rng = random.Random(seed)
         self.events = []
@@ -111,14 +113,18 @@ class Swarm:
         self.models = {}  # by learner and epoch
         self.begun = {}  # the mass that each began with
         self._disk = disk
+        self._keys = collections.defaultdict(DeviceKey.generate) if has_keys else None
         self.network = MemoryNetwork()
         self.lives = {}
+        self.links = {}  # of the peers by name
         self._prepared = DriftingJob(job)
         self._loss = loss
         self._seed = seed
         self._num_drifts = num_drifts
 
-    def make(self, name, known=(), *, host=None, life=None, samples_per_second=1000.0, num_samples=64, number=None):
+    def make(
+        self, name, known=(), *, host=None, life=None, samples_per_second=1000.0, num_samples=64, number=None, **options
+    ):
         """Make a peer that nobody calls yet; returns it with its transport."""
         number = len(self.peers) if number is None else number
         link = Link(latency_seconds=0.01, loss=self._loss, seed=self._seed * 101 + number)
@@ -132,7 +138,10 @@ class Swarm:
             emit=self.events.append,
             clock="virtual",
             run_blocking=run_in_place,
-            options=DeviceOptions(state_file=None if self._disk is None else self._disk / f"{name}.safetensors"),
+            key=None if self._keys is None else self._keys[name],
+            options=DeviceOptions(
+                state_file=None if self._disk is None else self._disk / f"{name}.safetensors", **options
+            ),
         )
         peer = Peer(
             self._prepared,
@@ -150,8 +159,10 @@ class Swarm:
         """Let a peer begin."""
         peer, transport = self.make(name, known, **settings)
         self.peers.append(peer)
+        self.links[name] = transport.link
         self._watch(peer)
-        self.lives[name] = asyncio.ensure_future(self._live(peer, transport))
+        is_called = not settings.get("behind_nat")
+        self.lives[name] = asyncio.ensure_future(self._live(peer, transport, is_called=is_called))
         return peer
 
     def _watch(self, peer):
@@ -164,8 +175,10 @@ class Swarm:
 
         peer._exchange.begin = watched
 
-    async def _live(self, peer, transport):
+    async def _live(self, peer, transport, *, is_called):
         try:
+            if not is_called:
+                return await peer.run("")
             async with self.serving(peer, transport) as address:
                 return await peer.run(address)
         except asyncio.CancelledError:

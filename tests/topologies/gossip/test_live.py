@@ -2,13 +2,9 @@
 
 import json
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-from paceline import events
 from paceline.cli import main
 from paceline.learning import checkpoints
 from paceline.learning.local_model import LocalModel
@@ -16,6 +12,7 @@ from paceline.topologies.events import MemberListening
 from paceline.topologies.gossip.events import EpochEnded, PeerEnded, PeerLost, PeerSeen, PeerStarted
 from paceline.topologies.gossip.prepared import prepare_job
 from paceline.topologies.job_files import load_job
+from tests.topologies.gossip.processes import PeerProcess
 
 NUM_PEERS = 5
 EPOCHS = 20
@@ -40,46 +37,13 @@ name = "digits"
 """
 
 
-class PeerProcess:
-    """A peer in a process of its own, whose events go to a file."""
-
-    def __init__(self, folder, name, part, *others):
-        self.name = name
-        self._log = folder / f"{name}.jsonl"
-        self.model = folder / f"{name}.safetensors"
-        known = [word for address in others for word in ("--peer", address)]
-        command = ["gossip", "job.toml", "--listen", "127.0.0.1:0", "--name", name, "--data", f"{part}/{NUM_PEERS}"]
-        # Slow, so that a newcomer has loaded its code long before the others are done.
-        command += [*known, "--emulate", "slowdown=30", "--token", "S3cret", "--save", self.model.name, "--json"]
-        with self._log.open("wb") as log, (folder / f"{name}.err").open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "paceline", *command], cwd=folder, stdout=log, stderr=errors
-            )
-
-    def events(self, kind):
-        """What it reported so far of one kind."""
-        lines = self._log.read_bytes().splitlines(True)
-        recorded = [events.from_line(line) for line in lines if line.endswith(b"\n")]
-        return [event for event in recorded if isinstance(event, kind)]
-
-    def wait_for(self, kind, is_it=lambda event: True):
-        """The first event of a kind that is the one; for at most three minutes."""
-        for _ in range(1800):
-            found = next((event for event in self.events(kind) if is_it(event)), None)
-            if found is not None:
-                return found
-            assert self.process.poll() is None, (self.name, self._log.with_suffix(".err").read_text())
-            time.sleep(0.1)
-        raise AssertionError(f"{self.name} reported no {kind.__name__} in three minutes")
-
-
 @pytest.fixture
 def start(tmp_path):
     """Start a peer; killed at the end of the test."""
     peers = []
 
-    def start(*arguments):
-        peers.append(PeerProcess(tmp_path, *arguments))
+    def start(name, part, *others):
+        peers.append(PeerProcess(tmp_path, name, f"{part}/{NUM_PEERS}", *others))
         return peers[-1]
 
     yield start

@@ -1,8 +1,16 @@
 """Many peers tell the same: once is enough."""
 
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.gossip.events import DataMissing, PeerLost, PeerSeen, PeerStarted, StoreBack, StoreLost
-from paceline.topologies.gossip.progress import News
+from paceline.topologies.gossip.events import (
+    DataMissing,
+    PeerLost,
+    PeerSeen,
+    PeerStarted,
+    RelayFound,
+    StoreBack,
+    StoreLost,
+)
+from paceline.topologies.gossip.progress import News, describe
 
 
 def started(name, known=()):
@@ -35,6 +43,12 @@ def test_whom_a_lone_peer_hears_of_is_news_after_it_began():
 def test_where_several_are_recorded_each_tells_of_itself():
     own = PhaseStarted(at=0, learner="b", round=0, phase="benchmark")
     assert news(started("a"), own, seen("a", "c"), seen("b", "c")) == [True, False, False, False]
+
+
+def test_each_relay_that_a_peer_finds_is_news():
+    found = [RelayFound(at=0, learner="a", relay=relay, address="http://b:1") for relay in "bcb"]
+    assert news(*found) == [True, True, True]
+    assert describe(found[0]) == "a takes its calls by way of b"
 
 
 def test_the_store_is_lost_with_the_first_and_back_with_the_last():

@@ -51,6 +51,8 @@ FORGED = {
     "address": {"address": "https://evil:1"},
     "fingerprint": {"fingerprint": OTHER_FINGERPRINT},
     "life": {"life": 2},
+    "relay": {"relay": "c"},
+    "moves": {"moves": 1},
     "no signature": {"life": 2, "signature": b""},
 }
 
@@ -76,6 +78,30 @@ def test_a_name_is_bound_to_the_first_key_that_comes_with_it(keys):
     assert a.get("b").key == keys["b"].public
     assert b.merge([impostor.me])  # nor does it unsettle the peer itself
     assert b.rival is None
+
+
+def test_nobody_sends_a_peer_back_to_a_relay_that_it_left(keys):
+    a, b, c = (peer(name, keys[name]) for name in "abc")
+    b.move(a.me)
+    before = b.me
+    b.move(c.me)
+    moved = []
+    a.merge([before])
+    a.watch_moves(moved.append)
+    a.merge([b.me])
+    a.merge([msgspec.structs.replace(before, beat=99), msgspec.structs.replace(before, beat=99, status="dead")])
+    assert a.get("b") == b.me
+    assert (b.me.address, b.me.relay, b.me.moves, b.me.is_living) == (c.me.address, "c", 2, True)
+    assert moved == [b.me]
+    assert b.merge([msgspec.structs.replace(before, beat=99)]) == {}
+    assert b.me.life == 1
+
+
+def test_without_keys_nobody_is_called_by_a_relay():
+    a = Membership(record("a"))
+    (why,) = a.merge([record("b", relay="c")]).values()
+    assert why == "'b' is called by a relay, and here are no keys"
+    assert a.get("b") is None
 
 
 def test_a_record_counts_in_its_job_only(keys):

@@ -18,6 +18,7 @@ from paceline.axon.transports.http import HttpTransport
 from paceline.axon.wire import Limits
 from paceline.axon.worker.app import WorkerApp
 from paceline.axon.worker.monitoring import Monitoring
+from paceline.axon.worker.mounted import MountedApp
 from paceline.axon.worker.registry import Registry
 from paceline.errors import ConfigError
 
@@ -40,6 +41,7 @@ class Worker:
         self._limits = limits
         self.registry = Registry()
         self.monitoring = Monitoring()
+        self._mounted: dict[str, Worker] = {}
 
     def rpc(self, *, name: str | None = None, executor: str | None = None) -> Callable[[F], F]:
         """Decorator that offers a function; a generator function streams its items.
@@ -63,6 +65,22 @@ class Worker:
             raise ConfigError(f"{subject!r} has no public methods to offer")
         for method in methods:
             self.registry.add(getattr(subject, method), f"{name}.{method}" if name else method, executor)
+
+    def mount(self, path: str, worker: Worker) -> None:
+        """Serve another worker's functions, too, to callers of the same rights, below a path such as ``/relay``.
+
+        Callers learn of them only if they ask there: `MountedTransport` takes them.
+        """
+        self._mounted[path] = worker
+
+    def app(self, access: Access, transport: Transport, names: HostNames) -> WorkerApp:
+        """Return what answers the requests, for one who has them come by a way of its own; to be closed by the caller.
+
+        Args:
+            transport: carries the results of duplex calls.
+            names: names that callers without a token may call it by.
+        """
+        return WorkerApp(self.registry, self.device, access, transport, self._limits, names, self.monitoring)
 
     @contextlib.asynccontextmanager
     async def serving(
@@ -96,14 +114,16 @@ class Worker:
         access = access or TokenAccess(token)
         check_bind(host, is_open=access.is_open, insecure=insecure)
         transport = transport or HttpTransport(self._limits.max_body_bytes)
-        names, monitoring = HostNames(host, hosts), self.monitoring
-        app = WorkerApp(self.registry, self.device, access, transport, self._limits, names, monitoring)
+        names = HostNames(host, hosts)
+        app = self.app(access, transport, names)
+        mounted = [MountedApp(path, worker.app(access, transport, names)) for path, worker in self._mounted.items()]
+        sites = [*sites, *mounted]
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(app.close_executors)
             for site in sites:
                 stack.push_async_callback(site.close)
             listener = await transport.listen(Sites(sites, app) if sites else app, host, port, identity)
-            monitoring.listener = listener
+            self.monitoring.listener = listener
             stack.push_async_callback(listener.close)
             stack.push_async_callback(app.close, grace_seconds)
             yield listener.address

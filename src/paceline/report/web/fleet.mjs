@@ -123,7 +123,7 @@ export const fleetView = () => {
     const column = { kind: /** @type {"seconds"} */ ("seconds"), unit: "" };
     const where = (tick) => ({ class: tick ? "x" : "x first", x: place(tick / full), y: 14 });
     const text = (tick) => svg("text", where(tick), writeOnAxis(tick, column));
-    ticks.replaceChildren(...niceTicks(0, full * 0.96, list.clientWidth < 560 ? 2 : 5).map(text));
+    ticks.replaceChildren(...niceTicks(0, full * 0.97, list.clientWidth < 560 ? 2 : 5).map(text));
   };
   const drawStates = () => {
     const chips = countStates(lanes).map(({ state, isBad, count }) => {

@@ -8,6 +8,7 @@ from paceline.topologies.access.administration import (
     InviteTerms,
     Listed,
 )
+from paceline.topologies.access.audit import AuditedAccess, AuditLog
 from paceline.topologies.access.host import HostAccess
 from paceline.topologies.access.proofs import HTTP, HTTPS, Proof, prove
 from paceline.topologies.access.roles import Right, Role
@@ -18,6 +19,8 @@ __all__ = [
     "HTTPS",
     "AdminService",
     "Administration",
+    "AuditLog",
+    "AuditedAccess",
     "HostAccess",
     "InviteTerms",
     "Invited",

@@ -13,6 +13,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from paceline.axon.access import TokenAccess
+from paceline.axon.messages import Reply, Request
+
 FILE = "audit.jsonl"
 
 What: TypeAlias = Literal["join", "takeover", "refusal", "submission", "invitation", "revocation", "release"]
@@ -49,6 +52,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
 
+class AuditedAccess(TokenAccess):
+    """Whoever has the one token may call everything; who is refused is recorded."""
+
+    def __init__(self, token: str | None, audit: AuditLog) -> None:
+        super().__init__(token)
+        self._audit = audit
+
+    def refuse(self, head: Request) -> Reply | None:
+        refusal = super().refuse(head)
+        if refusal is not None:
+            self._audit.record_refused(head, refusal)
+        return refusal
+
+
 class AuditLog:
     """Appends to a file that only its owner may read.
 
@@ -81,6 +98,10 @@ class AuditLog:
         name, detail = name[:_MAX_TEXT], detail[:_MAX_TEXT]
         entry = Entry(at=at, what=what, name=name, key=key, by=by, address=address, detail=detail)
         self._count(entry, address if what == "refusal" else name)
+
+    def record_refused(self, head: Request, refusal: Reply) -> None:
+        """Record that a request was refused, by its head."""
+        self.record("refusal", address=head.peer, detail=f"{refusal.status} for {head.path[:80]}")
 
     def _count(self, entry: Entry, subject: str) -> None:
         what = entry.what

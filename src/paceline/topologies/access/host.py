@@ -94,7 +94,7 @@ class HostAccess(access.Access):
 
     def _recorded(self, head: Request, refusal: Reply | None) -> Reply | None:
         if refusal is not None:
-            self.audit.record("refusal", address=head.peer, detail=f"{refusal.status} for {head.path[:80]}")
+            self.audit.record_refused(head, refusal)
         return refusal
 
     def _refuse(self, head: Request, needed: Right | None) -> Reply | None:

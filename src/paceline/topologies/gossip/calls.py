@@ -12,7 +12,10 @@ from paceline.axon.retry import retry
 from paceline.errors import ConfigError, PacelineError, Refused, RemoteError, Unreachable
 from paceline.topologies.base import Contact, Node
 from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord
-from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.messages import RELAY_PATH, ModelReply, PeerService, RelayService, View
+from paceline.topologies.gossip.relay import Relay
+from paceline.topologies.gossip.relay_transport import RelayTransport
+from paceline.topologies.gossip.relayed_calls import RelayedCall, RelayedReply
 
 BROKEN = (PacelineError, ValueError, TypeError)
 """What comes of calling a peer whose record or answers are malformed, or that does not answer at all."""
@@ -90,18 +93,27 @@ class PeerCalls:
         patience_seconds: how long a peer may be out of reach: the deadline of a call, with all of its attempts, besides
             the time that a model takes.
         model_bytes: size of a model: nothing much larger is accepted.
+        relay: what this peer holds of calls to others; without one, it calls nobody by way of a relay.
+
+    Attributes:
+        transfers: how long models take from and to the others.
+        limits: what is accepted of others.
     """
 
-    def __init__(self, membership: Membership, node: Node, patience_seconds: float, model_bytes: int) -> None:
+    def __init__(
+        self, membership: Membership, node: Node, patience_seconds: float, model_bytes: int, relay: Relay | None = None
+    ) -> None:
         self._membership = membership
         self._node = node
         self._uses_tls = node is not None and uses_tls(node)
         self._patience_seconds = patience_seconds
         self.transfers = Transfers(model_bytes)
-        self._limits = Limits(max_body_bytes=model_bytes + model_bytes // 8 + MAX_ENCODED_BYTES)
-        self._remotes: dict[str, tuple[int, axon.Remote]] = {}  # with the life that it is of
+        self._relay = relay
+        self.limits = Limits(max_body_bytes=model_bytes + model_bytes // 8 + MAX_ENCODED_BYTES)
+        self._remotes: dict[str, tuple[PeerRecord, axon.Remote]] = {}
         self._calls: dict[asyncio.Future[Any], PeerRecord] = {}
         membership.watch(self._hang_up)
+        membership.watch_moves(self._hang_up)
 
     @property
     def longest_seconds(self) -> float:
@@ -113,19 +125,48 @@ class PeerCalls:
 
         A peer that uses TLS shows its token to nobody else.
         """
+        return self._reach(contact, PeerService)
+
+    def reach_relay(self, record: PeerRecord) -> axon.Remote:
+        """Return the relay at the address in a record, to be called as that; raises `ConfigError` as before."""
+        return self._reach(Contact(record.address, record.fingerprint), RelayService, RELAY_PATH)
+
+    def _reach(self, contact: Contact, interface: type, path: str = "") -> axon.Remote:
         if self._uses_tls and not contact.address.startswith("https://"):
             raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
-            PeerService, timeout_seconds=self.longest_seconds, contact=contact, limits=self._limits
+            interface, timeout_seconds=self.longest_seconds, contact=contact, path=path, limits=self.limits
         )
 
     def remote(self, record: PeerRecord) -> axon.Remote:
-        """Return a peer in this life of it, whether it is there or not; raises `ConfigError` as before."""
-        life, remote = self._remotes.get(record.name, (None, None))
-        if remote is None or life != record.life:
-            remote = self.reach(Contact(record.address, record.fingerprint))
-            self._remotes[record.name] = (record.life, remote)
+        """Return a peer where its record says, whether it is there or not; raises `ConfigError` as before."""
+        known, remote = self._remotes.get(record.name, (None, None))
+        if known is None or remote is None or not known.is_signed_like(record):
+            remote = self._connect(record)
+            self._remotes[record.name] = (record, remote)
         return remote
+
+    def _connect(self, record: PeerRecord) -> axon.Remote:
+        if record.relay is None:
+            return self.reach(Contact(record.address, record.fingerprint))
+        if self._relay is None or not self._relay.signer.has_key:
+            raise ConfigError(f"{record.name} is called by way of {record.relay}, and this peer has no key to do that")
+        own_relay, at_relay = self._relay, self.reach_relay(record)
+
+        async def forward(call: RelayedCall, seconds: float) -> RelayedReply | None:
+            if record.relay == self._membership.me.name:
+                return await own_relay.call(call)
+            until = asyncio.get_running_loop().time() + seconds
+            reply: RelayedReply | None = await at_relay.until(until).call_by_relay.coro(call)
+            return reply
+
+        return axon.connect(
+            record.address,
+            interface=PeerService,
+            transport=RelayTransport(self._node.transport, own_relay.signer, record, forward),
+            timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,
+            limits=self.limits,
+        )
 
     async def call(
         self, name: str, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]], *, brings_model: bool = True
@@ -134,30 +175,48 @@ class PeerCalls:
 
         One that does not answer for as long as it may, refuses, or answers with what is malformed, is declared dead.
 
+        One that takes another relay meanwhile is asked there.
+
         Raises `Gone` if it is, was before, or is found to be by others meanwhile. `ask` may be called again, and must
         bear that, and being cancelled.
         """
-        record = self._membership.get(name)
-        if record is None or not record.is_living:
-            raise Gone(f"{name} is gone")
+        while True:
+            record = self._membership.get(name)
+            if record is None or not record.is_living:
+                raise Gone(f"{name} is gone")
+            try:
+                return await self._call_at(record, ask, brings_model=brings_model)
+            except Gone:
+                if not self._has_moved(record):
+                    raise
+            except BROKEN as error:
+                if not self._has_moved(record):
+                    self._declare_dead(record, str(error))
+                    raise Gone(f"{name} is gone: {error}") from error
+
+    async def _call_at(
+        self, record: PeerRecord, ask: Callable[[axon.Remote], Coroutine[Any, Any, Any]], *, brings_model: bool
+    ) -> Any:
+        """Ask a peer where its record says."""
         loop = asyncio.get_running_loop()
         start, seconds = loop.time(), self._patience_seconds
         if brings_model:
-            seconds += self.transfers.allowed_seconds(name)
-        try:
-            remote, until = self.remote(record), start + seconds
-            answer = retry(lambda: ask(remote.until(until)), give_up_seconds=seconds, until=until)
-            found = await self._unless_gone(record, answer)
-            if brings_model and not (isinstance(found, ModelReply) and not found.parameters):
-                self.transfers.add(name, loop.time() - start)
-            if isinstance(found, (View, ModelReply)) and found.members:
-                self._membership.merge_encoded(found.members)
-            return found
-        except Gone:
-            raise
-        except BROKEN as error:
-            self._declare_dead(record, str(error))
-            raise Gone(f"{name} is gone: {error}") from error
+            seconds += self.transfers.allowed_seconds(record.name)
+        if record.relay is not None:
+            seconds += self._patience_seconds  # if that is gone, the peer has to miss it, and find another
+        remote, until = self.remote(record), start + seconds
+        answer = retry(lambda: ask(remote.until(until)), give_up_seconds=seconds, until=until)
+        found = await self._unless_gone(record, answer)
+        if brings_model and not (isinstance(found, ModelReply) and not found.parameters):
+            self.transfers.add(record.name, loop.time() - start)
+        if isinstance(found, (View, ModelReply)) and found.members:
+            self._membership.merge_encoded(found.members)
+        return found
+
+    def _has_moved(self, record: PeerRecord) -> bool:
+        """Return whether a peer takes its calls elsewhere by now, in the same life."""
+        known = self._membership.get(record.name)
+        return known is not None and known.is_living and known.life == record.life and known.moves != record.moves
 
     def _declare_dead(self, record: PeerRecord, reason: str) -> None:
         """Take a peer for gone, unless it has come back since in another life."""
@@ -178,10 +237,10 @@ class PeerCalls:
             raise Gone(f"{record.name} is gone")
         return call.result()
 
-    def _hang_up(self, record: PeerRecord, reason: str) -> None:
-        """End the calls to a peer that is gone, or to its life before."""
+    def _hang_up(self, record: PeerRecord, reason: str = "") -> None:
+        """End the calls to a peer that is gone, or to where it was before."""
         for call, called in list(self._calls.items()):
-            if called.name == record.name and (called.life != record.life or not record.is_living):
+            if called.name == record.name and not (record.is_living and called.is_signed_like(record)):
                 call.cancel()
         if not record.is_living:
             self._remotes.pop(record.name, None)

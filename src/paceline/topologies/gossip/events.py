@@ -60,6 +60,17 @@ class PeerLost(DeviceEvent, frozen=True, tag="peer_lost"):
     reason: str
 
 
+class RelayFound(DeviceEvent, frozen=True, tag="relay_found"):
+    """A peer that cannot be called takes its calls at another one from now on.
+
+    Attributes:
+        address: where that is called.
+    """
+
+    relay: str
+    address: str
+
+
 class PointsMade(DeviceEvent, frozen=True, tag="points_made"):
     """A peer has the aggregated points of its data.
 

@@ -36,21 +36,30 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Name: TypeAlias = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
 """A peer's name that another sent."""
 
+Life: TypeAlias = Annotated[int, Meta(ge=0, le=_MAX_LIFE)]
+"""Which life a peer is in."""
+Key: TypeAlias = Annotated[str, Meta(max_length=_MAX_KEY)]
+"""A peer's public key that another sent."""
+Signature: TypeAlias = Annotated[bytes, Meta(max_length=64)]
+"""A signature by such a key."""
+
 _RANK = {"alive": 0, "dead": 1, "left": 2}
 
 
 class PeerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a peer. Only the peer itself changes its record, except that others may declare it dead.
 
-    Where it is called, and in which life, is signed with its key: nobody else can say so. The rest is not: it changes
-    all the time, and leads nobody elsewhere.
+    Where it is called, by which relay, and in which life, is signed with its key: nobody else can say so. The rest is
+    not: it changes all the time, and leads nobody elsewhere.
 
     Limits hold for what comes from others; a record that breaks them is refused, with all that came with it.
 
     Attributes:
-        address: where it is called; empty before it can be.
-        fingerprint: digest of its self-made certificate; None without TLS.
+        address: where it is called, or its relay is; empty before it can be.
+        fingerprint: digest of the self-made certificate there; None without TLS.
         life: grows when a peer comes back under its name.
+        relay: the peer that holds calls to this one, which cannot be called; None if it can.
+        moves: grows, within a life, whenever the peer takes another relay.
         key: its public key; empty on virtual time, where nobody lies.
         signature: of what is said of where it is called; empty without a key.
         beat: grows whenever the peer changes its record.
@@ -64,10 +73,12 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: Name
     address: Annotated[str, Meta(max_length=300, pattern=r"\Ahttps?://[!-~]+\Z|\A\Z")]
-    life: Annotated[int, Meta(ge=0, le=_MAX_LIFE)]
+    life: Life
     fingerprint: Annotated[str, Meta(max_length=128, pattern=r"\A[!-~]+\Z")] | None = None
-    key: Annotated[str, Meta(max_length=_MAX_KEY)] = ""
-    signature: Annotated[bytes, Meta(max_length=64)] = b""
+    relay: Name | None = None
+    moves: Count = 0
+    key: Key = ""
+    signature: Signature = b""
     beat: Count = 0
     status: Literal["alive", "dead", "left"] = "alive"
     first_epoch: Count = 1
@@ -90,17 +101,27 @@ class PeerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def is_signed_like(self, other: PeerRecord) -> bool:
         """Return whether it says the same of where the peer is called, signed in the same way."""
-        return (self.life, self.address, self.fingerprint, self.key, self.signature) == (
-            other.life,
-            other.address,
-            other.fingerprint,
-            other.key,
-            other.signature,
-        )
+        return (self._said, self.key, self.signature) == (other._said, other.key, other.signature)
 
     def is_newer_than(self, other: PeerRecord) -> bool:
         """Return whether this record replaces another of the same name; at the same beat, death wins."""
-        return (self.life, self.beat, _RANK[self.status]) > (other.life, other.beat, _RANK[other.status])
+        return (*self._order, _RANK[self.status]) > (*other._order, _RANK[other.status])
+
+    def is_later_than(self, other: PeerRecord) -> bool:
+        """Return whether the peer itself must have made it after another one."""
+        return self._order > other._order
+
+    def statement(self, job: str) -> bytes:
+        """Return what the peer signs of it, in a job."""
+        return _encoder.encode(("paceline gossip", job, *self._said))
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return (self.name, self.life, self.address, self.fingerprint, self.relay, self.moves)
+
+    @property
+    def _order(self) -> tuple[int, int, int]:
+        return (self.life, self.moves, self.beat)
 
 
 EncodedRecords: TypeAlias = Annotated[bytes, Meta(max_length=MAX_ENCODED_BYTES)]
@@ -132,7 +153,7 @@ class Signer:
         if self._key is None:
             return record
         record = msgspec.structs.replace(record, key=self._key.public)
-        return msgspec.structs.replace(record, signature=self._key.sign(self._statement(record)))
+        return msgspec.structs.replace(record, signature=self._key.sign(record.statement(self._job)))
 
     def why_refused(self, record: PeerRecord, known: PeerRecord | None) -> str | None:
         """Return why a record is not to be believed; None if it is. A name is bound to its first key.
@@ -147,16 +168,12 @@ class Signer:
         if self._uses_tls and not (record.fingerprint and record.address.startswith("https://")):
             return f"{record.name!r} has no TLS, and this peer calls nobody without: start all with --tls, or none"
         if self._key is None:
-            return None
+            return None if record.relay is None else f"{record.name!r} is called by a relay, and here are no keys"
         if known is not None and record.key != known.key:
             return f"{record.name!r} is another device's name: give each a name of its own"
-        if not is_signed(record.key, self._statement(record), record.signature):
+        if not is_signed(record.key, record.statement(self._job), record.signature):
             raise ValueError(f"the record of {record.name!r} is not signed with its key")
         return None
-
-    def _statement(self, record: PeerRecord) -> bytes:
-        said = ("paceline gossip", self._job, record.name, record.life, record.address, record.fingerprint)
-        return _encoder.encode(said)
 
 
 class Membership:
@@ -169,6 +186,7 @@ class Membership:
 
     Attributes:
         rival: record of a later life under this peer's own name that others sent; None if there is none.
+        num_missed: times that others took this peer for gone where it is called now.
     """
 
     def __init__(
@@ -185,7 +203,9 @@ class Membership:
         self._name = me.name
         self._epochs = epochs
         self._watchers = [on_change]
+        self._move_watchers: list[Callable[[PeerRecord], None]] = []
         self.rival: PeerRecord | None = None
+        self.num_missed = 0
 
     @property
     def me(self) -> PeerRecord:
@@ -196,10 +216,18 @@ class Membership:
         """Call a function for every other peer that appears, comes back or goes."""
         self._watchers.append(on_change)
 
+    def watch_moves(self, on_move: Callable[[PeerRecord], None]) -> None:
+        """Call a function for every other living peer that is called elsewhere from now on, in the same life."""
+        self._move_watchers.append(on_move)
+
     def amend(self, **changes: Any) -> None:
         """Change the own record."""
         changed = msgspec.structs.replace(self.me, beat=self.me.beat + 1, **changes)
         self._put(changed if "address" not in changes else self._signer.signed(changed))
+
+    def move(self, relay: PeerRecord) -> None:
+        """Be called by way of a relay from now on."""
+        self.amend(address=relay.address, fingerprint=relay.fingerprint, relay=relay.name, moves=self.me.moves + 1)
 
     def encoded(self) -> bytes:
         """Return all records as they are sent to others; the own one is kept back until this peer can be called."""
@@ -241,6 +269,9 @@ class Membership:
                     why = "it said goodbye" if record.status == "left" else reason
                     for watcher in self._watchers:
                         watcher(record, "" if record.is_living else why)
+                elif record.is_living and known is not None and not record.is_signed_like(known):
+                    for on_move in self._move_watchers:
+                        on_move(record)
         self._drop_oldest()
         return refused
 
@@ -299,7 +330,7 @@ class Membership:
         me = self.me
         if record.life > me.life:
             self.rival = record
-        elif record.life == me.life and record.beat > me.beat:
+        elif record.is_later_than(me):
             self.refute(record)  # others never raise a beat: it is made up
-        elif record.life == me.life and record.is_newer_than(me):
+        elif record.is_newer_than(me):
             self.amend()

@@ -56,10 +56,14 @@ class ViewExchange:
             )
         if view.learner == name:
             raise ValueError(f"this peer is called {name!r}; give each a name of its own")
+        before = self._membership.get(view.learner)
         refused = self._membership.merge_encoded(view.members)
         if view.learner in refused:
             raise ValueError(refused[view.learner])
-        return self._view()
+        after = self._membership.get(view.learner)
+        was_dead = before is not None and before.status == "dead"
+        is_back = before is not None and after is not None and after.is_living and after.is_signed_like(before)
+        return self._view(missed_caller=was_dead and is_back)
 
     async def join(self, contacts: Sequence[Contact]) -> str | None:
         """Exchange views with the first contacts; returns one of them if training has begun there already.
@@ -117,6 +121,7 @@ class ViewExchange:
             view: View = await self._calls.call(
                 name, lambda peer: peer.exchange_views.coro(self._view()), brings_model=False
             )
+            self._membership.num_missed += view.missed_caller
             if view.learner != name:
                 self._membership.declare_dead(name, f"{view.learner} is at its address")
 
@@ -149,7 +154,7 @@ class ViewExchange:
             return
         name = self._membership.me.name
         try:
-            remote = self._calls.reach(Contact(rival.address, rival.fingerprint))
+            remote = self._calls.remote(rival)
             await remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS).coro(self._view())
         except RemoteError as error:
             is_other = rival.address != self._membership.me.address
@@ -172,14 +177,16 @@ class ViewExchange:
             remote = self._calls.remote(whom) if isinstance(whom, PeerRecord) else self._calls.reach(whom)
             exchange = remote.exchange_views.options(timeout_seconds=_TRIAL_SECONDS, retry_seconds=retry_seconds)
             view: View = await exchange.coro(self._view())
+            self._membership.num_missed += view.missed_caller
             if self._membership.me.is_living:
                 self._membership.merge_encoded(view.members)
 
-    def _view(self) -> View:
+    def _view(self, *, missed_caller: bool = False) -> View:
         return View(
             job=self._fingerprint,
             base=self._base,
             version=paceline.__version__,
             learner=self._membership.me.name,
             members=self._membership.encoded(),
+            missed_caller=missed_caller,
         )

@@ -10,6 +10,10 @@ import torch
 from msgspec import Meta
 
 from paceline.topologies.gossip.membership import MAX_MEMBERS, Count, EncodedRecords, Name
+from paceline.topologies.gossip.relayed_calls import Number, Poll, RelayedCall, RelayedReply, TakenCall
+
+RELAY_PATH = "/relay"
+"""Path of a peer's calls as a relay."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +25,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         version: version of Paceline.
         learner: the peer whose view this is.
         members: records of all, by `Membership.encoded`.
+        missed_caller: in an answer, whether the peer that asked was taken for gone until then, where it is called now.
     """
 
     job: str
@@ -28,6 +33,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     learner: Name
     members: EncodedRecords
+    missed_caller: bool = False
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,3 +102,24 @@ class PeerService(ABC):
     @abstractmethod
     async def fetch_average(self, learner: str) -> ModelReply:
         """Return the average of the living, from the peer whose turn it is to make it; ``wait`` until it has."""
+
+
+class RelayService(ABC):
+    """What peers that cannot be called, and those that call them, call at a relay."""
+
+    noun: ClassVar[str] = "a peer of a gossip job"
+
+    @abstractmethod
+    async def take_call(self, poll: Poll) -> TakenCall | None:
+        """Hand the next call to a peer that cannot be called, and polls for it; None if none came for a while.
+
+        Raises `ValueError` if this peer is no relay for it.
+        """
+
+    @abstractmethod
+    async def answer_call(self, number: Number, reply: RelayedReply) -> bool:
+        """Receive such a peer's answer to a call; False if there is no room for it now."""
+
+    @abstractmethod
+    async def call_by_relay(self, call: RelayedCall) -> RelayedReply | None:
+        """Pass a call on to such a peer, and return its answer; None if it takes none here now."""

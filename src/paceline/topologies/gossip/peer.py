@@ -11,36 +11,47 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from paceline import axon
 from paceline.allocation.edge_gossip import BalancingPolicy
+from paceline.axon import access
+from paceline.axon.host_names import HostNames
+from paceline.axon.keys import short
 from paceline.devices.contention import ContentionMonitor, ContentionPredictor, Predictor, RecentPredictor, load_profile
-from paceline.errors import PacelineError
+from paceline.errors import ConfigError, PacelineError
 from paceline.events import Phase
 from paceline.learning.averaging import State
 from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
+from paceline.topologies.access import AuditLog
 from paceline.topologies.base import Contact, DeviceOptions, Finished, Member, Node
 from paceline.topologies.events import DeviceEvent, PhaseStarted, StateLost
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
-from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, uses_tls
+from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, Transfers, uses_tls
 from paceline.topologies.gossip.exchange import EpochResult, Exchange, ExchangeContext, fetch_newest
 from paceline.topologies.gossip.final_average import FinalAverage, FinalAveraging
 from paceline.topologies.gossip.keeping import PeerKeeper
 from paceline.topologies.gossip.mass import FULL_MASS
-from paceline.topologies.gossip.membership import Membership, PeerRecord, Signer
+from paceline.topologies.gossip.membership import MAX_ENCODED_BYTES, Membership, PeerRecord, Signer
 from paceline.topologies.gossip.membership_exchange import ViewExchange
-from paceline.topologies.gossip.messages import ModelReply, PeerService, View
+from paceline.topologies.gossip.messages import RELAY_PATH, ModelReply, PeerService, RelayService, View
 from paceline.topologies.gossip.mixing import MixingExchange
 from paceline.topologies.gossip.observer import OnEpoch
 from paceline.topologies.gossip.peer_data import Holding, TrainingData
 from paceline.topologies.gossip.peer_state import About, PeerState
 from paceline.topologies.gossip.prepared import PreparedJob
 from paceline.topologies.gossip.push_sum import PushSumExchange
+from paceline.topologies.gossip.relay import Relay
+from paceline.topologies.gossip.relay_client import RelayClient
+from paceline.topologies.gossip.relayed_calls import CallSigner, Number, Poll, RelayedCall, RelayedReply, TakenCall
 from paceline.topologies.gossip.storage import PeerStorage
 from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
 from paceline.topologies.sessions import Changes, check_name
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
+_RELAY_POLL_RATIO = (
+    1 / 6
+)  # part of its patience that a peer holds back a poll: what is lost shows long before that is over
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
 _CATCH_UP_SECONDS = 10.0  # that a newcomer tries to get a model
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
@@ -94,7 +105,7 @@ class _Resources:
                 await self.store.aclose()
 
 
-class Peer(Member, PeerService):
+class Peer(Member, PeerService, RelayService):
     """One of those that train together without a server.
 
     Args:
@@ -105,7 +116,9 @@ class Peer(Member, PeerService):
         given: what it goes on from, as `PeerState.packed`; None for what is in its storage, if anything is.
     """
 
+    audit: AuditLog
     calls: ClassVar[frozenset[str]] = PeerService.__abstractmethods__
+    further_calls: ClassVar[Mapping[str, frozenset[str]]] = {RELAY_PATH: RelayService.__abstractmethods__}
 
     def __init__(
         self,
@@ -121,6 +134,7 @@ class Peer(Member, PeerService):
         check_name(node.name)
         job = prepared.job
         self.name = node.name
+        self.audit = AuditLog(node.folder)
         self._prepared = prepared
         self._job = job
         self._node = node
@@ -151,12 +165,21 @@ class Peer(Member, PeerService):
             first_epoch=job.epochs + 1 if node.contacts or self._restored is not None else 1,
             epoch=self._progress.epoch,
         )
-        signer = Signer(job.fingerprint, node.key, uses_tls=uses_tls(node))
-        self._membership = Membership(me, self._report_change, epochs=job.epochs, signer=signer)
+        believed = Signer(job.fingerprint, node.key, uses_tls=uses_tls(node))
+        self._membership = Membership(me, self._report_change, epochs=job.epochs, signer=believed)
         self._hold_seconds = min(_POLL_SECONDS, HOLD_RATIO * job.patience_seconds)
-        self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes)
+        signer = CallSigner(job.fingerprint, node.name, node.key)
+        self._relay = Relay(
+            signer,
+            lambda: self._membership.me,
+            poll_seconds=min(_POLL_SECONDS, _RELAY_POLL_RATIO * job.patience_seconds),
+            hold_seconds=job.patience_seconds + Transfers(self._model_bytes).longest_seconds,
+            max_message_bytes=self._model_bytes + MAX_ENCODED_BYTES,
+        )
+        self._peer_calls = PeerCalls(self._membership, node, job.patience_seconds, self._model_bytes, self._relay)
         rng = random.Random(f"{job.seed}/{node.name}/{node.life}")
         self._views = ViewExchange(job, prepared.base, self._membership, self._peer_calls, rng)
+        self._relay_client = self._make_relay_client(signer, rng) if node.options.behind_nat else None
         self._resources = _Resources(node.options, job.fingerprint)
         self._balancer = self._make_balancer()
         self._background = node.machine.background_load(self._download)
@@ -181,9 +204,10 @@ class Peer(Member, PeerService):
 
     async def run(self, address: str) -> Finished:
         async with self._resources.in_use():
-            average = await self._take_part(address)
+            average = await self._take_part("" if self._relay_client is not None else address)
             await self.leave()
             self._keeper.discard()
+            await self._relay.linger(self._longest_seconds)  # those whose relay this is may need others a little longer
         return Finished(self._end_reason, self._prepared.state(average.parameters))
 
     async def suspend(self) -> None:
@@ -192,6 +216,8 @@ class Peer(Member, PeerService):
 
     async def leave(self) -> None:
         await self._views.say_goodbye()
+        if self._relay_client is not None:
+            await self._relay_client.aclose()
 
     async def _take_part(self, address: str) -> FinalAverage:
         self._membership.amend(address=address)
@@ -212,7 +238,7 @@ class Peer(Member, PeerService):
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
             await self._end(first, average)
-            await self._averaging.linger(self._job.patience_seconds + self._peer_calls.transfers.longest_seconds)
+            await self._averaging.linger(self._longest_seconds)
             return average
         finally:
             probing.cancel()
@@ -220,12 +246,15 @@ class Peer(Member, PeerService):
             await self._exchange.aclose()
             await self._background.aclose()
             self._keeper.close()
+            self.audit.close()
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
         if self._keeper.lost is not None:
             self._node.record(StateLost, what=f"{self.name}: {self._keeper.lost}")
         introducer = await self._views.join(self._node.contacts)
+        if self._relay_client is not None:
+            await self._relay_client.begin(lambda: self._views.join(self._node.contacts))
         await self._views.check_rival()  # or this one would be given the share of its former life again
         if introducer is None and self._restored is None:
             self._membership.amend(first_epoch=1)
@@ -405,10 +434,19 @@ class Peer(Member, PeerService):
         found: Scores = await self._node.run_blocking(lambda: self._prepared.evaluate(state, num_samples))
         return found
 
+    @property
+    def _longest_seconds(self) -> float:
+        """How long a peer may be out of reach, and a model on its way."""
+        return self._job.patience_seconds + self._peer_calls.transfers.longest_seconds
+
     # What others call.
 
     async def exchange_views(self, view: View) -> View:
-        return self._views.answer(view)
+        try:
+            return self._views.answer(view)
+        except ValueError as error:
+            self.audit.record("refusal", name=view.learner, address=access.caller.get().address, detail=str(error))
+            raise
 
     async def fetch_model(self, epoch: int, base: int) -> ModelReply:
         return self._counted(await self._exchange.fetch_model(epoch, base, self._hold_seconds))
@@ -428,6 +466,17 @@ class Peer(Member, PeerService):
 
     async def fetch_average(self, learner: str) -> ModelReply:
         return self._counted(await self._averaging.reply_with_average(self._hold_seconds))
+
+    async def take_call(self, poll: Poll) -> TakenCall | None:
+        if not self._node.options.passes_calls:
+            raise ValueError("this peer passes no calls on to others")
+        return await self._relay.take(poll)
+
+    async def answer_call(self, number: Number, reply: RelayedReply) -> bool:
+        return await self._relay.answer(number, reply)
+
+    async def call_by_relay(self, call: RelayedCall) -> RelayedReply | None:
+        return await self._relay.call(call)
 
     def status(self) -> dict[str, Any]:
         progress, store = self._progress, self._resources.store
@@ -450,6 +499,31 @@ class Peer(Member, PeerService):
         return self._prepared.state(self._progress.parameters)
 
     # Helpers.
+
+    def _make_relay_client(self, signer: CallSigner, rng: random.Random) -> RelayClient:
+        if not signer.has_key:
+            raise ConfigError("a peer behind NAT needs a key, to show that calls by way of others are its own")
+        if not self._node.contacts:
+            raise ConfigError("a peer behind NAT joins one that can be called: name that")
+        worker = axon.Worker(self.name, limits=self._peer_calls.limits)
+        for call in sorted(self.calls):
+            worker.rpc(name=call)(getattr(self, call))
+
+        async def announce(relay: PeerRecord) -> None:
+            self._report(events.RelayFound, relay=relay.name, address=relay.address)
+            await self._views.exchange_with_all()
+
+        return RelayClient(
+            worker.app(access.TokenAccess(None), self._node.transport, HostNames(access.LOOPBACK, ())),
+            signer,
+            self._membership,
+            self._peer_calls,
+            rng,
+            self.audit,
+            poll_seconds=self._relay.poll_seconds,
+            hold_seconds=self._relay.hold_seconds,
+            on_relay=announce,
+        )
 
     def _make_balancer(self) -> Balancer:
         gossiped = GossipedStore(self._membership)
@@ -488,5 +562,8 @@ class Peer(Member, PeerService):
     def _report_change(self, record: PeerRecord, reason: str) -> None:
         if record.is_living:
             self._report(events.PeerSeen, other=record.name)
+            where = record.address if record.relay is None else f"{record.address}, by way of {record.relay}"
+            heard_from = access.caller.get().address
+            self.audit.record("join", name=record.name, key=short(record.key), address=heard_from, detail=where)
         elif not (record.status == "left" and record.is_done):  # at the end, all say goodbye
             self._report(events.PeerLost, other=record.name, reason=reason[:_MAX_TEXT])

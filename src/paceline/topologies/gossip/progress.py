@@ -32,6 +32,8 @@ def describe(event: Event) -> str | None:
             return f"{printable(name)} heard of {printable(other)}"
         case events.PeerLost(learner=name, other=other, reason=reason):
             return f"{printable(other)} is gone: {printable(reason)} (reported by {printable(name)})"
+        case events.RelayFound(learner=name, relay=relay):
+            return f"{printable(name)} takes its calls by way of {printable(relay)}"
         case events.PartTakenOver(learner=name, other=other, epoch=epoch, num_samples=num_samples):
             samples = format_count(num_samples, "sample")
             return f"epoch {epoch}: {printable(name)} trains the {samples} of {printable(other)}, too"
@@ -110,7 +112,7 @@ class News:
                 was_without = bool(self._without_store)
                 self._without_store.discard(name)
                 return was_without and not self._without_store
-        return isinstance(event, events.PartTakenOver | events.GossipEnded | StateLost)
+        return isinstance(event, events.PartTakenOver | events.RelayFound | events.GossipEnded | StateLost)
 
 
 class GossipProgress(Progress):

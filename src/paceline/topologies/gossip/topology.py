@@ -46,7 +46,10 @@ class Gossip(Topology[GossipJob]):
     kinds: ClassVar[Mapping[type[JobSpec], Reporting]] = {GossipJob: GossipReporting()}
     is_served = False
     noun = "peer"
-    used_options = ("data", "part", "allowed", "patience_seconds", "store_url", "contention", "state_file")
+    used_options = (
+        *("data", "part", "allowed", "patience_seconds", "store_url", "contention", "state_file"),
+        *("behind_nat", "passes_calls"),
+    )
 
     def prepare(self, job: GossipJob) -> Plan[Any]:
         return GossipPlan(prepare_job(job))
@@ -63,7 +66,11 @@ class Gossip(Topology[GossipJob]):
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         found = [
-            Disclosure("the address where others call it"),
+            Disclosure(
+                "which peer passes calls on to it: that one sees the models"
+                if options.behind_nat
+                else "the address where others call it"
+            ),
             Disclosure("its speed, in samples per second, and how many samples it has, after each epoch", True),
             Disclosure("models that it trained, and how far it is"),
             Disclosure("loss and metrics of its model, to whoever asks for its status"),
